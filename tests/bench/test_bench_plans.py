@@ -189,7 +189,7 @@ def words_of(run):
     return words[1:]
 
 
-def test_words_and_keys(tmp_path):
+def test_options_of_plans_are_keys_of_experiments(tmp_path):
     runs = {run.row["method"]: run for run in runs_of(write(tmp_path, HEAD + PAGING + DEVICES + ADDRESSES))}
     graph = parsed(unpacked(runs["devices"].graph))
     words = words_of(runs["devices"])

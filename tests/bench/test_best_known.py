@@ -170,7 +170,7 @@ def test_a_line_and_its_file_must_agree(tiny):
             checked(replace(row, **values), tiny, generated)
 
 
-def test_a_wrong_line_is_told_and_the_others_are_checked(tiny, command):
+def test_a_wrong_line_is_reported_and_the_others_are_checked(tiny, command):
     first, second, _ = read_table(tiny / "t.csv")
     replace_file(tiny / "wrong.csv", table_text([replace(first, file=second.file), second]))
     status, out, _ = command("validate", "--best-known", tiny / "wrong.csv")

@@ -122,7 +122,7 @@ def test_plain_minizinc_solves_and_checks_what_is_in_a_package(tiny):
 
 
 @pytest.mark.full
-def test_a_package_tells_all_that_others_need(tiny):
+def test_a_package_has_all_that_others_need(tiny):
     out = tiny / "out"
     readme = (out / "README.md").read_text()
     assert (out / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
@@ -178,7 +178,7 @@ def test_an_experiment_without_the_formulation_is_refused(command, tmp_path):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["experiment.toml"]
 
 
-def test_instances_that_ship_are_told_of_and_small():
+def test_shipped_instances_are_documented_and_small():
     known = best_known_of_shipped()
     assert set(known) == {path.name for path in SHIPPED.glob("*.dzn")} and 12 <= len(known) <= 20
     assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 1_500_000

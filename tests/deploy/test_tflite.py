@@ -198,7 +198,7 @@ def test_what_depends_on_chance_is_computed_once():
     assert graph_of(net.model).computed_once == (1,)
 
 
-def test_the_commands(command, tmp_path, capfd):
+def test_tflite_commands_import_and_deploy(command, tmp_path, capfd):
     model = written(tmp_path, skipping())
     graph, plan, new = (tmp_path / name for name in ("graph.json", "plan.json", "new.tflite"))
     assert command("import", "tflite", model, "-o", graph)[0] == 0

@@ -20,7 +20,7 @@ def choices(name, objective="duration", **own):
     return find_formulation(name, **own).choices(objective)
 
 
-def test_the_forms_of_a_model_are_told_to_it():
+def test_forms_of_a_model_are_in_its_data():
     assert find_formulation("staged").file.name == "staged.mzn" and find_formulation("general").file.is_file()
     assert choices("staged") == choices("general") == choices("checkmate-milp") == {}
     published = choices("staged", "peak", precedence="reservoir", index="triangular")

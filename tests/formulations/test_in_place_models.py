@@ -109,7 +109,7 @@ def test_the_checkers_count_as_the_judge_does(tmp_path):
 
 
 @pytest.mark.parametrize("seed", few([2, 16, 59, 3, 4, 40], keep=1))
-def test_a_warm_start_is_a_solution(tmp_path, seed):
+def test_in_place_models_accept_a_warm_start_as_a_solution(tmp_path, seed):
     """With the warm start as the only solution allowed, the model finds it."""
     case = drawn(seed)
     order = case.graph.input_order()
@@ -136,7 +136,7 @@ def test_a_warm_start_is_a_solution(tmp_path, seed):
 
 
 @pytest.mark.parametrize("formulation", ["checkmate-milp", "checkmate-milp-strengthened"])
-def test_checkmate_refuses(formulation):
+def test_checkmate_refuses_in_place(formulation):
     case = drawn(2)
     with pytest.raises(InputError, match="Checkmate's models know no execution in place"):
         find_formulation(formulation).data(Instance.build(case.graph, case.budget))

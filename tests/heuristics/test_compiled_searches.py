@@ -41,14 +41,14 @@ def python(tmp_path):
 
 
 @pytest.mark.full
-def test_it_is_said_once(python):
+def test_compilation_is_announced_once(python):
     status, out, err = python(*DTR)
     assert status == 0 and json.loads(out)["valid"] and FIRST in err
     assert FIRST not in python(*DTR)[2]
 
 
 @pytest.mark.full
-def test_it_is_not_in_the_time_that_is_told_nor_limited(python):
+def test_compilation_time_is_neither_reported_nor_limited(python):
     code = """
 import time
 from moccasin_mzn.heuristics.compiled_searches import ready, seconds_spent

@@ -45,7 +45,7 @@ def check(graph, seed):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_all_agree_with_all_sets(shape, size):
+def test_minimum_cuts_of_all_kinds_agree_with_enumeration(shape, size):
     for seed in range(3):
         check(graph_of_kind(shape, size, seed), seed)
 
@@ -53,7 +53,7 @@ def test_all_agree_with_all_sets(shape, size):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_all_agree_with_all_sets_for_many_more(shape, size):
+def test_minimum_cuts_of_all_kinds_agree_with_enumeration_on_many_graphs(shape, size):
     for seed in range(3, 53):
         check(graph_of_kind(shape, size, seed, most_nodes=13), seed)
 

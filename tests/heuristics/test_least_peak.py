@@ -141,7 +141,7 @@ def test_narrow_beams_keep_the_limit_and_never_prove_too_much(width, backward):
     assert proven or not backward  # forwards there is more to keep
 
 
-def test_what_is_needed_is_needed():
+def test_order_floor_is_needed_by_every_order():
     for seed in range(10):
         graph = random_layered(40, seed=seed)
         beam = Beam(graph_arrays(graph, graph.input_order()), 8)
@@ -232,7 +232,7 @@ def test_bad_limits_and_starts_are_refused():
 # claims that are wrong
 
 
-def test_wrong_claims_are_not_believed():
+def test_wrong_claims_about_orders_are_refuted():
     graph = random_layered(30, seed=0)
     search = OrderSearch(graph, graph.input_order(), seed=0)
     with pytest.raises(JudgeError, match="returned what is no order"):

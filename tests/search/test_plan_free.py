@@ -209,7 +209,7 @@ def test_no_plan_in_any_order_is_an_answer(command, crossed):
         (["--order", "free", "--search", "off"], "order free: search off leaves only a model, and that is the "),
     ],
 )
-def test_what_does_not_go_together(command, crossed, options, complaint):
+def test_free_plans_refuse_conflicting_options(command, crossed, options, complaint):
     arguments = ("--budget", 14, "--paging", "--page-out-time", "1", *options)
     status, out, err = command("solve", crossed, *arguments)
     assert status == 2 and err.startswith(f"error: {complaint}") and err.count("\n") == 1
@@ -225,7 +225,7 @@ def test_what_does_not_go_together(command, crossed, options, complaint):
         (["--device", "gpu=6", "--strategy", "chen"], "--strategy is for one memory, it does not go with --device"),
     ],
 )
-def test_what_devices_do_not_go_with(command, tmp_path, options, complaint):
+def test_devices_refuse_conflicting_options(command, tmp_path, options, complaint):
     path = tmp_path / "graph.json"
     write_graph(ComputationGraph(["a"], [1], [2], [], device_durations={"gpu": [1], "cpu": [3]}), path)
     status, out, err = command("solve", path, *options)

@@ -67,7 +67,7 @@ def test_only_the_same_problem_and_seed_is_a_pair_and_two_failures_are_none():
     assert compared(pair("a", 1.0, 2.0, seed=None)).pairs == 1  # of strategies
 
 
-def test_nothing_is_said_of_experiments_without_a_baseline():
+def test_experiments_without_a_baseline_have_no_ablation():
     assert comparisons(runs_of([row("a"), row("b")])) == ()
     assert comparisons(runs_of([row("a", baseline="not run yet"), row("b")])) == ()
 

@@ -64,12 +64,12 @@ def test_problems_and_methods_are_in_a_fixed_order():
         assert [problem.title for problem in runs.problems] == ["h, budget 0.9", "g, budget 0.9", "g, budget 0.8"]
 
 
-def test_graphs_with_one_label_are_told_apart_by_their_digest():
+def test_graphs_with_one_label_are_distinguished_by_their_digest():
     runs = runs_of([row(graph_digest="abcdefgh"), row(seed=2, graph_digest="12345678")])
     assert sorted(problem.label for problem in runs.problems) == ["g (123456)", "g (abcdef)"]
 
 
-def test_what_a_failed_run_could_not_tell_comes_from_the_others():
+def test_facts_missing_from_a_failed_run_come_from_the_others():
     lost = row("x", status="crashed", duration=None, nodes=None, edges=None, budget_amount=None, baseline_duration=None)
     runs = runs_of([lost, row("m")])
     assert (runs.problems[0].nodes, runs.problems[0].budget_amount) == (10, 90)
@@ -83,7 +83,7 @@ def test_what_a_failed_run_could_not_tell_comes_from_the_others():
         ([row()], "nobody", "no experiment nobody, only e"),
     ],
 )
-def test_runs_that_are_not_there_are_told(rows, experiment, message):
+def test_missing_runs_are_reported(rows, experiment, message):
     from report_frames import frames
 
     with pytest.raises(InputError, match=message):
@@ -126,7 +126,7 @@ def test_the_median_of_descending_curves_descends_within_the_range(traces):
     assert all(earlier >= later for earlier, later in zip(curve.median, curve.median[1:], strict=False))
 
 
-def test_the_answer_counts_where_no_trace_tells_of_it():
+def test_the_answer_counts_where_the_trace_lacks_it():
     runs = runs_of([row("a", seconds=3.0, duration=105), row("b")], {"b/g/0.9/1": [(0.5, 120, 100), (0.7, 110, 100)]})
     by_method = {run["method"]: run for _, run in runs.runs.iterrows()}
     assert best_seconds(runs, by_method["a"]) == 3
@@ -254,7 +254,7 @@ def test_profiles_by_hand():
     assert profiles["c"].at(1) == 0
 
 
-def test_times_below_the_floor_are_alike():
+def test_times_below_the_floor_are_ties():
     profiles = performance_profiles(pd.DataFrame({"a": [0.0001], "b": [0.02]}), floor=0.05)
     assert profiles["a"].at(1) == profiles["b"].at(1) == 1
 

@@ -137,16 +137,16 @@ def test_whatever_price_they_begin_with_the_best_cuts_are_as_good(price):
     assert costly > 10
 
 
-def test_never_above_brute_force():
+def test_flow_covers_are_never_above_brute_force():
     tight = Counter()
-    for seed in range(60):
+    for seed in range(30):
         check_case(seed, tight, deep=seed % 10 == 0)
-    assert 2 * tight["covers"] > tight["with recomputations"] > 10 and tight["all"] > 1
+    assert 2 * tight["covers"] > tight["with recomputations"] > 4 and tight["all"] > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
-def test_never_above_brute_force_at_length(part):
+def test_flow_covers_are_never_above_brute_force_on_many_graphs(part):
     tight = Counter()
     for seed in range(1000 + 200 * part, 1200 + 200 * part):
         check_case(seed, tight, deep=True)

@@ -87,6 +87,6 @@ def test_a_flow_is_conserved_and_as_large_as_the_least_cut(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 120))
-def test_a_flow_is_conserved_and_as_large_as_the_least_cut_at_length(seed):
+def test_a_flow_is_conserved_and_as_large_as_the_least_cut_on_many_graphs(seed):
     for sub in range(20):
         check_case(1000 * seed + sub)

@@ -56,10 +56,10 @@ def check_case(seed: int) -> int:
 
 
 def test_no_shorter_schedule_the_other_way_round():
-    assert sum(check_case(seed) for seed in range(40)) > 10
+    assert sum(check_case(seed) for seed in range(15)) > 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(5))
-def test_no_shorter_schedule_the_other_way_round_at_length(part):
+def test_no_shorter_schedule_the_other_way_round_on_many_graphs(part):
     assert sum(check_case(seed) for seed in range(1000 + 200 * part, 1200 + 200 * part)) > 30

@@ -43,7 +43,7 @@ def percent(bound: int, instance: Instance) -> float:
 
 
 @pytest.mark.parametrize(("name", "budget"), PRICES)
-def test_prices_alone(name, budget):
+def test_prices_alone_bound_published_graphs(name, budget):
     instance = instance_of(name, budget)
     moments, graph = Moments(MomentNetwork(instance.graph)), instance.graph
     highest = sorted(range(len(graph.nodes)), key=lambda v: -moments.least(v) - moments.own[v])[:20]
@@ -52,8 +52,9 @@ def test_prices_alone(name, budget):
     assert percent(best * moments.unit, instance) >= PRICES[name, budget]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "budget", "least"), [(*row, COVERS[row]) for row in COVERS])
-def test_covers(name, budget, least):
+def test_covers_bound_published_graphs(name, budget, least):
     instance = instance_of(name, budget)
     found = [0.0]
 

@@ -126,7 +126,7 @@ def test_time_that_is_left_goes_to_the_search():
     assert list(result.trace) == sorted(result.trace, key=lambda point: point.seconds)
 
 
-def test_nothing_else_is_an_alignment():
+def test_alignment_rejects_other_values():
     with pytest.raises(InputError, match="alignment 0 is not an integer from 1 to 9007199254740992"):
         solve_with_arenas(paging_problem(u_graph(), 8), PagingFormulation(), ALONE, 0)
 

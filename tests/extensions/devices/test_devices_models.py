@@ -50,20 +50,20 @@ def check_against_oracle(problem: PlanProblem, staged: bool, warm: bool, solver:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("staged", FORMS)
 @pytest.mark.parametrize("seed", seeds(TWO_MEMORIES, QUICK))
-def test_two_memories(seed, staged):
+def test_devices_models_solve_two_memories(seed, staged):
     check_against_oracle(draw_problem(seed), staged, warm=seed % 2 == 0)
 
 
 @pytest.mark.parametrize("staged", FORMS)
 @pytest.mark.parametrize("seed", seeds(THREE_MEMORIES, []))
-def test_three_memories(seed, staged):
+def test_devices_models_solve_three_memories(seed, staged):
     check_against_oracle(draw_problem(seed, memories=3, most_nodes=4), staged, warm=seed % 2 == 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("staged", FORMS)
 @pytest.mark.parametrize("seed", range(0, 40, 2))
-def test_gecode(seed, staged):
+def test_devices_models_run_on_gecode(seed, staged):
     check_against_oracle(draw_problem(seed, most_nodes=3), staged, warm=seed % 4 == 0, solver="gecode")
 
 
@@ -158,7 +158,7 @@ def test_staged_plans_are_plans():
             assert any_order.totals[goal] <= staged.totals[goal]
 
 
-def test_the_cases_are_of_interest():
+def test_devices_cases_are_of_all_kinds():
     """Among the random problems some need copies, some recomputations, some both devices, and some have no plan."""
     kinds = set()
     for seed in range(60):

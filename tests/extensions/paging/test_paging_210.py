@@ -18,7 +18,7 @@ pytestmark = newer.needs_newer
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", [5, 17])
-def test_it_finds_the_same_and_its_checker_agrees(tmp_path, seed, form):
+def test_paging_with_minizinc_2_10_agrees_with_its_checker(tmp_path, seed, form):
     problem, formulation = draw_problem(seed), PagingFormulation(form)
     found = best(problem, form)
     data = formulation.data(problem)

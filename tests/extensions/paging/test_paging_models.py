@@ -51,25 +51,25 @@ def check(problem: PlanProblem, form: str, options: SearchOptions) -> None:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", cases(WITH_PAGING))
-def test_cp_sat_finds_what_brute_force_finds(seed, form):
+def test_paging_by_cp_sat_agrees_with_brute_force(seed, form):
     check(draw_problem(seed), form, ALONE)
 
 
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", few(range(100), keep=(4,), mark=pytest.mark.slow))
-def test_workspaces_are_counted(seed, form):
+def test_paging_models_count_workspaces(seed, form):
     check(draw_problem(seed, workspaces=True), form, ALONE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", range(20))
-def test_gecode_finds_what_brute_force_finds(seed, form):
+def test_paging_by_gecode_agrees_with_brute_force(seed, form):
     check(draw_problem(seed, most_nodes=3), form, replace(ALONE, solver="gecode"))
 
 
 @pytest.mark.parametrize("seed", cases(()))
-def test_search_and_model_together_find_what_brute_force_finds(seed):
+def test_paging_search_with_model_agrees_with_brute_force(seed):
     check(draw_problem(seed), "staged", TOGETHER)
 
 
@@ -81,7 +81,7 @@ def paging_problem(seed: int, cost: Fraction | None, form_nodes: int = 5) -> Pla
 
 @pytest.mark.few(7)
 @pytest.mark.parametrize("seed", range(30))
-def test_what_the_oracle_says_of_costs(seed):
+def test_paging_oracle_respects_costs(seed):
     """Nothing: no increase wherever recomputation fits; dearer is never better; not possible: recomputation alone."""
     values = []
     for cost in (Fraction(0), Fraction(1, 4), Fraction(1), Fraction(4), None):

@@ -32,7 +32,7 @@ memory ▂▄▄▆▆▄▆
 """
 
 
-def test_a_schedule(command, tmp_path):
+def test_text_plot_of_a_schedule(command, tmp_path):
     graph, schedule = tmp_path / "graph.json", tmp_path / "schedule.json"
     write_graph(U_SHAPE, graph)
     schedule.write_text(json.dumps({"sequence": [0, 1, 2, 3, 4, 0, 5], "budget": 3}))
@@ -55,7 +55,7 @@ def test_what_is_drawn_are_the_intervals(picture):
     assert sorted(drawn) == sorted((each.node, each.start, each.end) for each in found)
 
 
-def test_copies_are_told_apart():
+def test_text_plot_distinguishes_copies():
     memories = (Memory("fast", 7, CHAIN.durations), Memory("slow", None, (None,) * 3))
     links = (Link(0, 1, (1,) * 3, (0,) * 3), Link(1, 0, (1,) * 3, (0,) * 3))
     plan = (Action(0, 0), Action(0, 1, 0), Action(1, 0), Action(2, 0))

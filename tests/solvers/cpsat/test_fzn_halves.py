@@ -71,7 +71,7 @@ reified = st.lists(st.tuples(st.sampled_from(sorted(RELATIONS)), operands, opera
     st.lists(st.tuples(literals, literals), min_size=1, max_size=4),
     st.lists(st.integers(-3, 3), min_size=4, max_size=4),
 )
-def test_optima_stay(relations, clauses, weights):
+def test_half_reification_keeps_optima(relations, clauses, weights):
     """b0, b1 and b2 say whether three comparisons hold; they and two free bools stand in random clauses."""
     lines = ["var 0..3: x :: output_var; var 0..3: y :: output_var; var -99..99: z :: output_var;"]
     lines += [f"var bool: a{i} :: output_var; var 0..1: i{i}; constraint bool2int(a{i},i{i});" for i in range(2)]

@@ -59,7 +59,7 @@ def test_bin_packing_load(loads, first, items):
     check("fzn_bin_packing_load_offset", holds, loads, first, *columns(items))
 
 
-def test_library(tmp_path):
+def test_packing_library_agrees_with_the_standard_one(tmp_path):
     model = """
     array [0..2] of var 4..7: x; array [5..6] of var 0..4: l; var bool: b;
     array [0..2] of int: w = array1d(0..2, [1, 2, 3]);

@@ -64,7 +64,7 @@ class Cover:
         *(pytest.param(digits, seed, marks=pytest.mark.slow) for digits in (9, 10, 12, 14) for seed in range(200)),
     ],
 )
-def test_optimum(digits, seed):
+def test_wide_sums_have_the_optimum_of_enumeration(digits, seed):
     cover = Cover(digits, seed)
     least = cover.least()
     expected = "=====UNSATISFIABLE=====\n" if least is None else f"total = {least};\n----------\n==========\n"

@@ -37,7 +37,7 @@ def cluttered(home):
 
 @pytest.mark.full
 @pytest.mark.parametrize("solver", ["cp-sat", "gecode"])
-def test_others_run(cluttered, solver):
+def test_other_solvers_run_beside_a_broken_configuration(cluttered, solver):
     result = solve(SKIP, 8, solver=solver, search="off", time_limit=60)
     assert (result.status, result.duration) == ("optimal", 14)
 

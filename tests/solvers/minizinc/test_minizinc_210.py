@@ -130,7 +130,7 @@ def test_globals_mean_the_same_to_both(tmp_path, family):
 
 
 @pytest.mark.full
-def test_the_whole_library_compiles(tmp_path):
+def test_cp_sat_library_compiles_with_minizinc_2_10(tmp_path):
     model, flatzinc, solver = (
         tmp_path / "model.mzn",
         tmp_path / "model.fzn",

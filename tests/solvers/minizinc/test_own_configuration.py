@@ -53,7 +53,7 @@ def test_an_installed_solver_of_the_same_id_does_not_run(home, name, version):
 
 
 @pytest.mark.full
-def test_nor_one_on_the_path_of_solvers_nor_flags_that_the_user_gave_it(home, monkeypatch):
+def test_installed_solvers_on_the_solver_path_and_their_flags_do_not_run(home, monkeypatch):
     mark = in_the_way(home, "cp-sat")
     (home / "elsewhere").mkdir()
     shutil.move(home / ".minizinc" / "solvers" / "cp-sat.msc", home / "elsewhere" / "cp-sat.msc")

@@ -189,7 +189,7 @@ def test_checkmate_from_end_to_end(name, solver, seed):
 
 
 @pytest.mark.full
-def test_the_cases_tell_formulations_apart():
+def test_the_cases_distinguish_formulations():
     """Among the graphs there are some on which staged and general differ, and C = 1, 2 and n."""
     differ = {"order": 0, "limit": 0, "infeasible": 0, "recomputing": 0}
     for seed in range(70):
