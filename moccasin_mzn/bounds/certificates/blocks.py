@@ -14,8 +14,7 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
-from moccasin_mzn.bounds.certificates.cases import NEVER, Case
-from moccasin_mzn.bounds.certificates.duals import BITS, Multipliers
+from moccasin_mzn.bounds.certificates.cases import BITS, NEVER, Case, Multipliers
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.graphs.graph import ComputationGraph
 

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from moccasin_mzn.bounds.certificates.blocks import BlockCases, Blocks
-from moccasin_mzn.bounds.certificates.cases import NEVER, Case, Cases, in_order, proven
-from moccasin_mzn.bounds.certificates.pool import Cover, Pool
-from moccasin_mzn.bounds.flow_covers.cuts import Moments
-from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
+from moccasin_mzn.bounds.certificates.cases import NEVER, Case, Cases, Cover, Pool, in_order, proven
+from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.arrays import Array
