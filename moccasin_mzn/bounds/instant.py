@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from moccasin_mzn.graphs.arrays import GraphArrays
-from moccasin_mzn.heuristics.staged.choice import Choice
-from moccasin_mzn.heuristics.staged.moments import finer_and_finer
+from moccasin_mzn.heuristics.staged.moments import Choice, finer_and_finer
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import Stages, highest_maxima
 

@@ -1,7 +1,7 @@
 """A first set of recomputations for graphs on which annealing would take long to find one: a few minimum cuts.
 
 Every stage over the budget has a weight, larger where it is further over it. An output that is dropped between two of
-its reads saves its size in all stages between them, each by its weight; see `choice` for what that takes::
+its reads saves its size in all stages between them, each by its weight; see `Choice` for what that takes::
 
     memory over the budget          ....:::||||:::.....::||:..
     u      [==]~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~[=========]      of all gaps between reads that of most weight
@@ -20,10 +20,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.slots import NONE, Problem, slot_at
-from moccasin_mzn.heuristics.staged.choice import Choice
-from moccasin_mzn.heuristics.staged.moments import Priced, finer_and_finer, realistic
+from moccasin_mzn.heuristics.compiling import NONE, Problem, compiled, slot_at
+from moccasin_mzn.heuristics.staged.moments import Choice, Priced, finer_and_finer, realistic
 from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, EXTRA, State, add, load
 
 MOST_CHOICES = 60
