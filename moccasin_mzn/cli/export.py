@@ -56,7 +56,7 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: st
         uncounted,
     )
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.solvers.minizinc.compile import compile_model, json_text
+    from moccasin_mzn.solvers.minizinc.run import compile_model, json_text
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
     if solver is not None and not fzn:

@@ -11,7 +11,7 @@ from typing import Any
 from ortools.sat.python import cp_model
 
 from moccasin_mzn.clock import Deadline, halting
-from moccasin_mzn.solvers.cpsat.solver import certain_bound, keep_true
+from moccasin_mzn.solvers.cpsat.builder import certain_bound, keep_true
 from moccasin_mzn.solvers.program import YES, Program
 
 ROWS_AT_ONCE = 500

@@ -177,11 +177,9 @@ def _reified(holds: Callable[..., None], fails: Callable[..., None]) -> Callable
 _FAMILIES = (
     "comparison",
     "arithmetic",
-    "extremes",
     "counting",
     "ordering",
     "scheduling",
-    "packing",
     "successors",
     "extension",
 )

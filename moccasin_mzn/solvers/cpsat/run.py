@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import ortools
 
-from moccasin_mzn.solvers.cpsat.builder import ModelError, Term, as_term
-from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
-from moccasin_mzn.solvers.cpsat.solver import (
+from moccasin_mzn.solvers.cpsat.builder import (
     Branching,
+    ModelError,
     SolutionCallback,
     Solver,
     Status,
+    Term,
+    as_term,
     certain_bound,
     complaint,
     keep_true,
 )
+from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
 from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, Problem, are_harmless, translate
 from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag
-from moccasin_mzn.solvers.flatzinc.session import Session, print_log, read, run_session
-from moccasin_mzn.solvers.flatzinc.stream import Output, Statistic, outputs
+from moccasin_mzn.solvers.flatzinc.stream import Output, Session, Statistic, outputs, print_log, read, run_session
 from moccasin_mzn.solvers.flatzinc.syntax import ContinuousError, FlatZinc
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError, Term, as_term
+from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError, Term, ValueChoice, VariableChoice, as_term
 from moccasin_mzn.solvers.cpsat.registry import Handler, handler
-from moccasin_mzn.solvers.cpsat.solver import ValueChoice, VariableChoice
 from moccasin_mzn.solvers.cpsat.translate import Problem, Symbols
 from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, Call, Expression, calls_in, warm_starts
 

@@ -12,14 +12,24 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.solvers.cpsat.bounds import implied_bounds
-from moccasin_mzn.solvers.cpsat.builder import FALSE, LIMIT, TRUE, Builder, ModelError, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.builder import (
+    FALSE,
+    LIMIT,
+    TRUE,
+    Builder,
+    CpModelProto,
+    ModelError,
+    Term,
+    as_term,
+    complaint,
+    constant,
+)
 from moccasin_mzn.solvers.cpsat.halves import Aliases, Half, find_halves
 from moccasin_mzn.solvers.cpsat.registry import handler as handler_of
-from moccasin_mzn.solvers.cpsat.solver import CpModelProto, complaint
 from moccasin_mzn.solvers.flatzinc.syntax import Expression, FlatZinc, IntSet, UnsupportedError, Variable, describe
 
 if TYPE_CHECKING:
-    from moccasin_mzn.solvers.cpsat.floats.integral import Integral
+    from moccasin_mzn.solvers.cpsat.floats.definitions import Integral
 
 
 UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
@@ -83,7 +93,7 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
     """
     integral = None
     if _has_floats(file):
-        from moccasin_mzn.solvers.cpsat.floats.integral import without_floats  # which takes time to load
+        from moccasin_mzn.solvers.cpsat.floats.definitions import without_floats  # which takes time to load
 
         integral = without_floats(file)
         file, unique = integral.file, unique and not integral.continuous

@@ -18,8 +18,15 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from moccasin_mzn.solvers.cpsat.builder import LIMIT
-from moccasin_mzn.solvers.cpsat.solver import CpModelProto, SolutionCallback, Solver, Status, complaint, keep_true
+from moccasin_mzn.solvers.cpsat.builder import (
+    LIMIT,
+    CpModelProto,
+    SolutionCallback,
+    Solver,
+    Status,
+    complaint,
+    keep_true,
+)
 from moccasin_mzn.solvers.linear.program import LinearProgram
 
 INFINITE = 2**53

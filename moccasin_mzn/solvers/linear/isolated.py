@@ -13,8 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from moccasin_mzn.environment import own_environment
-from moccasin_mzn.solvers.processes import ended
+from moccasin_mzn.environment import ended, own_environment
 
 
 class RelaxationError(Exception):

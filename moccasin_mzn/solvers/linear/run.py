@@ -11,13 +11,11 @@ from importlib import import_module
 import numpy as np
 
 from moccasin_mzn.solvers.flatzinc.execution import StopFlag
-from moccasin_mzn.solvers.flatzinc.session import Session, print_log, read, run_session
-from moccasin_mzn.solvers.flatzinc.stream import Statistic
+from moccasin_mzn.solvers.flatzinc.stream import Session, Statistic, print_log, read, run_session
 from moccasin_mzn.solvers.flatzinc.syntax import warm_starts
 from moccasin_mzn.solvers.linear.claims import Claims
 from moccasin_mzn.solvers.linear.configuration import ENGINES, LinearOptions
 from moccasin_mzn.solvers.linear.engine import Settings
-from moccasin_mzn.solvers.linear.objective import direct
 from moccasin_mzn.solvers.linear.program import LinearProgram, Translation, UnfitError, translate
 from moccasin_mzn.solvers.linear.search import (
     TRIALS,
@@ -25,6 +23,7 @@ from moccasin_mzn.solvers.linear.search import (
     Deaf,
     LinearItem,
     Search,
+    direct,
     has_integer_objective,
     linear_items,
     safe_bound,

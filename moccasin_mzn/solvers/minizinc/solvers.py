@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.environment import python_path
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
 from moccasin_mzn.solvers.flatzinc.configuration import Configuration, OwnSolver, write_configuration
 from moccasin_mzn.solvers.linear.configuration import ENGINES
 from moccasin_mzn.solvers.minizinc.drivers import (
@@ -32,6 +31,18 @@ if TYPE_CHECKING:
     import minizinc
 
 
+LIBRARY = Path(__file__).resolve().parents[1] / "cpsat" / "mznlib"
+"""The MiniZinc library of CP-SAT: redefinitions of its global constraints."""
+CP_SAT = OwnSolver(
+    name="cp-sat",
+    title="CP-SAT",
+    library="OR-Tools",
+    package="ortools",
+    module="moccasin_mzn.solvers.cpsat",
+    mznlib=str(LIBRARY),
+    tags=("cp", "int"),
+    parameters="CP-SAT parameters as text protocol buffer",
+)
 OWN: dict[str, OwnSolver] = {solver.name: solver for solver in (CP_SAT, *ENGINES.values())}
 """The solvers of this package, by name, which need no installation."""
 BY_WEBASSEMBLY = {"chuffed", "coin-bc", "org.minizinc.chuffed", "org.minizinc.mip.coin-bc", "org.minizinc.mip.highs"}

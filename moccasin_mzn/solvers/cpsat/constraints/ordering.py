@@ -7,8 +7,8 @@ from itertools import pairwise
 from operator import le, lt
 
 from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.constraints.arithmetic import greatest_of
 from moccasin_mzn.solvers.cpsat.constraints.comparison import Clause, Condition, conjunction
-from moccasin_mzn.solvers.cpsat.constraints.extremes import greatest_of
 from moccasin_mzn.solvers.cpsat.registry import Ints, Par, Pars, When, relation
 from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, IntSet
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from moccasin_mzn.solvers.cpsat.floats.bounds import FloatBounds
-from moccasin_mzn.solvers.cpsat.floats.items import ONE, Form, Reading, Row
+from moccasin_mzn.solvers.cpsat.floats.items import ONE, FloatBounds, Form, Reading, Row
 from moccasin_mzn.solvers.cpsat.halves import IF_FALSE, IF_TRUE, Half, find_halves
 from moccasin_mzn.solvers.flatzinc.parser import Tokens
 from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, FlatZincError
