@@ -289,7 +289,7 @@ class Case:
     """Inequalities that mattered in the case above it."""
     refuted: Multipliers | None = None
     """Of inequalities that cannot be met together."""
-    branch: Any = None
+    branch: int | tuple[str, int, int] | None = None
     """What tells the cases below apart: a node, or a variable of blocks."""
     below: tuple[Case, ...] = ()
     """With that not so, and so."""

@@ -6,12 +6,11 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ortools.sat.python import cp_model
 
 from moccasin_mzn.clock import Deadline, halting
-from moccasin_mzn.solvers.cpsat.builder import certain_bound, keep_true
+from moccasin_mzn.solvers.cpsat.builder import Proto, certain_bound, keep_true
 from moccasin_mzn.solvers.program import YES, Program
 
 ROWS_AT_ONCE = 500
@@ -100,7 +99,7 @@ def branch(
     return Branched(best, False, None, False, spent)
 
 
-def _prove_soon(parameters: Any) -> None:
+def _prove_soon(parameters: Proto) -> None:
     """Fewer and larger steps to the linear relaxation of a node, no cuts, nothing probed or shortened between, and what
     was in conflict is remembered for longer."""
     parameters.new_constraints_batch_size = ROWS_AT_ONCE
@@ -109,7 +108,7 @@ def _prove_soon(parameters: Any) -> None:
     parameters.variable_activity_decay = ACTIVITY_DECAY
 
 
-def _share_tree(parameters: Any, workers: int) -> None:
+def _share_tree(parameters: Proto, workers: int) -> None:
     """All workers in parts of one tree, none that looks for solutions alone."""
     parameters.num_workers = parameters.shared_tree_num_workers = workers
     parameters.use_feasibility_jump = False

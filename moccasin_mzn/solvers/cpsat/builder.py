@@ -14,7 +14,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ortools.sat.python import cp_model_helper as helper
 
@@ -23,6 +23,8 @@ from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, FlatZincError,
 # --- CP-SAT by its protocol buffers alone ---------------------------------------------------------------------
 
 
+Proto: TypeAlias = Any
+"""A message of CP-SAT's protocol buffers: a model, a constraint, parameters, a response; its class has no types."""
 CpModelProto = helper.CpModelProto
 CpSolverResponse = helper.CpSolverResponse
 SolutionCallback = helper.SolutionCallback
@@ -47,15 +49,15 @@ class Solver:
     """
 
     def __init__(self) -> None:
-        self.parameters: Any = helper.SatParameters()
+        self.parameters: Proto = helper.SatParameters()
         self.parameters.catch_sigint_signal = False  # Ctrl-C is for the process
-        self.response: Any = CpSolverResponse()
+        self.response: Proto = CpSolverResponse()
         self.on_log: Callable[[str], None] | None = None
         self.on_bound: Callable[[float], None] | None = None
-        self._wrapper: Any = None
+        self._wrapper: helper.SolveWrapper | None = None
         self._lock = threading.Lock()
 
-    def solve(self, model: Any, callback: Any = None) -> Status:
+    def solve(self, model: Proto, callback: SolutionCallback | None = None) -> Status:
         """Search until there is a proof, a limit is reached, or another thread calls `stop`."""
         wrapper = helper.SolveWrapper()
         wrapper.set_parameters(self.parameters)
@@ -90,7 +92,7 @@ _LOST = 2.0**-48
 """Share of the magnitude of the objective's terms that is more than the few roundings on a bound's way can take."""
 
 
-def keep_true(parameters: Any, widest: int) -> None:
+def keep_true(parameters: Proto, widest: int) -> None:
     """Have CP-SAT not look for at-most-one constraints inside of linear ones if magnitudes of coefficients in one
     constraint add up to `widest`, and that is much: it adds them up in 32 bits, and then drops the condition of a
     constraint, and with it solutions (OR-Tools issue 5293).
@@ -246,7 +248,7 @@ class Builder:
 
     # Constraints
 
-    def new(self, when: Sequence[int] = ()) -> Any:
+    def new(self, when: Sequence[int] = ()) -> Proto:
         """A new, still empty constraint proto."""
         proto = self._constraints.add()
         if when:
@@ -410,7 +412,7 @@ class Builder:
         self.clause([~self.equals_value(Term(variable, 1, 0), value) for variable, value in pairs])
 
     @staticmethod
-    def write(term: Term, proto: Any) -> None:
+    def write(term: Term, proto: Proto) -> None:
         """Copy an operand into a `LinearExpressionProto`."""
         if not all(LOWEST <= number <= HIGHEST for number in term):
             raise ModelError("the numbers of an expression do not fit in 64 bits")
@@ -419,7 +421,7 @@ class Builder:
             proto.coeffs.append(term.coefficient)
         proto.offset = term.offset
 
-    def write_all(self, terms: Sequence[Term], protos: Any) -> None:
+    def write_all(self, terms: Sequence[Term], protos: Proto) -> None:
         """Copy operands into a repeated field of `LinearExpressionProto`."""
         for term in terms:
             self.write(term, protos.add())

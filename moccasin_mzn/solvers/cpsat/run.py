@@ -7,13 +7,14 @@ import sys
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ortools
 
 from moccasin_mzn.solvers.cpsat.builder import (
     Branching,
     ModelError,
+    Proto,
     SolutionCallback,
     Solver,
     Status,
@@ -169,7 +170,7 @@ class CpSatSession(Session):
         if lower is not None:
             self.stream.better_bound(self.problem.reported(sign * lower + offset))
 
-    def take(self, response: Any) -> None:
+    def take(self, response: Proto) -> None:
         """Take a solution, and the bound of the objective that comes with it in integers, without sign and offset."""
         if self.problem.objective is not None:
             sign, offset = self.problem.objective_scale()
@@ -239,7 +240,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _counters(response: Any) -> dict[str, Statistic]:
+def _counters(response: Proto) -> dict[str, Statistic]:
     """Search statistics of a response."""
     return {
         "nodes": response.num_branches,

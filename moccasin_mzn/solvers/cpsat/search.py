@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any
 
 from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError, Term, ValueChoice, VariableChoice, as_term
-from moccasin_mzn.solvers.cpsat.registry import Handler, handler
+from moccasin_mzn.solvers.cpsat.registry import Handler, Operand, handler
 from moccasin_mzn.solvers.cpsat.translate import Problem, Symbols
 from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, Call, Expression, calls_in, warm_starts
 
@@ -214,7 +213,7 @@ class Completion:
 
         return step
 
-    def _function(self, handler: Handler, operands: list[Any]) -> Step:
+    def _function(self, handler: Handler, operands: list[Operand]) -> Step:
         """The value of one operand, which may be an array, follows from all the others."""
         assert handler.value is not None
         value_of, target = handler.value, handler.target % len(operands)
@@ -238,7 +237,7 @@ class Completion:
 
         return step
 
-    def _evaluate(self, kind: str, operand: Any) -> Any:
+    def _evaluate(self, kind: str, operand: Operand) -> Operand:
         if kind in ("Ints", "Bools"):
             return [self._evaluate(kind[:-1], element) for element in operand]
         if kind == "Bool":

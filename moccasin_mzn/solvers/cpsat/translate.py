@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.solvers.cpsat.bounds import implied_bounds
 from moccasin_mzn.solvers.cpsat.builder import (
@@ -24,11 +24,13 @@ from moccasin_mzn.solvers.cpsat.builder import (
     complaint,
     constant,
 )
-from moccasin_mzn.solvers.cpsat.halves import Aliases, Half, find_halves
+from moccasin_mzn.solvers.cpsat.registry import Aliases, Half, Operand, find_halves
 from moccasin_mzn.solvers.cpsat.registry import handler as handler_of
 from moccasin_mzn.solvers.flatzinc.syntax import Expression, FlatZinc, IntSet, UnsupportedError, Variable, describe
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from moccasin_mzn.solvers.cpsat.floats.definitions import Integral
 
 
@@ -57,7 +59,7 @@ class Problem:
     halves: dict[int, Half] = field(default_factory=dict)
     integral: Integral | None = None
 
-    def reported(self, objective: int) -> Any:
+    def reported(self, objective: int) -> int | Fraction:
         """What an integer objective is in the file: an integer or a fraction."""
         return self.integral.reported(objective) if self.integral else objective
 
@@ -257,8 +259,8 @@ class Symbols:
                 self.literals[name] = TRUE if value else FALSE
             elif type(value) is int:
                 self.integers[name] = constant(value)
-        self._arrays: dict[tuple[str, str], Sequence[Any]] = {}
-        single: dict[str, Callable[[Expression], Any]] = {
+        self._arrays: dict[tuple[str, str], Sequence[Operand]] = {}
+        single: dict[str, Callable[[Expression], Operand]] = {
             "Int": self.term,
             "Bool": self.literal,
             "Par": self.integer,
@@ -305,7 +307,7 @@ class Symbols:
             return self.elements[value]
         raise self._mismatch("an array", value)
 
-    def _array(self, kind: str, value: Expression) -> Sequence[Any]:
+    def _array(self, kind: str, value: Expression) -> Sequence[Operand]:
         if type(value) is not str:
             return list(map(self.converters[kind], self.list(value)))
         key = (kind, value)

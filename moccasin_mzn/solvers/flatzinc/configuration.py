@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-Configuration = dict[str, Any]
+from moccasin_mzn.files import JsonObject
+
+Configuration = JsonObject
 """The content of a file `.msc`, as JSON has it."""
 _COMMON = {
     "stdFlags": ["-a", "-i", "-n", "-f", "-p", "-r", "-s", "-t", "-v"],

@@ -13,12 +13,16 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NoReturn, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TextIO, TypeAlias
 
 from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag, seconds_since_start
 from moccasin_mzn.solvers.flatzinc.parser import parse
 from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, Expression, FlatZinc, FlatZincError, IntSet
 
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+Objective: TypeAlias = "int | float | Fraction"
 Values = Any
 """A solution, as the solver and the output items understand it."""
 
@@ -49,7 +53,7 @@ class SolutionStream:
         items: Sequence[Item],
         options: Options,
         out: TextIO,
-        evaluate: Callable[[Values], int | float] | None = None,
+        evaluate: Callable[[Values], Objective] | None = None,
         maximize: bool = False,
         identity: Callable[[Values], Hashable] | None = None,
     ) -> None:
@@ -61,8 +65,8 @@ class SolutionStream:
         self.printed = 0
         self.repeats = 0
         self.values: Values | None = None
-        self.objective: int | float | None = None
-        self.bound: int | float | None = None
+        self.objective: Objective | None = None
+        self.bound: Objective | None = None
         self.refuted = False
         """Was there a solution better than a bound? The bound is forgotten, the solution kept."""
         self.finished = False
@@ -70,7 +74,7 @@ class SolutionStream:
         self._seen: dict[Hashable, Values] = {}
         self._lock = threading.RLock()
         self._unprinted = ""
-        self._bound_reported: int | float | None = None
+        self._bound_reported: Objective | None = None
         self._bound_time = -math.inf
 
     @property
@@ -88,7 +92,7 @@ class SolutionStream:
         """Do far too many solutions differ in nothing that is printed?"""
         return self.repeats > REPEATS and self.repeats > 10 * self.printed
 
-    def distinct(self, after: int) -> list[Any]:
+    def distinct(self, after: int) -> list[Values]:
         """What was printed of a satisfaction problem but for so many first ones: identities, or else solutions."""
         return list(islice(self._seen if self.identity else self._seen.values(), after, None))
 
@@ -120,7 +124,7 @@ class SolutionStream:
     def _text(self, values: Values) -> str:
         return "".join(item.text(values) for item in self._items)
 
-    def better_bound(self, bound: int | float | None) -> None:
+    def better_bound(self, bound: Objective | None) -> None:
         """Take a bound of the objective from the solver; None, and a worse one than before, are dropped."""
         with self._lock:
             if bound is not None and (self.bound is None or (bound < self.bound) == self.maximize):
@@ -180,7 +184,8 @@ class SolutionStream:
 # --- Statistics in the form that MiniZinc reads ---------------------------------------------------------------
 
 
-Statistic = int | float | str | None
+Statistic: TypeAlias = "int | float | Fraction | str | None"
+"""The value of a statistic; None: unknown."""
 
 
 def statistics_block(values: Mapping[str, Statistic]) -> str:
@@ -214,7 +219,8 @@ def _text(value: Statistic) -> str | None:
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if value is None:
         return None
-    return f"{float(value):.6f}" if math.isfinite(value) and abs(value) < 1e15 else None
+    number = float(value)
+    return f"{number:.6f}" if math.isfinite(number) and abs(number) < 1e15 else None
 
 
 # --- What a FlatZinc file wants printed, and in which form ----------------------------------------------------
@@ -303,7 +309,7 @@ class Session(ABC):
         self,
         options: Options,
         items: Sequence[Item],
-        evaluate: Callable[[Values], int | float] | None,
+        evaluate: Callable[[Values], Objective] | None,
         maximize: bool,
         sizes: dict[str, Statistic],
         version: str,

@@ -14,13 +14,14 @@ import queue
 import signal
 import sys
 import threading
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from moccasin_mzn.solvers.cpsat.builder import (
     LIMIT,
     CpModelProto,
+    Proto,
     SolutionCallback,
     Solver,
     Status,
@@ -85,7 +86,7 @@ def _widest(program: LinearProgram) -> int:
     return int(rows.max(initial=np.abs(program.objective).sum()))
 
 
-def _model(program: LinearProgram, cutoff: float | None) -> Any:
+def _model(program: LinearProgram, cutoff: float | None) -> Proto:
     """The program for CP-SAT."""
     proto = CpModelProto()
     for low, high in zip(program.lower.tolist(), program.upper.tolist(), strict=True):
@@ -104,7 +105,7 @@ def _model(program: LinearProgram, cutoff: float | None) -> Any:
     return proto
 
 
-def _add_row(proto: Any, columns: np.ndarray, coefficients: np.ndarray, low: float, high: float) -> None:
+def _add_row(proto: Proto, columns: np.ndarray, coefficients: np.ndarray, low: float, high: float) -> None:
     linear = proto.constraints.add().linear
     linear.vars.extend(columns.tolist())
     linear.coeffs.extend(map(int, coefficients.tolist()))

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -210,7 +210,7 @@ def _set_parameter(highs: highspy.Highs, name: str, text: str) -> None:
         if status != highspy.HighsStatus.kOk:
             raise ValueError
         kinds = highspy.HighsOptionType
-        read: dict[Any, Callable[[str], Any]] = {
+        read: dict[object, Callable[[str], bool | int | float | str]] = {
             kinds.kBool: lambda text: words[text.lower()],
             kinds.kInt: int,
             kinds.kDouble: float,

@@ -59,7 +59,7 @@ class LinearSession(Session):
         self.start = warm_start(translation)
         self.direct = direct(program)
         self.start.pop(self.direct.column, None)
-        self.claims = Claims(self.direct, TRIALS[0]["tolerance"])
+        self.claims = Claims(self.direct, TRIALS[0].tolerance)
         self.solver = solver = ENGINES[options.engine]
         self.engine = import_module(f"moccasin_mzn.solvers.linear.{solver.name}")
         self.attempts = Search(self.engine.solve, self.checker, self.direct, self._settings, self.claims.doubtful)
@@ -155,7 +155,8 @@ class LinearSession(Session):
         stream = self.stream
         if stream.values is not None and stream.objective == stream.bound:
             return "complete"
-        if self._settled(claim, self.direct.program, stream.objective) == "unknown":
+        best: int | float | None = stream.objective  # type: ignore[assignment]  # a fraction for CP-SAT alone
+        if self._settled(claim, self.direct.program, best) == "unknown":
             return "stopped"
         stream.better_bound(stream.objective)
         return "complete"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -364,11 +364,14 @@ def safe_bound(program: LinearProgram, bound: float, precision: float, hidden: f
 # --- Calls of an engine whose answers are not taken on trust --------------------------------------------------
 
 
-TRIALS = (
-    {"tolerance": 1e-7, "presolve": True},
-    {"tolerance": 1e-7, "presolve": False},
-    {"tolerance": 1e-9, "presolve": False},
-)
+class Trial(NamedTuple):
+    """What of `Settings` changes from trial to trial."""
+
+    tolerance: float
+    presolve: bool
+
+
+TRIALS = (Trial(1e-7, True), Trial(1e-7, False), Trial(1e-9, False))
 """Settings in the order of trial. The usual tolerance, 1e-6, lets more through that rounding breaks."""
 LARGE = 1e9
 """From here on neighbouring doubles differ by 1e-7."""
@@ -410,17 +413,15 @@ class Search:
                 break
             if ending.status == "optimal" and not accepted:
                 claimed = True
-            elif (
-                ending.status == "infeasible" and trial["presolve"] and not self._doubtful and _has_large_sides(program)
-            ):
+            elif ending.status == "infeasible" and trial.presolve and not self._doubtful and _has_large_sides(program):
                 continue
             elif ending.status != "failed" and not (claimed and ending.status == "infeasible"):
                 return ending
         return ending if ending.status == "failed" else replace(ending, status="refused")
 
-    def _call(self, program: LinearProgram, listener: Listener, trial: dict[str, Any]) -> Ending:
+    def _call(self, program: LinearProgram, listener: Listener, trial: Trial) -> Ending:
         if program.columns:
-            return self._engine(program, replace(self._settings(), **trial), listener)
+            return self._engine(program, replace(self._settings(), **trial._asdict()), listener)
         holds = bool(np.all((program.row_lower <= 0) & (program.row_upper >= 0)))  # solvers do not like such programs
         return Ending("optimal" if holds else "infeasible", np.zeros(0), program.objective_offset)
 

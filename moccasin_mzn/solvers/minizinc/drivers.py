@@ -16,10 +16,11 @@ from asyncio.subprocess import Process
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained
+from moccasin_mzn.files import JsonObject
 
 if TYPE_CHECKING:
     import minizinc
@@ -71,7 +72,7 @@ class Driver:
         version = ".".join(map(str, self.minizinc.parsed_version))
         return f"MiniZinc {version}" + (" (WebAssembly)" if self.webassembly else "")
 
-    def listed(self, identifier: str, version: str) -> dict[str, Any]:
+    def listed(self, identifier: str, version: str) -> JsonObject:
         """What it knows of a solver beyond its configuration, such as where its executable is; empty if nothing."""
         with contextlib.suppress(ValueError):
             for solver in json.loads(self._listing.stdout):
@@ -199,7 +200,7 @@ def _started(executable: Path) -> minizinc.Driver:
         raise InputError(Page.INSTALL.after(message)) from None
 
 
-def _tied(driver_class: Any) -> Any:
+def _tied(driver_class: type) -> type:
     """`minizinc.Driver` whose runs get SIGTERM when the thread that started them dies, be it with kill -9 of all.
 
     For this there must be the `setpriv` of util-linux; elsewhere such a run goes on to its time limit.

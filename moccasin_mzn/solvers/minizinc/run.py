@@ -15,11 +15,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.environment import ended
 from moccasin_mzn.errors import InputError, out_of_memory
+from moccasin_mzn.files import Json
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 GRACE_SECONDS = 10
@@ -36,6 +37,12 @@ class SolverError(InputError):
     """MiniZinc or the solver failed; the message is its own, in one line."""
 
     kind = "solver"
+
+
+Solution: TypeAlias = Any
+"""A solution, as minizinc-python makes its class: the arrays of a model are attributes."""
+Named: TypeAlias = dict[str, Any]
+"""Options of a run, or statistics of it, by name, as minizinc-python has them."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class Outcome:
 class Listener:
     """What is called while a run goes on."""
 
-    solution: Callable[[Any], None]
+    solution: Callable[[Solution], None]
     """Gets the arrays of every improving solution, as attributes."""
     bound: Callable[[int], None]
     """Gets the bound on the objective, whenever it is reported."""
@@ -222,7 +229,7 @@ class _Job(threading.Thread):
 
 
 async def _stream(
-    backend: Backend, files: list[Path], options: dict[str, Any], patience: float | None, put: Callable[[Event], None]
+    backend: Backend, files: list[Path], options: Named, patience: float | None, put: Callable[[Event], None]
 ) -> None:
     import minizinc
 
@@ -266,7 +273,7 @@ def _check_silence(backend: Backend, stderr: Path) -> None:
         raise SolverError(f"{backend.name}: {message}")
 
 
-def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> dict[str, Any]:
+def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> Named:
     """Flags, as far as the solver has them.
 
     Gecode searches as the model says, others freely. Chuffed must not search freely from a warm start: it then returns
@@ -275,7 +282,7 @@ def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> dict[
     """
     flags = backend.solver.stdFlags
     free = "-f" in flags and backend.learns and not (warm_start and backend.is_chuffed)
-    options: dict[str, Any] = {"free_search": free}
+    options: Named = {"free_search": free}
     if {"-i", "-a"} & set(flags):
         options["intermediate_solutions"] = True
     if limits.seconds is not None:
@@ -296,7 +303,7 @@ def _listening(instance_class: type) -> type:
     class ListeningInstance(instance_class):
         has_output_item = False
 
-        def _parse_stream_obj(self, obj: dict[str, object], statistics: dict[str, object]) -> tuple[Any, ...]:
+        def _parse_stream_obj(self, obj: dict[str, object], statistics: dict[str, object]) -> tuple[object, ...]:
             parsed = super()._parse_stream_obj(obj, statistics)
             if obj["type"] == "statistics":
                 self.heard(parsed[2])
@@ -305,7 +312,7 @@ def _listening(instance_class: type) -> type:
     return ListeningInstance
 
 
-def _note_statistics(statistics: dict[str, Any], listener: Listener, outcome: Outcome) -> None:
+def _note_statistics(statistics: Named, listener: Listener, outcome: Outcome) -> None:
     flatten = statistics.get("flatTime")
     if flatten is not None:
         outcome.flatten_seconds = flatten.total_seconds()
@@ -373,7 +380,7 @@ def json_text(data: Mapping[str, Value]) -> str:
     return json.dumps({name: _json(value) for name, value in data.items()}, ensure_ascii=False) + "\n"
 
 
-def _json(value: Value) -> Any:
+def _json(value: Value) -> Json:
     if isinstance(value, Member):
         return {"e": str(value)}
     if isinstance(value, Set):

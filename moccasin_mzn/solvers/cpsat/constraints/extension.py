@@ -6,10 +6,9 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, ModelError, Term, as_term, constant
-from moccasin_mzn.solvers.cpsat.registry import Bool, Int, Ints, Par, Pars, Set, When, relation
+from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, ModelError, Proto, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.registry import Bool, Int, Ints, Operand, Par, Pars, Set, When, relation
 from moccasin_mzn.solvers.flatzinc.syntax import IntSet
 
 MOST_STATES = 10_000
@@ -183,7 +182,7 @@ def table(builder: Builder, terms: Ints, rows: Pars, when: When) -> None:
         builder.false(when)
 
 
-def _table(builder: Builder, terms: Sequence[Term], rows: Sequence[int], when: When) -> Any:
+def _table(builder: Builder, terms: Sequence[Term], rows: Sequence[int], when: When) -> Proto:
     if not terms or len(rows) % len(terms):
         raise ModelError("the rows of a table are not as long as the array")
     proto = builder.new(when).table
@@ -198,14 +197,14 @@ def _table(builder: Builder, terms: Sequence[Term], rows: Sequence[int], when: W
 def add_automaton(*names: str, kinds: Sequence[str], automaton: Callable[..., Automaton]) -> None:
     """Register that an automaton, made of the arguments after the operands, accepts these."""
 
-    def accept(builder: Builder, terms: Ints, *description: Any, when: When) -> None:
+    def accept(builder: Builder, terms: Ints, *description: Operand, when: When) -> None:
         _accept(builder, terms, automaton(*description), when)
 
-    def judge(builder: Builder, terms: Ints, *rest: Any) -> None:
+    def judge(builder: Builder, terms: Ints, *rest: Operand) -> None:
         *description, verdict = rest
         _judge(builder, terms, automaton(*description), verdict)
 
-    def accepts(values: list[int], *description: Any) -> bool:
+    def accepts(values: list[int], *description: Operand) -> bool:
         return automaton(*description).accepts(values)
 
     relation(*names, kinds=("Ints", *kinds), reified=judge, holds=accepts)(accept)

@@ -24,7 +24,7 @@ from moccasin_mzn.solvers.cpsat.floats.items import (
     fraction,
     nearest_step,
 )
-from moccasin_mzn.solvers.cpsat.halves import IF_FALSE, IF_TRUE, Half, find_halves
+from moccasin_mzn.solvers.cpsat.registry import IF_FALSE, IF_TRUE, Half, find_halves
 from moccasin_mzn.solvers.flatzinc.syntax import (
     Constraint,
     ContinuousError,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, inf, isfinite, lcm
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from moccasin_mzn.solvers.cpsat.builder import ModelError
 from moccasin_mzn.solvers.flatzinc.syntax import (
@@ -44,13 +44,17 @@ class Ranges(NamedTuple):
         return [end for pair in self.ranges for end in pair]
 
 
+Argument: TypeAlias = Any
+"""What a call takes: a form, a list of them, ranges, or an expression that is passed on."""
+
+
 class Call(NamedTuple):
     """The integer constraint `name`, whose arguments are forms, lists of them, ranges, and what is passed on; that at
     `target` follows from the others."""
 
     item: Constraint
     name: str
-    arguments: list[Any]
+    arguments: list[Argument]
     target: int
     condition: str = ""
 
@@ -176,20 +180,20 @@ def _operands(reading: Reading, *values: Expression) -> list[Form]:
     return list(map(reading.form, values))
 
 
-def _extreme(reading: Reading, result: Expression, values: Expression) -> list[Any]:
+def _extreme(reading: Reading, result: Expression, values: Expression) -> list[Argument]:
     return [reading.form(result), reading.many(values)]
 
 
-def _element(reading: Reading, index: Expression, values: Expression, result: Expression) -> list[Any]:
+def _element(reading: Reading, index: Expression, values: Expression, result: Expression) -> list[Argument]:
     return [index, reading.many(values), reading.form(result)]
 
 
-def _inside(reading: Reading, value: Expression, *ends: Expression) -> list[Any]:
+def _inside(reading: Reading, value: Expression, *ends: Expression) -> list[Argument]:
     numbers = list(map(reading.number, ends if len(ends) == 2 else reading.elements(*ends)))
     return [reading.form(value), Ranges(list(zip(numbers[::2], numbers[1::2], strict=True)))]
 
 
-_CALLS: dict[str, tuple[str, int, Callable[..., list[Any]]]] = {
+_CALLS: dict[str, tuple[str, int, Callable[..., list[Argument]]]] = {
     "float_max": ("int_max", 2, _operands),
     "float_min": ("int_min", 2, _operands),
     "float_abs": ("int_abs", 1, _operands),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from moccasin_mzn.solvers.cpsat.floats.items import ONE, FloatBounds, Form, Reading, Row
-from moccasin_mzn.solvers.cpsat.halves import IF_FALSE, IF_TRUE, Half, find_halves
+from moccasin_mzn.solvers.cpsat.registry import IF_FALSE, IF_TRUE, Half, find_halves
 from moccasin_mzn.solvers.flatzinc.parser import Tokens
 from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, FlatZincError
 
