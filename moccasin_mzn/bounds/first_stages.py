@@ -99,8 +99,8 @@ def _proven(program: Program, listed: list[tuple[dict[int, int], int]], prices: 
 # --- The choice of stages -------------------------------------------------------------------------------------
 
 # That is solved in a fraction of a second, where the relaxation itself may take a minute. It does not get weaker with
-# more stages, so many can be tried: those of most memory in each block, as far as halves tell. Only those whose budget
-# has a price stay.
+# more stages, so many can be tried: those of most memory in each block, as far as fractions show. Only those whose
+# budget has a price stay.
 
 
 AT_ONCE = 4
@@ -151,7 +151,7 @@ def _memory(relaxation: Relaxation, halves: Halves, j: int) -> dict[int, float]:
     """What is in memory at the first computation of each node of block j but k_j, nearly.
 
     Outputs are there from the start of the block, or their first computation, until their last first reader in it, and
-    as far as they are held at its end; less as far as they are computed again in it, which may be after that.
+    as far as they are retained at its end; less as far as they are computed again in it, which may be after that.
     """
     s, before, last, has_end = relaxation.stages, relaxation.before(j), relaxation.last(j), j < len(relaxation.chosen)
     start, stop = before + 1, last + (not has_end)

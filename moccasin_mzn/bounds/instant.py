@@ -63,9 +63,9 @@ def _cover(stages: Stages, k: int) -> int | None:
 #     h[u] + a[u]  at least 1 if a node after k reads u in its first computation, and at least a[w] for every reader w
 #                  of u before k: what is computed again reads its inputs then
 #
-# What is held fits beside node k, and the recomputations cost the durations of all with a[u]: with a price for memory
-# that is the choice of `heuristics.staged.choice`. Its value at any price is a bound, in exact integers. Several stages
-# together, each with a price, are the choice of `heuristics.staged.moments`.
+# What is retained fits together with node k, and the recomputations cost the durations of all with a[u]: with a price
+# for memory that is the choice of `heuristics.staged.choice`. Its value at any price is a bound, in exact integers.
+# Several stages together, each with a price, are the choice of `heuristics.staged.moments`.
 
 
 MOST_STAGES, EDGES_AND_STAGES = 64, 4_000_000

@@ -117,7 +117,7 @@ class Refinement:
         for c in over:
             block = seen.block(c.stage)
             firsts = [k for k in unseen if unanswered or seen.block(k) == block]
-            if firsts:  # of a narrower block a watch tells more
+            if firsts:  # of a narrower block a watch excludes more
                 self.chosen.add(firsts[0])
                 return True
             if c.node != c.stage and unanswered and seen.last(block) not in self.moments:

@@ -66,7 +66,7 @@ class Annealing(ABC, Generic[Found, Start]):
     patience = 1
     """A round that finds nothing within the budget goes on until it has made so many times its moves."""
     chunks_per_report = 1
-    """After a round's first incumbent, better ones are told of after so many chunks."""
+    """After a round's first incumbent, better ones are reported after so many chunks."""
 
     def __init__(self, seed: int, unit: float, penalties: Sequence[float], chunk: int, kept: Sequence[float]) -> None:
         self._unit, self._chunk = unit, chunk
@@ -133,7 +133,8 @@ class Annealing(ABC, Generic[Found, Start]):
 
     @property
     def duration(self) -> int | None:
-        """Of the best schedule so far, in the graph's duration unit; of other answers, what they are judged by."""
+        """The duration of the best schedule so far, in the graph's duration unit; of other answers, what they are
+        judged by."""
         return None if math.isinf(self._value) else int(self._value)
 
     @property
@@ -174,11 +175,11 @@ class Annealing(ABC, Generic[Found, Start]):
         raise NotImplementedError
 
     def _over(self) -> float:
-        """How far what `_nearest` tells is over the budget, in a measure of the search's own."""
+        """How far the answer of `_nearest` is over the budget, in a measure of the search's own."""
         return math.inf
 
     def _nearest(self) -> Found:
-        """What is to be told of while nothing is within the budget."""
+        """What is to be reported while nothing is within the budget."""
         raise NotImplementedError
 
 

@@ -84,7 +84,7 @@ _noted: set[str] = set()
 @dataclass(frozen=True)
 class CompiledSearch:
     name: str
-    """As told to people."""
+    """The name in messages."""
     module: str
     """Its `compile_all()` calls every compiled function of the search once, as the search itself does."""
 
@@ -117,14 +117,14 @@ def _made_ready(search: CompiledSearch) -> float:
 
     from moccasin_mzn.heuristics.compiling import keeps
 
-    begin, told = time.monotonic(), list[CompiledSearch]()
+    begin, announced = time.monotonic(), list[CompiledSearch]()
 
     class Compiling(event.Listener):
         def on_start(self, event: event.Event) -> None:
             raise_waiting()
-            if not told:
-                told.append(search)
-                _say(FIRST_TIME.format(search.name) if keeps() else NOT_KEPT)
+            if not announced:
+                announced.append(search)
+                _print_once(FIRST_TIME.format(search.name) if keeps() else NOT_KEPT)
 
         def on_end(self, event: event.Event) -> None:
             raise_waiting()
@@ -136,11 +136,11 @@ def _made_ready(search: CompiledSearch) -> float:
             import_module(search.module).compile_all()
         finally:
             event.unregister("numba:compile", listener)
-    _ready[search] = time.monotonic() - begin if told else 0.0
+    _ready[search] = time.monotonic() - begin if announced else 0.0
     return _ready[search]
 
 
-def _say(line: str) -> None:
+def _print_once(line: str) -> None:
     if line not in _noted:
         _noted.add(line)
         print(line, file=sys.stderr, flush=True)
@@ -154,7 +154,7 @@ def small_instance(order: str = "input") -> Instance:
 
 
 def later(times: int) -> Callable[[], bool]:
-    """Says so often that it is not time to stop yet."""
+    """A condition to stop that is false so many times, then true."""
     left = itertools.repeat(False, times)
     return lambda: next(left, True)
 

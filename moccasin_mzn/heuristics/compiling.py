@@ -142,7 +142,7 @@ def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarra
     """An instance for compiled code; sizes are rounded up, and the budget down, if sums of them might pass 2**62.
 
     Args:
-        slots_for: gets C_v of each node, 1 where more is of no use, and tells how many slots each has.
+        slots_for: gets C_v of each node, 1 where more is of no use, and returns how many slots each has.
         without: how many computations each node has that take no slot.
     """
     arrays = graph_arrays(instance.graph, instance.order)

@@ -144,7 +144,7 @@ class Blocks:
 class _Relaxed:
     """The linear relaxation of all rows, solved again and again with other variables decided.
 
-    One more column, of all rows, tells by how much they cannot be met.
+    One more column, of all rows, states by how much they cannot be met.
     """
 
     def __init__(self, blocks: Blocks) -> None:

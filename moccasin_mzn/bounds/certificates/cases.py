@@ -51,7 +51,7 @@ ARCS = ("again", "reads", "closes")
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """The flow of an inequality: whatever it says, it says of these amounts."""
+    """The flow of an inequality: its terms are these amounts."""
 
     node: int
     price: Fraction
@@ -70,9 +70,9 @@ class Cover:
         flow = moments.network.flow(cut.node, again, held)
         arcs = {name: (np.flatnonzero(amounts := getattr(flow, name)), amounts[amounts != 0]) for name in ARCS}
         inputs = moments.graph.predecessors[cut.node]  # are there whatever is paid for them, without rounding
-        beside = flow.value - int(held[list(inputs)].sum())
+        rest = flow.value - int(held[list(inputs)].sum())
         room = budget - cut.own - sum(moments.graph.sizes[u] for u in inputs)
-        return cls(cut.node, cut.price, arcs, math.ceil(beside - cut.price * room))
+        return cls(cut.node, cut.price, arcs, math.ceil(rest - cut.price * room))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Residues:
 
     def refuted(self) -> int | None:
         """The index of an inequality that cannot be met."""
-        for k in self.unmet(np.ones(self.weights.shape[1]), -1e-6).tolist():  # doubles for a first look
+        for k in self.unmet(np.ones(self.weights.shape[1]), -1e-6).tolist():  # floating point for a first look
             if sum(self.weights[k].tolist()) < int(self.demand[k]):
                 return k
         return None
@@ -166,7 +166,7 @@ class Pool:
 
 # --- The linear relaxation, and its bound in exact integers ---------------------------------------------------
 
-# GLOP of OR-Tools solves it in doubles; its duals y, whatever they are worth, bound the cost::
+# GLOP of OR-Tools solves it in floating point; its duals y, whatever they are worth, bound the cost::
 #
 #     sum of w_u r_u  >=  sum of y_i demand_i  +  sum over u of min(0, w_u - sum of y_i weight_iu)        y >= 0
 
@@ -180,7 +180,7 @@ _TOLERANCE = 1e-7
 
 @dataclass(frozen=True)
 class Multipliers:
-    """Of inequalities, by index, over 2^bits."""
+    """Factors of inequalities, by index, over 2^bits."""
 
     bits: int = 0
     factors: tuple[tuple[int, int], ...] = ()
@@ -288,9 +288,9 @@ class Case:
     known: Sequence[int] = ()
     """Inequalities that mattered in the case above it."""
     refuted: Multipliers | None = None
-    """Of inequalities that cannot be met together."""
+    """Multipliers of inequalities that cannot be met together."""
     branch: int | tuple[str, int, int] | None = None
-    """What tells the cases below apart: a node, or a variable of blocks."""
+    """What distinguishes the cases below: a node, or a variable of blocks."""
     below: tuple[Case, ...] = ()
     """With that not so, and so."""
 

@@ -51,7 +51,7 @@ class Proof:
     """The inequalities."""
     top: Case
     order: Sequence[int] | None
-    """Of first computations, in the schedules that it ranges over; None: all schedules."""
+    """The order of first computations in the schedules that it ranges over; None: all schedules."""
     bound: int | None
     """No such schedule is shorter; None: there is none."""
     unit: int
@@ -92,7 +92,7 @@ def certificate(proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[
 
     Args:
         sequence: a schedule within the budget, positions in `graph.nodes`; None: none is known.
-        trusted: what solvers say; no more of it is left than what is not proven.
+        trusted: claims of solvers; those that are proven are left out.
 
     Raises:
         JudgeError: the judge refuses it.
@@ -128,7 +128,7 @@ def certificate(proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[
 
 
 def certificate_text(document: JsonObject) -> str:
-    """As it stands in a file: a line for each inequality and each case."""
+    """The text of its file: a line for each inequality and each case."""
     lines = []
     for key, value in document.items():
         text = json.dumps(value, separators=(",", ":"))

@@ -12,7 +12,7 @@ one made later, so
 
     h_u + a_u >= x_u - x_w + a_w    for every edge (u, w).
 
-With c_u = x_u - a_u and f_u = c_u - h_u that is f_u <= c_w, beside f_u <= c_u <= x_u: only differences, so assignments
+With c_u = x_u - a_u and f_u = c_u - h_u that is f_u <= c_w, besides f_u <= c_u <= x_u: only differences, so assignments
 are cuts of a network with three nodes for each node of the graph. The side of the source has the value 1::
 
     x_u -----> c_u       pays where a_u = 1      `again`
@@ -51,7 +51,8 @@ INFINITE = 2**61
 MOST_KNOWN = 2**28
 """Bits, twice, of ancestors and descendants that are kept."""
 ENDS, ASSUMED = ("sources", "sinks"), "assumed"
-"""Arcs that change with the node that is looked at, beside those that cuts pay for; what is earlier without an edge."""
+"""Arcs that change with the node that is looked at, besides those that cuts pay for; what is earlier without an
+edge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ class MomentFlow:
     """A largest flow of the network of one node; all amounts are exact and not negative.
 
     It is conserved in every x_u, c_u and f_u that is neither source nor sink: what comes in by arcs goes out by arcs.
-    Flow from x_w to x_u for what is `earlier` without an edge is not told.
+    Flow from x_w to x_u for what is `earlier` without an edge is not recorded.
     """
 
     node: int
@@ -140,8 +141,8 @@ class MomentNetwork:
         room[inputs] = 0
         before, after = self.sides(node) if sides is None else sides
         value = self._push(before, after, again, room) + int(direct.sum())
-        told = {name: arcs for name, arcs in self._arcs.items() if name not in (*ENDS, ASSUMED)}
-        found = {name: np.array(self._flow.flows(arcs)) for name, arcs in told.items()}
+        lasting = {name: arcs for name, arcs in self._arcs.items() if name not in (*ENDS, ASSUMED)}
+        found = {name: np.array(self._flow.flows(arcs)) for name, arcs in lasting.items()}
         found["held"][inputs] += direct
         found["reads"][self._entering[node]] += direct
         found["dropped"][node] += direct.sum()
@@ -235,7 +236,7 @@ class FlowCut:
     own: int
     """v's size and workspace."""
     value: int
-    """Of the flow."""
+    """The value of the flow."""
     price: Fraction
     """`held` of the flow is at most this times the sizes, rounded down."""
     terms: tuple[tuple[int, int], ...]

@@ -184,20 +184,20 @@ class Joint(Program):
 
 # The sets of what is computed before each moment that is seen confine those of all others: another moment lies after
 # some of them and before the rest. Between these sets, and with no more recomputations than the solution has left after
-# the moments before, the least memory is a minimum cut. It proves nothing of other solutions, but tells where to look.
+# the moments before, the least memory is a minimum cut. It proves nothing of other solutions, but shows where to look.
 
 
 class Solution:
-    """What a solution says of each moment: bool[k, n] of x, h and a, and bool[n] of what is computed again."""
+    """The values of a solution at each moment: bool[k, n] of x, h and a, and bool[n] of what is computed again."""
 
     def __init__(self, joint: Joint, values: tuple[bool, ...]) -> None:
-        def told(literals: list[Literal]) -> Array:
+        def true(literals: list[Literal]) -> Array:
             return np.array([literal == YES or (literal is not None and values[literal]) for literal in literals], bool)
 
         self.joint, self.moments = joint, joint.moments
-        self.again = told(joint.again)
-        self.x = [told(moment.x) for moment in joint.seen]
-        self.a = [told(moment.a) for moment in joint.seen]
+        self.again = true(joint.again)
+        self.x = [true(moment.x) for moment in joint.seen]
+        self.a = [true(moment.a) for moment in joint.seen]
 
     def excess(self, node: int, last: bool) -> int:
         """By how much memory at a moment exceeds the budget at least, if it has to lie between those that are seen."""

@@ -141,7 +141,8 @@ class JointSearch:
                 break
 
     def _learn_precedences(self) -> None:
-        """Of schedules that are shorter than the best known one; from then on no more than that is proven."""
+        """Learn precedences of schedules that are shorter than the best known one; from then on no more than that is
+        proven."""
         covers, target, spent = self.covers, self.covers.incumbent(), own_seconds()
         enough = PROBING + PROBING_SHARE * covers.deadline.elapsed() - self.probing
         if target is None or target == self.probed or enough <= 0:

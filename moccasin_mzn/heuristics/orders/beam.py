@@ -3,7 +3,7 @@
 With a width that suffices for all states it is exact dynamic programming over frontiers: a search that ends without an
 order and never dropped a state proves that there is none. Of two rules that leave states out neither loses anything:
 
-- A set reached in several ways is kept once: what follows depends on the set alone. Sets are told apart by 63 random
+- A set reached in several ways is kept once: what follows depends on the set alone. Sets are distinguished by 63 random
   bits and by what their nodes need; that two of a search are not, has a chance below 1e-4 for levels of a million.
 - A state D with a ready node v such that f(D + v) <= f(D), and f(D) + size(v) is within the limit, is followed by D + v
   alone. f counts the nodes of D that are not freed, and u is freed when u and all its readers are in D: a modular
@@ -225,7 +225,7 @@ def _thin(pool: Pool, found: int, width: int) -> int:
 
 @compiled
 def _same(pool: Pool, a: int, b: int) -> bool:
-    """Are two candidates the same set, as far as can be told?"""
+    """Are two candidates the same set, as far as hash and memory show?"""
     return pool.hash[a] == pool.hash[b] and pool.memory[a] == pool.memory[b]
 
 

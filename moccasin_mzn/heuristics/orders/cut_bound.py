@@ -145,7 +145,7 @@ class _Network:
         self._first = self._flow.add_arc_with_capacity(2 * n + 2, 2 * n, 0)
 
     def cut(self, sources: Array, sinks: Array, enough: int) -> int:
-        """The least cut between some nodes and others; one of `enough` or more is not told from `enough`."""
+        """The least cut between some nodes and others; one of `enough` or more is not distinguished from `enough`."""
         self._flow.set_arcs_capacity(self._sources, np.where(sources, self._infinite, 0))
         self._flow.set_arcs_capacity(self._sinks, np.where(sinks, self._infinite, 0))
         self._flow.set_arc_capacity(self._first, min(enough, self._infinite))

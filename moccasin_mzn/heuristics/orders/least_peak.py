@@ -25,7 +25,7 @@ class Ordering:
     order: tuple[int, ...]
     """Positions in `graph.nodes`."""
     peak: int
-    """Of this order, by the simulator, in the graph's size unit."""
+    """The peak of this order, by the simulator, in the graph's size unit."""
     bound: int
     """No order that computes every node once has a smaller peak; with recomputations a smaller one may be possible."""
     seconds: float
@@ -94,11 +94,11 @@ def least_peak_order(
     ready(ORDERS)
     deadline = Deadline(time_limit)
 
-    def tell(new: bool) -> None:
+    def report(new: bool) -> None:
         source, order = (search.source, search.order) if new else (search.bound_source, None)
         (on_progress or ignore)(OrderProgress(deadline.elapsed(), search.peak, search.bound, source, order))
 
-    search = OrderSearch(graph, start, seed, tell)
+    search = OrderSearch(graph, start, seed, report)
     try:
         search.run(lambda: stop() or deadline.over())
     except KeyboardInterrupt:

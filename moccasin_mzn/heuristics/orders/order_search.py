@@ -99,13 +99,13 @@ class OrderSearch:
 
     Args:
         start: an order of the graph.
-        tell: called after every improvement with True if the order is new.
+        on_progress: called after every improvement with True if the order is new.
     """
 
     def __init__(
-        self, graph: ComputationGraph, start: tuple[int, ...], seed: int, tell: Callable[[bool], None] = ignore
+        self, graph: ComputationGraph, start: tuple[int, ...], seed: int, on_progress: Callable[[bool], None] = ignore
     ) -> None:  # fmt: skip
-        self.graph, self.start, self.tell = graph, start, tell
+        self.graph, self.start, self.on_progress = graph, start, on_progress
         self.order, self.peak, self.source = start, simulate(graph, start).peak, "start"
         self.bound, self.bound_source = graph.largest_working_set().memory, "largest working set"
         self._forced: list[Forced] = []
@@ -211,14 +211,14 @@ class OrderSearch:
         if simulation.peak < self.peak:
             self.order, self.peak, self.source = order, simulation.peak, source
             self._check()
-            self.tell(True)
+            self.on_progress(True)
 
     def _prove(self, bound: int, source: str) -> None:
         """No order has a peak below `bound`."""
         if bound > self.bound:
             self.bound, self.bound_source = bound, source
             self._check()
-            self.tell(False)
+            self.on_progress(False)
 
     def _check(self) -> None:
         if self.bound > self.peak:

@@ -167,8 +167,8 @@ def _insert(events, count, event):
 
 @compiled
 def _look(problem, state, weight, gain, begin, end, last, events):
-    """Of each node: the gap between reads of one copy that has most weight, as `gain`, with the stages of the read (or
-    computation) before and of the read after it; and the stage of its last use.
+    """Find for each node the gap between reads of one copy that has most weight, as `gain`, with the stages of the
+    read (or computation) before and of the read after it; and the stage of its last use.
 
     Args:
         weight: sums over the stages before each.

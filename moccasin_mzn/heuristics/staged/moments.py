@@ -245,7 +245,7 @@ class Taken:
     over: Array
     """Memory that is to be saved still at each stage; negative: more is saved than has to be."""
     stages: Array
-    """Of each gap: how many of the stages inside, from the first on, it is computed again after."""
+    """For each gap: how many of the stages inside, from the first on, it is computed again after."""
 
 
 class Moments:
@@ -305,7 +305,7 @@ class Moments:
         )  # fmt: skip
 
     def doubled(self, graph: _Graph, taken: Taken) -> Array:
-        """Of each choice what a second computation in its gap costs, where that would be read by what is taken."""
+        """For each choice, what a second computation in its gap costs, where that would be read by what is taken."""
         gaps, chosen = self.gaps, np.flatnonzero(taken.stages)
         reader = gaps.node[chosen]
         pair, at = spread(graph.pred_ptr[reader], np.diff(graph.pred_ptr)[reader])

@@ -115,8 +115,8 @@ next."""
 CHUNK = 10_000
 """Moves between two looks at the clock."""
 NODES_PER_CHUNK = 5_000
-"""A schedule of so many nodes is told of after every chunk, one of twice as many after every second chunk ...: to judge
-it takes time in proportion."""
+"""A schedule of so many nodes is reported after every chunk, one of twice as many after every second chunk ...: to
+judge it takes time in proportion."""
 FIRST_ROUND = 100_000
 """Moves of the first round, at least; later ones are longer and longer."""
 LONGEST = 5

@@ -101,7 +101,7 @@ class State(NamedTuple):
     """A set of recomputations. Memory includes both ends of every retention interval."""
 
     stage: np.ndarray
-    """Of each slot's recomputation; NONE if the slot is free."""
+    """The stage of each slot's recomputation; NONE if the slot is free."""
     head: np.ndarray
     """First slot of each stage, by node; NONE."""
     after: np.ndarray
@@ -109,7 +109,7 @@ class State(NamedTuple):
     level: np.ndarray
     """The largest memory in each stage, but for the lift of its block."""
     lift: np.ndarray
-    """Of each block of stages: what all its levels lack to the memory; 0 on small graphs."""
+    """For each block of stages: what all its levels lack to the memory; 0 on small graphs."""
     top: np.ndarray
     """The largest memory in each block; not kept on small graphs."""
     below: np.ndarray

@@ -42,7 +42,7 @@ def branch(
 ) -> Branched:  # fmt: skip
     """Search until the least cost is known, time is up or `stop(found)` is true, which is asked every 50 ms.
 
-    One worker runs CP-SAT's default search with all linear relaxations, but without heeding the objective in choosing
+    One worker runs CP-SAT's default search with all linear relaxations, but ignores the objective in choosing
     values, and mostly without presolve, cuts and inprocessing: hard proofs take less than half the time that way.
     Of more of CP-SAT's own workers, most hardly look at bounds: several share one search tree instead.
 
@@ -91,7 +91,7 @@ def branch(
         return Branched(best, True, None, True, spent)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         response = solver.response_proto
-        # the one that is told in integers: in doubles a bound may exceed what it bounds
+        # the one that is given in integers: in floating point a bound may exceed what it bounds
         bound, solution = max(best, response.inner_objective_lower_bound), tuple(map(bool, response.solution))
         return Branched(bound, False, solution, status == cp_model.OPTIMAL, spent)
     if status == cp_model.MODEL_INVALID:

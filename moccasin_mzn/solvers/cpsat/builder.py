@@ -97,7 +97,7 @@ def keep_true(parameters: Proto, widest: int) -> None:
     constraint add up to `widest`, and that is much: it adds them up in 32 bits, and then drops the condition of a
     constraint, and with it solutions (OR-Tools issue 5293).
 
-    And have it not call optimal what is so but for a gap that it takes in doubles.
+    And have it not call optimal what is so but for a gap that it takes in floating point.
     """
     parameters.absolute_gap_limit = 0.0
     if widest > WIDEST:
@@ -105,10 +105,10 @@ def keep_true(parameters: Proto, widest: int) -> None:
 
 
 def certain_bound(value: float, magnitude: int) -> int | None:
-    """The lower bound of an objective in integers that CP-SAT tells as a double; None if there is none yet.
+    """The lower bound of an objective in integers that CP-SAT reports as a float; None if there is none yet.
 
-    Presolve shifts the objective, and the shift is undone in doubles: a bound may come out too high by what these lose
-    of the shift, that is of `magnitude`, the sum of the magnitudes of the objective's terms.
+    Presolve shifts the objective, and the shift is undone in floating point: a bound may come out too high by what
+    these lose of the shift, that is of `magnitude`, the sum of the magnitudes of the objective's terms.
     """
     if not math.isfinite(value) or abs(value) >= 2**62:
         return None

@@ -216,18 +216,18 @@ def all_handlers() -> dict[str, Handler]:
 IF_TRUE, IF_FALSE = 0, 1
 """Indices into `Handler.halves`: the constraint holds if its bool is true; its opposite does if it is false."""
 
-Twin = tuple[Expression, bool]
+Counterpart = tuple[Expression, bool]
 """A bool, and whether its negation is meant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Half:
     """What is left of a reified constraint. `clause` is the only one that mentions its bool, if it is a clause of two
-    literals; the bool may then be made one with the `twin`, which makes the clause true."""
+    literals; the bool may then be made one with the `counterpart`, which makes the clause true."""
 
     direction: int
     clause: Constraint | None = None
-    twin: Twin | None = None
+    counterpart: Counterpart | None = None
 
 
 def find_halves(file: FlatZinc, *, deep: bool = False) -> dict[int, Half]:
@@ -328,7 +328,7 @@ def _half(name: str, direction: int, clause: Constraint | None) -> Half:
 
 # `bool2int`, `bool_eq` and `bool_not` between variables need no constraint and no second variable: both names become
 # one CP-SAT literal. A hint for one is then a hint for the other. The same goes for the bool of a half (see `halves`)
-# and its twin.
+# and its counterpart.
 
 
 class Aliases:
@@ -348,8 +348,8 @@ class Aliases:
                 self._absorb(constraint, *constraint.arguments)
         for item in file.constraints:
             half = halves.get(id(item))
-            if half and half.twin and self._is_bool(half.twin[0]):
-                self._join(half.twin[0], item.arguments[-1], half.twin[1])
+            if half and half.counterpart and self._is_bool(half.counterpart[0]):
+                self._join(half.counterpart[0], item.arguments[-1], half.counterpart[1])
                 self.absorbed.add(id(half.clause))
 
     def root(self, name: str) -> tuple[str, bool]:

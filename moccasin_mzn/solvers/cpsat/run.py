@@ -164,7 +164,7 @@ class CpSatSession(Session):
         self.status = self.solver.solve(self.problem.builder.model, _Callback(self))
 
     def _guess_bound(self, bound: float) -> None:
-        """Take a bound of the objective from CP-SAT, as it tells it between solutions: as a double."""
+        """Take a bound of the objective from CP-SAT, as it reports it between solutions: as a float."""
         sign, offset = self.problem.objective_scale()
         lower = certain_bound(sign * (bound - offset), self.problem.builder.magnitude + abs(offset))
         if lower is not None:
@@ -182,7 +182,7 @@ class CpSatSession(Session):
         return self.solver.parameters.enumerate_all_solutions and self.stream.flooded
 
     def _identity(self, values: Values) -> bytes:
-        """What tells a solution apart from others that are printed: the values of the `printed` variables."""
+        """What distinguishes a solution from others that are printed: the values of the `printed` variables."""
         return array("q", map(values.__getitem__, self.printed)).tobytes()
 
     def _enumerate_by_blocking(self) -> None:
@@ -190,7 +190,7 @@ class CpSatSession(Session):
 
         Needed where auxiliary variables are free: every solution that the solver enumerates would then come again for
         each of their values. And needed after an enumeration that loses solutions: only a proof that nothing is left
-        tells that all was found.
+        reports that all was found.
         """
         self.solver.parameters.enumerate_all_solutions = False
         self.solver.parameters.keep_all_feasible_solutions_in_presolve = False

@@ -175,7 +175,7 @@ class Completion:
         for item in self.problem.file.constraints:
             known = handler(item.name)
             half = self.problem.halves.get(id(item))
-            if half and half.twin:
+            if half and half.counterpart:
                 continue  # its bool is now one that says more
             if known is not None and (item.name == "int_lin_eq" or known.value):
                 operands = [converters[kind](value) for kind, value in zip(known.kinds, item.arguments, strict=True)]

@@ -46,7 +46,8 @@ class Problem:
 
     `objective` is None for satisfaction. `cut` holds the variables whose domain was cut by the index of the CP-SAT
     variable. `origins` says from which CP-SAT constraint on which place of the text is to answer for them. `halves` are
-    the reified constraints, by id, of which one direction was posted. `integral` tells of the floats, if there are any.
+    the reified constraints, by id, of which one direction was posted. `integral` describes the floats, if there are
+    any.
     """
 
     file: FlatZinc
@@ -160,9 +161,9 @@ def _declare_int(
     """`bounds` are what the constraints imply where the type says nothing."""
     builder, symbols, domain = problem.builder, problem.symbols, variable.domain
     assert domain is None or isinstance(domain, IntSet)
-    twin = aliases.booleans.get(variable.name)
-    if twin is not None:
-        term = symbols.integers[variable.name] = as_term(symbols.literals[twin])
+    counterpart = aliases.booleans.get(variable.name)
+    if counterpart is not None:
+        term = symbols.integers[variable.name] = as_term(symbols.literals[counterpart])
         if domain is not None and not (0 in domain and 1 in domain):
             builder.within(term, domain)
     elif domain is None:

@@ -27,7 +27,7 @@ Values = Any
 """A solution, as the solver and the output items understand it."""
 
 BOUND_INTERVAL = 1.0
-"""Least number of seconds between two statistics blocks that only tell of a better bound."""
+"""Least number of seconds between two statistics blocks that only report a better bound."""
 REPEATS = 1000
 """How often a solution may come again before enumeration is given up for blocking."""
 
@@ -44,8 +44,8 @@ class SolutionStream:
 
     Improving solutions are printed at once under -i and -a, else only the last one when the search ends. Solutions of
     satisfaction problems are always printed at once, each one once. `evaluate` is the objective of a solution, None if
-    any solution is as good as another. `identity` is what tells a solution apart, as small as can be, since it is kept;
-    None: its text, and then the solution is kept as well.
+    any solution is as good as another. `identity` is what distinguishes a solution, as small as can be, since it is
+    kept; None: its text, and then the solution is kept as well.
     """
 
     def __init__(
@@ -290,7 +290,7 @@ def without_garbage_collection() -> Iterator[None]:
 RESERVE = 0.1
 """Seconds of the time limit kept for printing."""
 POLL = 0.05
-"""Seconds between two looks at what the solver has told, and at signals."""
+"""Seconds between two looks at what the solver has reported, and at signals."""
 
 
 class Session(ABC):
@@ -303,7 +303,7 @@ class Session(ABC):
     """
 
     patience = 0.0
-    """Seconds that the search may take to end once it is told to."""
+    """Seconds that the search may take to end once it is asked to."""
 
     def __init__(
         self,
@@ -330,11 +330,11 @@ class Session(ABC):
     def conclude(self) -> int:
         """Print what the search has come to; the exit status."""
 
-    def interrupt(self) -> None:  # noqa: B027 (not every solver can be told)
-        """Tell the search to end."""
+    def interrupt(self) -> None:  # noqa: B027 (not every solver can be interrupted)
+        """Ask the search to end."""
 
     def run(self, stop: StopFlag) -> int:
-        """Solve, print, and return the exit status, or end the process if the search does not stop when told to."""
+        """Solve, print, and return the exit status, or end the process if the search does not stop when asked to."""
         self.initial_time = seconds_since_start()
         if self.seconds_left() == 0:
             self.stream.finish("stopped", self.last_statistics())
@@ -362,7 +362,7 @@ class Session(ABC):
         return None if limit is None else max(limit - seconds_since_start() - RESERVE, 0.0)
 
     def statistics(self, **counters: Statistic) -> dict[str, Statistic]:
-        """What there is to tell at this moment, besides the objective."""
+        """Statistics at this moment, besides the objective."""
         return {
             **self.sizes,
             "initTime": self.initial_time,
@@ -373,7 +373,7 @@ class Session(ABC):
         }
 
     def last_statistics(self) -> dict[str, Statistic]:
-        """As `statistics`, when the run ends."""
+        """Statistics at the end of the run."""
         return self.statistics()
 
     def _search(self) -> None:

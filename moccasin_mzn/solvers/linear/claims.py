@@ -1,4 +1,4 @@
-"""What a solver in doubles says of a program of integers, and how much of it is proven.
+"""What a floating-point solver claims about a program of integers, and how much of it is proven.
 
 A tolerance cannot hide a solution where numbers are small: there the solver's word counts. Where only costs are large,
 so does its bound, less what the tolerance may hide of the objective. Elsewhere what it says is a claim, and proven is
@@ -89,7 +89,7 @@ class Claims:
 
         Returns:
             "infeasible": it is so; "optimal": better solutions were found, and none is better than the last of them;
-            "unknown": nobody can tell.
+            "unknown": neither could be shown.
         """
         self.claim = claim
         status = confirmer().refute(program, cutoff, solution, settings)
@@ -98,7 +98,7 @@ class Claims:
         return status
 
 
-# --- Claims of a solver in doubles, confirmed or refuted by one whose arithmetic is exact ---------------------
+# --- Claims of a floating-point solver, confirmed or refuted in exact arithmetic ------------------------------
 
 
 NAME = "CP-SAT"

@@ -31,7 +31,7 @@ from moccasin_mzn.solvers.cpsat.builder import (
 from moccasin_mzn.solvers.linear.program import LinearProgram
 
 INFINITE = 2**53
-"""Solutions beyond it are none of a solver in doubles. A proof is only one for bounded columns."""
+"""Solutions beyond it are none of a solver in floating point. A proof is only one for bounded columns."""
 
 
 Request = tuple[LinearProgram, float | None, tuple[float | None, int | None, int | None]]

@@ -26,7 +26,7 @@ def relaxed_values(flat: str, stop: Callable[[], bool] = lambda: False) -> dict[
 
     Raises:
         RelaxationError: it cannot be read or solved.
-        StoppedError: `stop` said so.
+        StoppedError: `stop` was true.
     """
     return json.loads(_answer(flat, "json", stop))
 

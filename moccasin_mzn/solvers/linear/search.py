@@ -40,7 +40,7 @@ def magnitudes(program: LinearProgram, but: int = -1) -> tuple[float, float]:
     """The terms' largest magnitudes, summed over all rows, `but` aside, and over the objective; infinite or NaN where a
     column is not bounded.
 
-    A column that is off by a tolerance moves a row by its coefficient times that, and doubles are exact relative to the
+    A column that is off by a tolerance moves a row by its coefficient times that, and floats are exact relative to the
     largest term only. Where one row says what another begins with, as memory does from node to node, what they hide
     adds up: at most the tolerance of a solver times this.
     """
@@ -138,7 +138,7 @@ class DirectObjective:
 
     `column` and `row` are those that the objective has in the file, -1 if that program is unchanged; for the solver the
     column is 0, and the row loose. The value is `offset` and the costs of the other columns, of which alone the solver
-    knows: doubles then tell small differences apart.
+    knows: floating point then distinguishes small differences.
     """
 
     program: LinearProgram
@@ -221,7 +221,7 @@ class Checker:
     """Rounds integer columns, and checks every bound and row: rows of integers in exact integer arithmetic.
 
     `complaint` says what was wrong with the last solution that was refused. `overflown` becomes true if a solution had
-    an integer too large for a double: what the solver says of such a program is worth nothing.
+    an integer too large for a double: the solver's answer for such a program is worth nothing.
     """
 
     def __init__(self, translation: Translation) -> None:
@@ -245,7 +245,7 @@ class Checker:
         return rounded
 
     def rounded(self, values: np.ndarray) -> np.ndarray | None:
-        """As `check`, but rows with floats need not hold: there may be other floats with which they do."""
+        """Check, but rows with floats need not hold: there may be other floats with which they do."""
         program = self._program
         rounded = np.where(program.is_integer, np.rint(values), np.clip(values, program.lower, program.upper))
         return None if self._unfit_integers(rounded) else rounded
@@ -348,7 +348,7 @@ def has_integer_objective(program: LinearProgram) -> bool:
 
 
 def safe_bound(program: LinearProgram, bound: float, precision: float, hidden: float = 0.0) -> Number | None:
-    """A bound as told by a solver, rounded to the next integer if the objective is one; None if there is no bound.
+    """A bound as a solver reports it, rounded to the next integer if the objective is one; None if there is no bound.
 
     A solver takes numbers for equal that differ by 1e-6, or relatively by `precision`: so may the bound be off, and by
     what its tolerance may hide besides.
@@ -374,11 +374,11 @@ class Trial(NamedTuple):
 TRIALS = (Trial(1e-7, True), Trial(1e-7, False), Trial(1e-9, False))
 """Settings in the order of trial. The usual tolerance, 1e-6, lets more through that rounding breaks."""
 LARGE = 1e9
-"""From here on neighbouring doubles differ by 1e-7."""
+"""From here on neighbouring floats differ by 1e-7."""
 
 
 class Search:
-    """An engine at work on a program, or on one with more columns and rows; `settings` tells what holds just now."""
+    """An engine at work on a program, or on one with more columns and rows; `settings` gives what holds just now."""
 
     def __init__(
         self,
@@ -402,7 +402,7 @@ class Search:
         The status is "failed" or "refused" if that does not help. Nothing is infeasible for which the engine had found
         a solution before, even a wrong one; and where numbers are large, the word of a presolve is not enough. Where
         all that the engine says is doubtful, any solution will do: others have to confirm the claim that it is the
-        best. The listener is told the last solution and bound as well.
+        best. The listener gets the last solution and bound as well.
         """
         claimed = False
         for trial in TRIALS:
@@ -462,7 +462,7 @@ class Deaf:
 
 
 def _has_large_sides(program: LinearProgram) -> bool:
-    """Do the doubles around some side of a row differ by as much as the tolerances? HiGHS has called
+    """Do the floats around some side of a row differ by as much as the tolerances? HiGHS has called
     x - 100000 y = -4487300000 infeasible."""
     sides = np.concatenate([program.row_lower, program.row_upper])
     return bool((np.abs(sides[np.isfinite(sides)]) >= LARGE).any())

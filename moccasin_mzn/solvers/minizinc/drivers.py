@@ -81,7 +81,7 @@ class Driver:
         return {}
 
     def real_message(self, text: str) -> str:
-        """The one line of what it printed on stderr that tells why a run failed.
+        """The one line of what it printed on stderr that gives the reason why a run failed.
 
         Left out are warnings, and what it says of broken configurations of other solvers whatever it is asked to do.
         """
@@ -166,7 +166,7 @@ def _native_executables() -> Iterator[Path]:
 
 
 def bundle_folders() -> list[Path]:
-    """Folders that may hold the executable of a bundle, those of the newest version first where the name tells it."""
+    """Folders that may hold the executable of a bundle, those of the newest version first where the name has one."""
     folders = []
     for pattern in BUNDLES.get(sys.platform, ()):
         path = Path(os.path.expandvars(os.path.expanduser(pattern)))
@@ -195,8 +195,8 @@ def _started(executable: Path) -> minizinc.Driver:
             return _tied(minizinc.Driver)(executable)
         except minizinc.error.ConfigurationError as error:
             raise NoNativeMiniZinc(one_line(error)) from None
-    except (AssertionError, OSError) as error:  # it tells no version, or does not start
-        message = f"the MiniZinc {place} does not run: {one_line(error) or 'it tells no version'}"
+    except (AssertionError, OSError) as error:  # it reports no version, or does not start
+        message = f"the MiniZinc {place} does not run: {one_line(error) or 'it reports no version'}"
         raise InputError(Page.INSTALL.after(message)) from None
 
 

@@ -63,7 +63,7 @@ class Outcome:
     status: str = "unknown"
     """"optimal" (proven), "feasible", "infeasible" (proven) or "unknown"."""
     claim: str = ""
-    """"optimal" or "infeasible": what one of our solvers in doubles claims and could not prove; else empty."""
+    """"optimal" or "infeasible": what one of our solvers in floating point claims and could not prove; else empty."""
     confirmed_by: str = ""
     """Who confirmed its claim; empty if its own word is enough."""
     interrupted: bool = False
@@ -73,7 +73,7 @@ class Outcome:
     seconds: float = 0.0
     """Time of the whole run."""
     solver_version: str = ""
-    """What the process that solved said of itself, such as "OR-Tools 9.15.6755"; empty if it did not."""
+    """What the process that solved reported of itself, such as "OR-Tools 9.15.6755"; empty if nothing."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def run_model(
 
     MiniZinc is driven from a thread of its own, so that this works inside a running event loop too; the listener is
     called in the caller's thread. An interrupt from the keyboard stops the run and is reported in the outcome, not
-    raised. Whatever ends the run, MiniZinc and the solver are stopped before this returns. `warm_start` tells whether
+    raised. Whatever ends the run, MiniZinc and the solver are stopped before this returns. `warm_start` states whether
     there may be a schedule in the data to start from. A model may be a text.
 
     Raises:
@@ -143,13 +143,15 @@ def model_file(model: Path | str, folder: Path) -> Path:
 
 
 def version_told(backend: Backend | None, outcomes: Sequence[Outcome]) -> str | None:
-    """The solver and its version for a result: as a process that solved said; else what `backend` is known as."""
+    """The solver and its version for a result: as a process that solved reported it; else what `backend` is known
+    as."""
     versions = [outcome.solver_version for outcome in outcomes if outcome.solver_version]
     return versions[-1] if versions else None if backend is None else backend.solver_version
 
 
 Event = tuple[str, Any]
-"""What the thread tells: ("solution", arrays), ("status", Status), ("statistics", dict), and ("end", None or error)."""
+"""What the thread reports: ("solution", arrays), ("status", Status), ("statistics", dict), and ("end", None or
+error)."""
 
 
 def _dispatch(
@@ -240,14 +242,14 @@ async def _stream(
             instance.heard = lambda statistics: put(("statistics", dict(statistics)))
             for file in files:
                 instance.add_file(file, parse_data=False)
-            said = False
+            answered = False
             async with asyncio.timeout(patience):
                 async for result in instance.solutions(**options):
                     if result.solution is not None:
                         put(("solution", result.solution))
                     put(("status", result.status))
-                    said = said or result.solution is not None or result.status != minizinc.Status.UNKNOWN
-            if not said:
+                    answered = answered or result.solution is not None or result.status != minizinc.Status.UNKNOWN
+            if not answered:
                 _check_silence(backend, options["debug_output"])
     except TimeoutError:
         pass  # what was found until then stands
@@ -266,7 +268,7 @@ def _check_silence(backend: Backend, stderr: Path) -> None:
     """Some solvers end without a word, and successfully, although they cannot work, as for want of a licence.
 
     Raises:
-        SolverError: one that found and proved nothing told of an error on stderr.
+        SolverError: one that found and proved nothing reported an error on stderr.
     """
     message = backend.found.real_message(stderr.read_text(encoding="utf-8", errors="replace"))
     if "rror" in message:
@@ -297,7 +299,7 @@ def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> Named
 
 
 def _listening(instance_class: type) -> type:
-    """`minizinc.Instance` hands statistics over only together with a solution; this also tells of those in between. It
+    """`minizinc.Instance` hands statistics over only together with a solution; this also reports those in between. It
     does not have MiniZinc write what models print for people: that can take as long as a solution."""
 
     class ListeningInstance(instance_class):
@@ -335,7 +337,7 @@ def compile_model(backend: Backend, model: Path | str, data: str, stop: Callable
 
     Raises:
         SolverError: MiniZinc failed; the message is its own.
-        StoppedError: `stop` said so.
+        StoppedError: `stop` was true.
     """
     with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
         flat, file = Path(folder) / "instance.fzn", model_file(model, Path(folder))

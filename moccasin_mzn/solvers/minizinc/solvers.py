@@ -56,7 +56,7 @@ class Backend:
     found: Driver
     solver: minizinc.Solver
     name: str
-    """As asked for, such as "cp-sat" or "gecode"."""
+    """The name that was asked for, such as "cp-sat" or "gecode"."""
 
     @property
     def driver_title(self) -> str:
@@ -66,7 +66,8 @@ class Backend:
     @property
     def solver_version(self) -> str:
         """The solver behind the name, such as "Gecode 6.2.0" or "OR-Tools 9.15.6755", as MiniZinc's list has it or, for
-        our own, as the packages here are. What a process of our own tells of itself counts more, see `run.Outcome`."""
+        our own, as the packages here are. What a process of our own reports of itself counts more, see
+        `run.Outcome`."""
         return _titled(self.solver, self._own.library if self._own else None)
 
     @property
@@ -81,12 +82,12 @@ class Backend:
 
     @property
     def in_doubles(self) -> bool:
-        """True for a MIP solver, whose arithmetic is in doubles."""
+        """True for a MIP solver, whose arithmetic is in floating point."""
         return "mip" in self.solver.tags
 
     @property
     def is_chuffed(self) -> bool:
-        """True for Chuffed, as part of MiniZinc or beside it."""
+        """True for Chuffed, as part of MiniZinc or separate."""
         return self.solver.id.rpartition(".")[2] == "chuffed"
 
     @property
@@ -335,7 +336,7 @@ class Sum:
 
     @property
     def total(self) -> int:
-        """As large as it may become."""
+        """The largest sum that may occur."""
         return sum(self.terms)
 
 

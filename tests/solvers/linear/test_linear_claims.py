@@ -64,7 +64,7 @@ def test_what_nobody_confirms_is_only_claimed(run, monkeypatch, claim, said):  #
     status, out, err = run(Straw(claim), WIDE, "-s")
     assert status == 0 and "==========" not in out and "UNSATISFIABLE" not in out
     assert f'claim="{said}"' in out and "confirmedBy" not in out
-    assert err == f"% no proof: HiGHS claims {said}, not provable in doubles\n"
+    assert err == f"% no proof: HiGHS claims {said}, not provable in floating point\n"
 
 
 @pytest.mark.few(1)

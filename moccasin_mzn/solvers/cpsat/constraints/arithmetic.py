@@ -265,7 +265,7 @@ def _power_table(builder: Builder, base: Term, exponent: Term, result: Term, whe
 
 
 def _fixed_power(builder: Builder, base: Term, exponent: int, result: Term, when: When) -> None:
-    """As `int_pow`, for a base of many values."""
+    """base ** exponent = result, as in `int_pow`, for a base of many values"""
     if exponent > 62:  # nothing but -1, 0 and 1 has such a power within 64 bits
         builder.within(base, IntSet.of_range(-1, 1), when)
         exponent = 2 + exponent % 2

@@ -24,7 +24,7 @@ class TooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """A finite automaton. `step` tells which states a symbol leads to from a state; only low..high lead anywhere."""
+    """A finite automaton. `step` gives the states a symbol leads to from a state; only low..high lead anywhere."""
 
     start: int
     finals: IntSet
@@ -47,13 +47,13 @@ class Automaton:
 
 
 def deterministic(first: int, width: int, heads: Sequence[int], start: int, finals: IntSet) -> Automaton:
-    """Row q of `heads` tells where the symbols first, ..., first + width - 1 lead from state q = 1, 2, ..., 0 for
+    """Row q of `heads` states where the symbols first, ..., first + width - 1 lead from state q = 1, 2, ..., 0 for
     nowhere."""
     return nondeterministic(first, width, [(head,) if head else () for head in heads], start, finals)
 
 
 def nondeterministic(first: int, width: int, heads: Sequence[Iterable[int]], start: int, finals: IntSet) -> Automaton:
-    """As `deterministic`, with sets of states."""
+    """Make an automaton as `deterministic` does, with sets of states."""
 
     def step(state: int, symbol: int) -> Iterable[int]:
         return heads[(state - 1) * width + symbol - first]
@@ -350,13 +350,13 @@ def cost_regular(
 
 
 Step = tuple[int, int, int]
-"""State, symbol, and the literal that tells whether this step is made."""
+"""State, symbol, and the literal that states whether this step is made."""
 
 
 def _flow(
     builder: Builder, terms: Sequence[Term], automaton: Automaton, *, total: bool
 ) -> tuple[list[int], list[Step]]:
-    """Literals that tell which final state a deterministic automaton ends in, if any, and all steps that can occur.
+    """Literals that state which final state a deterministic automaton ends in, if any, and all steps that can occur.
 
     The steps are a flow from state to state: their linear relaxation is exact for the costs of one automaton. Unless
     `total`, the automaton is made to end in a final state.

@@ -65,7 +65,7 @@ def cumulative(builder: Builder, start: Ints, duration: Ints, height: Ints, capa
 def cumulative_optional(
     builder: Builder, present: Bools, start: Ints, duration: Ints, height: Ints, capacity: Int, when: When
 ) -> None:
-    """As `cumulative`, counting only the tasks that are present."""
+    """cumulative, counting only the tasks that are present"""
     if not start:
         return
     tasks = []

@@ -43,7 +43,7 @@ ZERO = Fraction(0)
 UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
 """What Python raises where arrays differ in length, arguments are missing or numbers are infinite."""
 TIGHTER = Fraction(1, 10**9)
-"""How much, relative to it or to 1, a declared bound has to cut off: MiniZinc derives bounds in doubles."""
+"""How much, relative to it or to 1, a declared bound has to cut off: MiniZinc derives bounds in floating point."""
 
 
 class Definitions:
@@ -260,7 +260,7 @@ class Definitions:
 ELSEWHERE = "solve with --solver highs or --solver scip"
 CHOICES = ("int_max", "int_min", "array_int_maximum", "array_int_minimum", "array_var_int_element", "set_in")
 _CLOSED = {"le": IF_TRUE, "eq": IF_TRUE, "set_in": IF_TRUE, "lt": IF_FALSE, "ne": IF_FALSE}
-"""Whether a comparison, or its negation, can be said without `<`."""
+"""True where a comparison, or its negation, can be expressed without `<`."""
 
 
 def refusal(item: Row | Call) -> ContinuousError:
@@ -306,7 +306,7 @@ def fits_direction(item: Row | Call, half: Half | None) -> bool:
 
 
 FINEST = 2**50
-"""Into how many steps at most an objective is divided whose own fractions are too small: as fine as sums of doubles."""
+"""Into how many steps at most an objective is divided whose own fractions are too small: as fine as sums of floats."""
 TOO_FINE = f"too many digits for integers of 64 bits; {ELSEWHERE}"
 ASSUMED = 2**40
 """Magnitude of a variable without bounds."""
@@ -486,7 +486,7 @@ class _Writer:
     def _objective(self, form: Form) -> tuple[int, Expression]:
         """The unit of the objective, and the integer that counts its steps.
 
-        Where its own fractions are too small for that, their multiples are rounded, as sums of doubles are.
+        Where its own fractions are too small for that, their multiples are rounded, as sums of floats are.
         """
         ends = [self.known.interval(Form({base: factor})) for base, factor in form.factors.items()]
         width = min(sum(max(-low, high) for low, high in ends) + abs(form.constant) + 1, ASSUMED)

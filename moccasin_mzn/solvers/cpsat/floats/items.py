@@ -218,11 +218,11 @@ DIGITS = 15
 """Decimal digits of a double that mean something; the last one or two come from rounding."""
 NOISE = Fraction(1, 10**12)
 """How far, relative to it or to 1, a side may be from a multiple of the step and still be meant as one: MiniZinc adds
-constants up in doubles."""
+constants up in floating point."""
 
 
 def fraction(number: float) -> Fraction:
-    """What a double stands for: 1/3 where it rounds that, else its decimal digits, without those that sums of doubles,
+    """What a double stands for: 1/3 where it rounds that, else its decimal digits, without those that sums of floats,
     which MiniZinc folds, leave at the end. OverflowError if it is infinite."""
     exact = Fraction(number)
     simple = exact.limit_denominator(SIMPLE)
@@ -285,7 +285,7 @@ Bounds = tuple[Fraction | float, Fraction | float]
 MOST_UPDATES = 30
 """How often the bounds of one float may improve: some pairs of constraints would go on forever."""
 UNFIT = (FlatZincError, ValueError, LookupError, ArithmeticError, TypeError)
-"""What a constraint raises that is not what it should be, which is told where it is taken."""
+"""What a constraint raises that is not what it should be, which is reported where it is taken."""
 
 
 def declared_bounds(variable: Variable) -> Bounds:
