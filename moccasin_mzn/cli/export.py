@@ -125,7 +125,7 @@ def export(
         uncounted,
     )
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.solvers.minizinc.compile import json_text
+    from moccasin_mzn.solvers.minizinc.run import json_text
 
     if solver is not None and not fzn:
         raise InputError("--solver is for --fzn: data and models are the same for all solvers")
@@ -170,7 +170,7 @@ def export(
 def _compiled(form: Formulation, data: str, program: str | None, solver: str) -> str:
     """Return the mixed-integer program, "mps" or "lp", or without one the FlatZinc of a solver."""
     from moccasin_mzn.formulations.exporting import mixed_integer_program
-    from moccasin_mzn.solvers.minizinc.compile import compile_model
+    from moccasin_mzn.solvers.minizinc.run import compile_model
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
     if program is not None:

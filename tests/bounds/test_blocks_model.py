@@ -18,8 +18,7 @@ from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import Stages
 from moccasin_mzn.solvers.cpsat.branching import Branched, branch
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, SolverError, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, SolverError, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 WORST, GIVEN = MODELS / "blocks.mzn", MODELS / "lib" / "blocks.mzn"

@@ -14,11 +14,9 @@ import pytest
 from cases import Case, draw_case
 from few import few
 
-from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.duration import duration_bound
-from moccasin_mzn.bounds.first_stages import first_stages
-from moccasin_mzn.bounds.linear import relax
-from moccasin_mzn.bounds.moment import moment_bound, moments_bounds
+from moccasin_mzn.bounds.first_stages import first_stages, relax
+from moccasin_mzn.bounds.instant import cover_bound, moment_bound, moments_bounds
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.arrays import graph_arrays

@@ -14,7 +14,7 @@ from few import few
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
+from moccasin_mzn.solvers.minizinc.run import dzn_text
 
 CHECKER = MODELS / "staged.mzc.mzn"
 

@@ -13,7 +13,7 @@ from moccasin_mzn.formulations.moccasin import INDEX
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.compile import Member, dzn_text, json_text
+from moccasin_mzn.solvers.minizinc.run import Member, dzn_text, json_text
 
 
 def choices(name, objective="duration", **own):

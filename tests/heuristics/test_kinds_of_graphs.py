@@ -8,9 +8,8 @@ from order_oracle import SHAPES, SIZES, all_orders, graph_of_kind, least_over_se
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.orders.beam import Beam, Taste
-from moccasin_mzn.heuristics.orders.cut_bound import CutBound
+from moccasin_mzn.heuristics.orders.cut_bound import CutBound, Forced, PrecedenceBound, promising
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order, peak_bound
-from moccasin_mzn.heuristics.orders.precedence_bound import Forced, PrecedenceBound, promising
 from moccasin_mzn.problem.judges.schedules import simulate
 
 

@@ -16,11 +16,9 @@ from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.orders.beam import Beam, Taste
-from moccasin_mzn.heuristics.orders.cut_bound import CutBound
+from moccasin_mzn.heuristics.orders.cut_bound import CutBound, PrecedenceBound, promising
 from moccasin_mzn.heuristics.orders.least_peak import Ordering, good_orders, least_peak_order
-from moccasin_mzn.heuristics.orders.order_search import OrderSearch
-from moccasin_mzn.heuristics.orders.precedence_bound import PrecedenceBound, promising
-from moccasin_mzn.heuristics.orders.windows import improve_order
+from moccasin_mzn.heuristics.orders.order_search import OrderSearch, improve_order
 from moccasin_mzn.problem.judges.schedules import simulate
 
 

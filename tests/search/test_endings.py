@@ -222,7 +222,7 @@ def test_a_time_limit_past_minizincs_milliseconds():
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("#!/bin/sh\nexit 1\n", "the MiniZinc on PATH does not run: it tells no version"),
+        ("#!/bin/sh\nexit 1\n", "the MiniZinc on PATH does not run: it reports no version"),
         ("not a program", "the MiniZinc on PATH does not run: .*Exec format"),
         ("#!/bin/sh\necho 'MiniZinc, version 2.5.5'\n", "has version .2, 5, 5.*2, 6, 0"),
     ],

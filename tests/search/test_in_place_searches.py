@@ -9,9 +9,9 @@ from few import few
 from solving import solve
 
 from moccasin_mzn.api.request import prepared
-from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.bounds.least_budget import enough_budget, held_bound, least_budget_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.windows import Incumbent

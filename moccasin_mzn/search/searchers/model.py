@@ -16,8 +16,7 @@ from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import doubtful, said, source
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner, Searcher
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
-from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.run import Listener as RunListener
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 

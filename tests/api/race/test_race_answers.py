@@ -29,9 +29,8 @@ from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import known_at_once
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.processes.guarded import Ending
-from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.minizinc.run import SolverError
-from moccasin_mzn.solvers.minizinc.solvers import find_backend
+from moccasin_mzn.solvers.minizinc.solvers import LIBRARY, find_backend
 
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))

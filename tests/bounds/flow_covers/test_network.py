@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cases import draw_case
 
-from moccasin_mzn.bounds.flow_covers.network import INFINITE, MomentFlow, MomentNetwork
+from moccasin_mzn.bounds.flow_covers.cuts import INFINITE, MomentFlow, MomentNetwork
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 

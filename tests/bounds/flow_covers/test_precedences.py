@@ -8,9 +8,8 @@ import pytest
 from any_order import least_duration
 
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
-from moccasin_mzn.bounds.flow_covers.cuts import Moments
-from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
-from moccasin_mzn.bounds.flow_covers.precedences import Precedences
+from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
+from moccasin_mzn.bounds.flow_covers.joint_search import Precedences
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 SECONDS = 20

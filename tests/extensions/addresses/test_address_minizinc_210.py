@@ -15,8 +15,8 @@ from arena_oracle import least_arena_by_brute_force, shortest_in_arena
 from moccasin_mzn.extensions.addresses.allocate import model_items
 from moccasin_mzn.extensions.addresses.joint import joint_data
 from moccasin_mzn.formulations import find_formulation, models_folder
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
 from moccasin_mzn.solvers.minizinc.drivers import webassembly_folder
+from moccasin_mzn.solvers.minizinc.run import dzn_text
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNNER = ROOT / "scripts" / "minizinc-wasm.cjs"

@@ -10,7 +10,7 @@ from paging_cases import best, draw_problem
 
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.problem.platform import OBJECTIVES, Action
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
+from moccasin_mzn.solvers.minizinc.run import dzn_text
 
 pytestmark = newer.needs_newer
 

@@ -11,7 +11,7 @@ from fzn_support import solve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moccasin_mzn.solvers.cpsat.halves import IF_FALSE, IF_TRUE, Half, find_halves
+from moccasin_mzn.solvers.cpsat.registry import IF_FALSE, IF_TRUE, Half, find_halves
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.parser import parse
 
@@ -42,7 +42,7 @@ DECLARATIONS = "var bool: a; var bool: b; var bool: c; var 0..9: x; var 0..9: y;
 def test_which_direction_is_enough(rest, direction, twin):
     file = parse(f"{DECLARATIONS}{rest} solve satisfy;")
     half = find_halves(file).get(id(file.constraints[0]))
-    assert (half and (half.direction, half.twin)) == (None if direction is None else (direction, twin))
+    assert (half and (half.direction, half.counterpart)) == (None if direction is None else (direction, twin))
 
 
 def test_a_printed_bool_keeps_both_directions():

@@ -9,7 +9,7 @@ from few import few
 from fzn_support import minizinc
 from golden import OPTIMUM
 
-from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
+from moccasin_mzn.solvers.minizinc.solvers import LIBRARY
 
 LEVELS = [*(f"-O{level}" for level in range(6)), "--two-pass", "--use-gecode", "--shave", "--sac"]
 WRONG_BY_ITSELF = {

@@ -10,8 +10,8 @@ import subprocess
 import pytest
 from fzn_support import COMMAND, ENVIRONMENT, NeverStop, solutions
 
+from moccasin_mzn.solvers.cpsat.builder import Branching
 from moccasin_mzn.solvers.cpsat.run import CpSatSession
-from moccasin_mzn.solvers.cpsat.solver import Branching
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.execution import parse_options
 from moccasin_mzn.solvers.flatzinc.parser import parse

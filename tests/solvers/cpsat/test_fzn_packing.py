@@ -9,7 +9,7 @@ from fzn_instances import arrays, check, check_model, operands
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from moccasin_mzn.solvers.cpsat.constraints import packing
+from moccasin_mzn.solvers.cpsat.constraints import scheduling as packing
 
 EXAMPLES = settings(max_examples=examples(25), deadline=None)
 ITEMS = st.lists(st.tuples(operands(-1, 3), st.integers(0, 3)), max_size=4)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from fzn_support import compile_model
 
-from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.flatzinc.shortcuts import Shortcuts
+from moccasin_mzn.solvers.flatzinc.parser import Shortcuts, parse
 from moccasin_mzn.solvers.flatzinc.syntax import Call, FlatZincSyntaxError, FloatSet, IntSet, Text, UnsupportedError
 
 EVERYTHING = r"""% a comment; with "marks"

@@ -14,10 +14,10 @@ import pytest
 from few import few
 from fzn_support import COMMAND, ENVIRONMENT, compile_model, minizinc
 
-from moccasin_mzn.solvers.cpsat.configuration import CP_SAT, LIBRARY
 from moccasin_mzn.solvers.cpsat.floats.items import KNOWN
 from moccasin_mzn.solvers.cpsat.registry import all_handlers
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
+from moccasin_mzn.solvers.minizinc.solvers import CP_SAT, LIBRARY
 
 HARD = """
 include "all_different.mzn";

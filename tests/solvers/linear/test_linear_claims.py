@@ -14,8 +14,8 @@ from test_linear_outcomes import Straw, answer, run  # noqa: F401  (a fixture)
 
 from moccasin_mzn.solvers.flatzinc.parser import parse
 from moccasin_mzn.solvers.linear.claims import Claims
-from moccasin_mzn.solvers.linear.objective import contradicts_itself, direct, dual_bound, is_exact, proves_infeasible
 from moccasin_mzn.solvers.linear.program import LinearProgram, linear_program
+from moccasin_mzn.solvers.linear.search import contradicts_itself, direct, dual_bound, is_exact, proves_infeasible
 
 # Costs of 10^9: minimise the cost of a cover, x0 + x1 >= 1 and so on.
 COVER = """var 0..1: x0; var 0..1: x1; var 0..1: x2; var 0..{limit}: total :: output_var;
@@ -64,7 +64,7 @@ def test_unconfirmed_proofs_are_claims(run, monkeypatch, claim, said):  # noqa: 
     status, out, err = run(Straw(claim), WIDE, "-s")
     assert status == 0 and "==========" not in out and "UNSATISFIABLE" not in out
     assert f'claim="{said}"' in out and "confirmedBy" not in out
-    assert err == f"% no proof: HiGHS claims {said}, not provable in doubles\n"
+    assert err == f"% no proof: HiGHS claims {said}, not provable in floating point\n"
 
 
 @pytest.mark.few(1)

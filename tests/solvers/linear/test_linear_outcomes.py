@@ -178,7 +178,7 @@ def test_a_refused_solution_is_excluded(run):
     engine = Straw(answer("optimal", 2, 1), answer("optimal", 2, 1, 0, 0))
     status, out, err = run(engine, TEXT.format("satisfy"), "-a")
     assert (status, out) == (0, "x = 2;\n----------\n")
-    assert err == "% no proof, since the solver came to a solution that it was told to leave out\n"
+    assert err == "% no proof, since the solver came to a solution that it was asked to leave out\n"
 
 
 @pytest.mark.parametrize(

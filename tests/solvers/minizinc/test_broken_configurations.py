@@ -8,8 +8,7 @@ import pytest
 from others import SKIP, installed, script
 from solving import solve
 
-from moccasin_mzn.solvers.minizinc.compile import compile_model
-from moccasin_mzn.solvers.minizinc.run import SolverError
+from moccasin_mzn.solvers.minizinc.run import SolverError, compile_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 pytestmark = pytest.mark.usefixtures("minizinc")

@@ -17,8 +17,8 @@ from cases import MODEL_FORMS, MODELS, Case, data_text, draw_case, least_capacit
 from few import few
 from newer_minizinc import NATIVE, NEWER, cp_sat_objective, execute, needs_newer
 
-from moccasin_mzn.solvers.cpsat.configuration import CP_SAT, LIBRARY
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
+from moccasin_mzn.solvers.minizinc.solvers import CP_SAT, LIBRARY
 
 pytestmark = needs_newer
 

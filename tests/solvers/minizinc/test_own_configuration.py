@@ -19,10 +19,9 @@ import moccasin_mzn
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
-from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
-from moccasin_mzn.solvers.minizinc.solvers import OWN, find_backend
+from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.solvers import LIBRARY, OWN, find_backend
 
 pytestmark = pytest.mark.usefixtures("minizinc")
 PACKAGE = Path(moccasin_mzn.__file__).parent
