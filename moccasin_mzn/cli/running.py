@@ -19,7 +19,7 @@ from moccasin_mzn.cli.strict import group
 from moccasin_mzn.cli.typed import typed
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.option import flag
-from moccasin_mzn.pytorch.accumulating import GRADIENTS
+from moccasin_mzn.pytorch.gradients import GRADIENTS
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def torch(
     """
     from moccasin_mzn.graphs.importers.torch.spec import load_loss, load_network, users_code
     from moccasin_mzn.graphs.importers.torch.trace import require_torch
-    from moccasin_mzn.pytorch.refusal import NoPlanError
+    from moccasin_mzn.pytorch.errors import NoPlanError
     from moccasin_mzn.pytorch.side_by_side import side_by_side
     from moccasin_mzn.report.side_by_side import print_side_by_side, side_by_side_dict, verdict
 

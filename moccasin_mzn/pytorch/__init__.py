@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from moccasin_mzn.pytorch.compiling import backend
+    from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
     from moccasin_mzn.pytorch.packing import knapsack
     from moccasin_mzn.pytorch.planning import Plan, plan
-    from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
-    from moccasin_mzn.pytorch.verifying import Verification
+    from moccasin_mzn.pytorch.steps import Verification
 
 __all__ = ["NoPlanError", "Plan", "PlanError", "Verification", "backend", "knapsack", "plan"]
 
 _HOMES = {
-    "NoPlanError": "refusal", "Plan": "planning", "PlanError": "refusal", "Verification": "verifying",
+    "NoPlanError": "errors", "Plan": "planning", "PlanError": "errors", "Verification": "steps",
     "backend": "compiling", "knapsack": "packing", "plan": "planning",
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.errors import PlanError
 
 if TYPE_CHECKING:
     import torch

@@ -33,10 +33,9 @@ from moccasin_mzn.graphs.importers.torch.nodes import (
     viewed_argument,
     written_arguments,
 )
-from moccasin_mzn.pytorch.devices import given_out
+from moccasin_mzn.pytorch.devices import draws, given_out
+from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
-from moccasin_mzn.pytorch.randomness import draws
-from moccasin_mzn.pytorch.refusal import PlanError
 
 if TYPE_CHECKING:
     from torch import fx

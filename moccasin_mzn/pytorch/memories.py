@@ -77,7 +77,7 @@ class TwoMemories:
             unit: of durations.
             peak: of the step without a plan, in bytes: a capacity may be a fraction of it.
         """
-        from moccasin_mzn.pytorch.copy_costs import measured_costs
+        from moccasin_mzn.pytorch.offloading import measured_costs
 
         costs = self._costs() or measured_costs(device, unit)
         capacity, options = capacity_of(self.capacity, peak), plan_options(self.how)

@@ -19,10 +19,9 @@ from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.files.schedules import TORCH_FORMAT, VERSION, check_torch_version
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
+from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.joint import Joint
-from moccasin_mzn.pytorch.refusal import PlanError
-from moccasin_mzn.pytorch.sequences import meant
-from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.pytorch.tracing import Traced, meant
 
 if TYPE_CHECKING:
     import torch

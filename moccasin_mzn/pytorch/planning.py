@@ -19,25 +19,30 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import Action
-from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradients
-from moccasin_mzn.pytorch.blame import infeasible_with_copies
 from moccasin_mzn.pytorch.call import Form, Step, Structure
-from moccasin_mzn.pytorch.costs import MEASURED, Costs
-from moccasin_mzn.pytorch.function import Runtime, planned_module
-from moccasin_mzn.pytorch.instructions import Linear
-from moccasin_mzn.pytorch.least import least_schedules, prepare
-from moccasin_mzn.pytorch.limits import LeastFound, bound_within, least_in_seconds, unlimited, why_none
-from moccasin_mzn.pytorch.liveness import Peaks, peaks
+from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
+from moccasin_mzn.pytorch.gradients import ACCUMULATED, RETURNED, check_gradients
+from moccasin_mzn.pytorch.infeasibility import (
+    LeastFound,
+    bound_within,
+    infeasible_with_copies,
+    least_in_seconds,
+    least_schedules,
+    prepare,
+    unlimited,
+    why_none,
+)
+from moccasin_mzn.pytorch.instructions import Linear, Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
-from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
-from moccasin_mzn.pytorch.step_costs import EagerStep, eager_step_or_none, runtime_of, share_and_overhead
-from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.pytorch.runtime import Runtime, planned_module
+from moccasin_mzn.pytorch.steps import EagerStep, eager_step_or_none, runtime_of, share_and_overhead
+from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced
 from moccasin_mzn.search.result import Result
 
 if TYPE_CHECKING:
     import torch
 
-    from moccasin_mzn.pytorch.verifying import Verification
+    from moccasin_mzn.pytorch.steps import Verification
 
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
@@ -353,7 +358,7 @@ class Plan:
 
     def verify(self, inputs: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Verification:
         """Run the step with the plan and without, from the same state, and compare; see `verifying`."""
-        from moccasin_mzn.pytorch.verifying import verified
+        from moccasin_mzn.pytorch.steps import verified
 
         return verified(self.traced, self.runtime(), self.peaks, inputs, kwargs or {})
 

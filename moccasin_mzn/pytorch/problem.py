@@ -18,8 +18,8 @@ from moccasin_mzn.graphs.importers.program import Missing, Operation, Program, k
 from moccasin_mzn.graphs.importers.torch.nodes import elements_of, group_duration, kind_of
 from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.pytorch.computations import Computation, Computations, Root
+from moccasin_mzn.pytorch.devices import draws
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT
-from moccasin_mzn.pytorch.randomness import draws
 
 if TYPE_CHECKING:
     from torch import fx

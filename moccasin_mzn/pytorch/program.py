@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch.nodes import BATCH_NORMS, is_masked, mask_position, schema_of, viewed_argument
-from moccasin_mzn.pytorch import randomness, slow_memory
-from moccasin_mzn.pytorch.accumulating import added_to_grad
+from moccasin_mzn.pytorch import devices, offloading
 from moccasin_mzn.pytorch.computations import ALL, Computation, Computations, Member, Root
 from moccasin_mzn.pytorch.devices import device_of, given_out
-from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value, needed, settled
+from moccasin_mzn.pytorch.gradients import added_to_grad
+from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value, needed, settled, shared
 from moccasin_mzn.pytorch.joint import PARAMETER
 from moccasin_mzn.pytorch.problem import Accumulation, Cut
-from moccasin_mzn.pytorch.views import shared
 
 if TYPE_CHECKING:
     from torch import fx
@@ -202,27 +201,27 @@ class _Writer:
         self.called.add(node)
         call = self._results(member, target, args, kwargs, local)
         call.workspace = self.workspace(node, mask)
-        if target is randomness.replayed:
-            call.workspace = max(call.workspace, randomness.state_bytes(device_of(node)))
+        if target is devices.replayed:
+            call.workspace = max(call.workspace, devices.state_bytes(device_of(node)))
 
     def _random(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
-        if not randomness.draws(node) or self.calls[node] < 2:
+        if not devices.draws(node) or self.calls[node] < 2:
             return node.target, args, kwargs
         if node not in self.called:
             self.states[node] = self._state(device_of(node))
             return node.target, args, kwargs
         state = self.states[node]
-        if randomness.takes_generator(node):
-            generator = self._emit(randomness.copy_of, (state, device_of(node)), {}, Value(None))
+        if devices.takes_generator(node):
+            generator = self._emit(devices.copy_of, (state, device_of(node)), {}, Value(None))
             return node.target, args, {**kwargs, "generator": generator}
-        return randomness.replayed, (state, device_of(node), node.target, *args), kwargs
+        return devices.replayed, (state, device_of(node), node.target, *args), kwargs
 
     def _state(self, device: str) -> Value:
         if not self.states_as_tensors:
-            return self._emit(randomness.state_now, (device,), {}, Value(None))
-        fake = randomness.like_state(next(iter(self.initial.values())).fake, device)
-        storage = Storage(randomness.state_bytes(device))
-        return self._emit(randomness.state_tensor, (device,), {}, Value(storage, fake=fake), (storage,))
+            return self._emit(devices.state_now, (device,), {}, Value(None))
+        fake = devices.like_state(next(iter(self.initial.values())).fake, device)
+        storage = Storage(devices.state_bytes(device))
+        return self._emit(devices.state_tensor, (device,), {}, Value(storage, fake=fake), (storage,))
 
     def _results(self, member: Member, target: Any, args: Any, kwargs: Any, local: dict[Root, Value]) -> Instruction:
         """The call, its outputs one by one."""
@@ -264,14 +263,14 @@ class _Writer:
         self.slow[made] = {}
         for root, value in self.store[made].items():
             storage = Storage(_room(value), slow=True)
-            slow = self._emit(slow_memory.write_out, (value,), {}, Value(storage), (storage,), pure=True)
+            slow = self._emit(offloading.write_out, (value,), {}, Value(storage), (storage,), pure=True)
             self.slow[made][root] = slow
 
     def _read_back(self, made: Computation) -> None:
         self.store[made] = {}
         for root, slow in self.slow[made].items():
             storage = Storage(_room(slow))
-            value = self._emit(slow_memory.read_back, (slow,), {}, Value(storage), (storage,), pure=True)
+            value = self._emit(offloading.read_back, (slow,), {}, Value(storage), (storage,), pure=True)
             self.store[made][root] = value
 
     # --- values ---------------------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.pytorch.accumulating import ACCUMULATED
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
+from moccasin_mzn.pytorch.gradients import ACCUMULATED
 from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, storage_peak, time_of
-from moccasin_mzn.pytorch.slow_memory import slow_meter
-from moccasin_mzn.pytorch.verifying import differences, hint_of
+from moccasin_mzn.pytorch.offloading import slow_meter
+from moccasin_mzn.pytorch.steps import differences, hint_of
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from moccasin_mzn.extensions.paging.build import SLOW
 from moccasin_mzn.formatting import count_text, memory_text
-from moccasin_mzn.pytorch.accumulating import ACCUMULATED
+from moccasin_mzn.pytorch.gradients import ACCUMULATED
 from moccasin_mzn.report.progress_lines import Lines
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 
