@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.formatting import memory_text
@@ -38,7 +39,9 @@ from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
 
 if TYPE_CHECKING:
+    import torch
     from torch import fx
+    from torch.utils._pytree import PyTree
 
 
 _TAG, _FORWARD, _WRITES_BACK = "partitioner_tag", "is_forward", "must_be_in_forward"
@@ -50,11 +53,11 @@ class AotStep:
     """A joint graph."""
 
     joint: Joint
-    results: tuple[Any, ...]
+    results: tuple[object, ...]
     """What the forward pass is to return: traced nodes, and among them what is no tensor."""
     gradients: tuple[fx.Node | None, ...]
     """For each primal."""
-    descriptions: tuple[Any, ...]
+    descriptions: tuple[object, ...]
     """What AOTAutograd knows of the results and the gradients, in this order."""
 
     @property
@@ -259,8 +262,8 @@ class Partitioner:
     """Of the graphs that were parted."""
 
     def __call__(
-        self, joint_module: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int,
-        static_lifetime_input_indices: Sequence[int] | None = None, **others: Any,
+        self, joint_module: fx.GraphModule, inputs: object, *, num_fwd_outputs: int,
+        static_lifetime_input_indices: Sequence[int] | None = None, **others: object,
     ) -> tuple[fx.GraphModule, fx.GraphModule]:  # fmt: skip
         """The forward and the backward pass.
 
@@ -287,15 +290,15 @@ class Partitioner:
 
 
 def backend(
-    budget: str | int | float | Any,
+    budget: str | int | float | Fraction | Budget,
     *,
     time_limit: float | None = 60.0,
     threads: int | None = None,
     seed: int | None = None,
     max_computations: int = 2,
     durations: str = MEASURED,
-    **how: Any,
-) -> Callable[..., Any]:
+    **how: object,
+) -> Callable[..., PyTree]:
     """A backend for `torch.compile` whose training steps take no more memory than a budget; inference runs as it is.
 
     Its attribute `plans` lists what was planned, one `CompiledPlan` for each compiled graph.
@@ -313,13 +316,17 @@ def backend(
         InputError: nonsense in an argument. PlanError is raised by the first call of what is compiled.
     """
     require_torch()
-    return as_backend(_partitioner(budget, durations, max_computations, time_limit, threads, seed, how))
+    Costs(durations)  # raises an error if it is none
+    options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
+    return as_backend(Partitioner(Budget.of(budget), options, durations, max_computations))
 
 
-def as_backend(partitioner: Partitioner) -> Callable[..., Any]:
+def as_backend(partitioner: Partitioner) -> Callable[..., PyTree]:
     """A backend that parts joint graphs so, and runs the operators as they are."""
 
-    def moccasin_mzn(graph_module: Any, inputs: Any, **_: Any) -> Any:
+    def moccasin_mzn(
+        graph_module: fx.GraphModule, inputs: Sequence[torch.Tensor], **_: object
+    ) -> Callable[..., PyTree]:
         from torch._dynamo.backends.common import aot_autograd
         from torch._dynamo.backends.debugging import boxed_nop
 
@@ -330,14 +337,6 @@ def as_backend(partitioner: Partitioner) -> Callable[..., Any]:
 
     moccasin_mzn.plans = partitioner.plans  # type: ignore[attr-defined]
     return moccasin_mzn
-
-
-def _partitioner(
-    budget: Any, durations: str, most: int, time_limit: Any, threads: Any, seed: Any, how: Mapping[str, Any]
-) -> Partitioner:
-    Costs(durations)  # refuses nonsense
-    options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
-    return Partitioner(Budget.of(budget), options, durations, most)
 
 
 @dataclass(frozen=True, eq=False)

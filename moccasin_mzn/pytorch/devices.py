@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.torch.nodes import schema_of
 
 if TYPE_CHECKING:
     import torch
     from torch import fx
+    from torch.utils._pytree import PyTree
 
 
 CPU, CUDA = "cpu", "cuda"
@@ -44,7 +45,7 @@ def generator_of(device: str) -> torch.Generator:
     if kind_of_device(device) != CUDA:
         return torch.default_generator
     number = torch.device(device).index
-    generators: Any = torch.cuda.default_generators
+    generators: Sequence[torch.Generator] = torch.cuda.default_generators
     return generators[torch.cuda.current_device() if number is None else number]
 
 
@@ -73,7 +74,7 @@ def draws(node: fx.Node) -> bool:
     at = [argument.name for argument in schema.arguments].index("dropout_p") if "dropout_p" in str(schema) else -1
     if at < 0:
         return True
-    share: Any = node.args[at] if at < len(node.args) else node.kwargs.get("dropout_p", 0.0)
+    share = node.args[at] if at < len(node.args) else node.kwargs.get("dropout_p", 0.0)
     return bool(share)
 
 
@@ -111,7 +112,14 @@ def copy_of(state: torch.Generator | torch.Tensor, device: str) -> torch.Generat
     return torch.Generator(device).set_state(state) if isinstance(state, torch.Tensor) else state.clone_state()
 
 
-def replayed(state: torch.Generator | torch.Tensor, device: str, operator: Any, /, *args: Any, **kwargs: Any) -> Any:
+def replayed(
+    state: torch.Generator | torch.Tensor,
+    device: str,
+    operator: Callable[..., PyTree],
+    /,
+    *args: PyTree,
+    **kwargs: PyTree,
+) -> PyTree:
     """Call an operator that has no argument for a generator as if the default generator were in a state.
 
     It takes the memory of a state, as a tensor, at its beginning and at its end.

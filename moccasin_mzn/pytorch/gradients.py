@@ -10,7 +10,7 @@ parameters would not run, so they are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.pytorch.computations import Computation, Computations, Root
@@ -20,6 +20,11 @@ from moccasin_mzn.pytorch.joint import TANGENT
 if TYPE_CHECKING:
     import torch
     from torch import fx
+
+    class AccumulateGrad(torch.autograd.graph.Node):
+        """The node of autograd that adds to the `.grad` of a leaf."""
+
+        variable: torch.Tensor
 
 
 RETURNED, ACCUMULATED = GRADIENTS = ("returned", "accumulated")
@@ -65,7 +70,7 @@ def check_parameters(parameters: Sequence[tuple[str, torch.Tensor]]) -> None:
             raise PlanError(f"parameter '{name}' was computed, it has no grad: plan with gradients {RETURNED}")
 
 
-def targets(nodes: Sequence[Any]) -> list[torch.Tensor | None]:
+def targets(nodes: Sequence[AccumulateGrad]) -> list[torch.Tensor | None]:
     """Within a backward pass: the parameters whose `.grad` it is to add to; None for those that it is not asked for.
 
     Args:

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.pytorch import offloading
 from moccasin_mzn.pytorch.joint import TANGENT
 
 if TYPE_CHECKING:
+    import torch
     from torch import fx
+    from torch.fx.node import Target
+    from torch.utils._pytree import PyTree
 
 
 @dataclass(eq=False)
@@ -36,7 +39,7 @@ class Value:
     """None: it is no tensor."""
     given: fx.Node | None = None
     """The placeholder or attribute that it is."""
-    fake: Any = field(default=None, repr=False)
+    fake: torch.Tensor | None = field(default=None, repr=False)
     """A tensor without memory that it is like, where it is a tensor."""
 
 
@@ -44,9 +47,9 @@ class Value:
 class Instruction:
     """One call."""
 
-    target: Any
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    target: Target
+    args: tuple[PyTree, ...]
+    kwargs: Mapping[str, PyTree]
     value: Value
     """What it gives: a tensor, or several, which further instructions take apart."""
     makes: tuple[Storage, ...] = ()
@@ -79,7 +82,7 @@ class Linear:
     """Parameters to whose `.grad` gradients are added."""
 
 
-def values_in(arguments: Any) -> list[Value]:
+def values_in(arguments: PyTree) -> list[Value]:
     """The values among arguments, however deep."""
     if isinstance(arguments, Value):
         return [arguments]
@@ -156,7 +159,7 @@ def _key(call: Instruction) -> object:
     return call.target, _part(call.args), _part(call.kwargs)
 
 
-def _part(argument: Any) -> object:
+def _part(argument: PyTree) -> object:
     if isinstance(argument, (tuple, list)):
         return tuple(_part(each) for each in argument)
     if isinstance(argument, Mapping):
@@ -164,7 +167,7 @@ def _part(argument: Any) -> object:
     return argument if isinstance(argument, Value) else (type(argument), repr(argument))
 
 
-def _with(argument: Any, same: Mapping[Value, Value]) -> Any:
+def _with(argument: PyTree, same: Mapping[Value, Value]) -> PyTree:
     """The argument with the values that are taken instead of others."""
     if isinstance(argument, Value):
         return same.get(argument, argument)

@@ -17,10 +17,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest import mock
 
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
@@ -33,6 +33,8 @@ from moccasin_mzn.pytorch.errors import PlanError
 if TYPE_CHECKING:
     import torch
     from torch import fx
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._pytree import PyTree
 
 
 _HOOKS = "a step that is planned saves tensors by hooks"
@@ -67,10 +69,10 @@ def _replaced(generator: str) -> Iterator[None]:
 
     class Plainly:
         @staticmethod
-        def apply(function: Any, preserve: bool, *args: Any) -> Any:
+        def apply(function: Callable[..., PyTree], preserve: bool, *args: PyTree) -> PyTree:
             return function(*args)
 
-    def around(*args: Any, **kwargs: Any) -> Iterator[None]:
+    def around(*args: object, **kwargs: object) -> Iterator[None]:
         yield
 
     with (
@@ -103,7 +105,7 @@ def _is_plain(generator: str) -> bool:
     from torch.utils.checkpoint import checkpoint
 
     call = inspect.unwrap(checkpoint)  # what it is wrapped in imports much
-    calls: list[Any] = []
+    calls: list[torch.Tensor] = []
 
     def double(x: torch.Tensor) -> torch.Tensor:
         calls.append(x)
@@ -218,7 +220,7 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
     return replace(joint, recurrent=cells.seen)
 
 
-def _trace(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> Joint:
+def _trace(step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode) -> Joint:
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -241,7 +243,7 @@ def _trace(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> Jo
             super().__init__()
             self.model = step.model
 
-        def forward(self, tensors: Sequence[Any]) -> list[Any]:
+        def forward(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
             paths = Paths(self.model)
             positions = len(state) + len(inputs)
             with paths.forward():
@@ -256,7 +258,7 @@ def _trace(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> Jo
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
             return [*made, *gradients]
 
-    def joint(*tensors: Any) -> list[Any]:
+    def joint(*tensors: torch.Tensor) -> list[torch.Tensor | None]:
         replaced = {f"model.{name}": tensor for name, tensor in zip(state, tensors, strict=False)}
         return torch.func.functional_call(Joined(), replaced, (tensors,))
 
@@ -285,7 +287,7 @@ def _turned_into_views(graph_module: fx.GraphModule) -> None:
 
 
 @cache
-def _views() -> dict[Any, Any]:
+def _views() -> dict[object, torch._ops.OpOverload]:
     """For operators that change the shape of a tensor in place those that make a view."""
     import torch
 
@@ -335,7 +337,7 @@ def _joint(
     )
 
 
-def _outputs(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> list[Any]:
+def _outputs(step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode) -> list[torch.Tensor]:
     """What the step returns, as fake tensors; those of the state have no values to spoil."""
     with mode:
         args, kwargs = arguments.filled(inputs)
@@ -343,34 +345,46 @@ def _outputs(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> 
 
 
 @contextlib.contextmanager
-def _backward_paths(paths: Paths, sources: Sequence[Any]) -> Iterator[None]:
+def _backward_paths(paths: Paths, sources: Sequence[torch.Tensor]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for source in sources[:1]:
             stack.enter_context(paths.backward(source))
         yield
 
 
-def recurrent_cells() -> Any:
-    """A mode in which recurrent layers are traced as cells, not as one operator of cuDNN: what that keeps for the
-    backward pass no trace can tell, nor draw its dropout again. oneDNN's are switched off with all of oneDNN.
+@dataclass
+class RecurrentCells:
+    """What tracing has met of recurrent layers."""
+
+    seen: bool = False
+    """There is such a layer."""
+
+
+@contextlib.contextmanager
+def recurrent_cells() -> Iterator[RecurrentCells]:
+    """Trace recurrent layers as cells meanwhile, instead of as one operator of cuDNN.
+
+    A trace does not show what that operator keeps for the backward pass, and cannot repeat its dropout. The operators
+    of oneDNN are switched off together with all of oneDNN.
     """
     import torch
     from torch.overrides import TorchFunctionMode
 
     layers = {getattr(torch, name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+    found = RecurrentCells()
 
-    class Cells(TorchFunctionMode):
-        seen = False
-        """There is such a layer."""
-
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    class Mode(TorchFunctionMode):
+        def __torch_function__(
+            self, function: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
+        ) -> PyTree:
             if function not in layers:
                 return function(*args, **(kwargs or {}))
-            self.seen = True
+            found.seen = True
             with torch.backends.cudnn.flags(enabled=False):
                 return function(*args, **(kwargs or {}))
 
-    return Cells()
+    with Mode():
+        yield found
 
 
 def where(node: fx.Node) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Slow:
         for meter in _METERS:
             meter.follow(self)
 
-    def read(self) -> tuple[torch.Tensor, Any]:
+    def read(self) -> tuple[torch.Tensor, torch.cuda.Event | None]:
         """The tensor anew in fast memory, and what tells that it is there; None: it is."""
         import torch
 
@@ -119,7 +119,7 @@ def _room(like: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(memory).view(like.dtype)[: like.numel()]
 
 
-def _asynchronously(device: torch.device, copy: Callable[[], object]) -> Any:
+def _asynchronously(device: torch.device, copy: Callable[[], object]) -> torch.cuda.Event | None:
     """Copy after all that was asked of a device before; what tells that it is done."""
     import torch
 
@@ -133,7 +133,7 @@ def _asynchronously(device: torch.device, copy: Callable[[], object]) -> Any:
         return beside.record_event()
 
 
-def _wait(device: torch.device, done: Any) -> None:
+def _wait(device: torch.device, done: torch.cuda.Event | None) -> None:
     """All that is asked of a device from here on waits; the host does not."""
     import torch
 
@@ -142,7 +142,7 @@ def _wait(device: torch.device, done: Any) -> None:
 
 
 @cache
-def _stream(device: torch.device) -> Any:
+def _stream(device: torch.device) -> torch.cuda.Stream:
     import torch
 
     return torch.cuda.Stream(device)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.importers.torch.nodes import allocated_tensors, storage_bytes, viewed_argument
 from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.compiling import KnownSchedule, KnownSchedules
-from moccasin_mzn.pytorch.computations import ALL, Root
+from moccasin_mzn.pytorch.computations import ALL, Root, number_of_item
 from moccasin_mzn.pytorch.errors import NoPlanError, compilation_error
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value, peaks
 from moccasin_mzn.pytorch.joint import INPUT, TANGENT
@@ -21,6 +22,9 @@ from moccasin_mzn.pytorch.operator_costs import OperatorCost, OperatorCosts
 
 if TYPE_CHECKING:
     from torch import fx
+    from torch._functorch.partitioners import NodeInfo
+    from torch._inductor.custom_graph_pass import CustomKnapsackSolver
+    from torch.utils._pytree import PyTree
 
 
 Values = dict["fx.Node", Value]
@@ -67,7 +71,9 @@ class _Reader:
     def instructions(self, graph: fx.Graph) -> list[Instruction]:
         from torch import fx
 
-        read: Any = self.values.__getitem__
+        def read(each: fx.Node) -> PyTree:
+            return self.values[each]
+
         found = []
         for node in graph.nodes:
             if node.op == "get_attr":
@@ -90,8 +96,7 @@ class _Reader:
             storage = Storage(_bytes(node, ALL))
             return Value(storage), (storage,)
         if node.target is operator.getitem and node.args[0] in self.several:
-            whole: Any = node.args[0]
-            return Value(self.several[whole].get(node.args[1])), ()  # type: ignore[arg-type, unused-ignore]
+            return Value(self.several[node.all_input_nodes[0]].get(number_of_item(node))), ()
         viewed = viewed_argument(node)
         return Value(self.values[viewed].storage if viewed in self.values else None), ()
 
@@ -126,7 +131,7 @@ _KNOWN: dict[object, tuple[int, KnownSchedules]] = {}
 """By joint graph: the usual peak, and the sets of what is kept, as schedules."""
 
 
-def knapsack(budget: str | int | float | Any) -> Any:
+def knapsack(budget: str | int | float | Fraction | Budget) -> CustomKnapsackSolver:
     """A solver for `torch._functorch.config.activation_memory_budget_solver`.
 
     Args:
@@ -141,7 +146,7 @@ def knapsack(budget: str | int | float | Any) -> Any:
 
 
 @cache
-def _solver_class() -> Any:
+def _solver_class() -> Callable[[Budget], CustomKnapsackSolver]:
     from torch._inductor.custom_graph_pass import CustomKnapsackSolver
 
     class Knapsack(CustomKnapsackSolver):
@@ -149,13 +154,13 @@ def _solver_class() -> Any:
             self.budget = budget
 
         def __call__(
-            self, memory: list[float], joint_graph: fx.Graph, max_memory: float, node_info: Any,
+            self, memory: list[float], joint_graph: fx.Graph, max_memory: float, node_info: NodeInfo,
             all_recomputable_banned_nodes: list[fx.Node],
         ) -> tuple[list[int], list[int]]:  # fmt: skip
             kept = _answer(self.budget, memory, _Question(joint_graph, node_info, all_recomputable_banned_nodes))
             return list(kept), [at for at in range(len(memory)) if at not in set(kept)]
 
-        def uuid(self) -> Any:
+        def uuid(self) -> None:
             return None  # what it answers depends on more than the graph: nothing is kept on disk
 
     return Knapsack
@@ -182,9 +187,9 @@ def _answer(budget: Budget, memory: Sequence[float], question: _Question) -> tup
 class _Question:
     """A joint graph, and the nodes of which each is to be kept or computed again."""
 
-    def __init__(self, graph: fx.Graph, info: Any, nodes: Sequence[fx.Node]) -> None:
+    def __init__(self, graph: fx.Graph, info: NodeInfo, nodes: Sequence[fx.Node]) -> None:
         self.graph, self.info, self.nodes = graph, info, nodes
-        self.module: Any = graph.owning_module
+        self.module: PyTree = graph.owning_module
         self.costs: dict[str, OperatorCost | None] = {}
         """By name, which a node keeps in every graph that it is copied to."""
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.pytorch.call import Form, Structure
@@ -24,16 +24,22 @@ from moccasin_mzn.pytorch.instructions import Instruction, Linear, Value
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT, Joint, Placeholder
 
 if TYPE_CHECKING:
+    from typing import Self
+
     import torch
     from torch import fx
+    from torch.fx.graph import CodeGen, PythonCode
+    from torch.utils._pytree import PyTree
+
+    from moccasin_mzn.pytorch.gradients import AccumulateGrad
 
 
 @dataclass(frozen=True, eq=False)
 class Code:
     """Two functions, and what they take and give."""
 
-    forward: Callable[[list[Any]], Sequence[Any]]
-    backward: Callable[[list[Any]], Sequence[Any]]
+    forward: Callable[[list[torch.Tensor | None]], Sequence[torch.Tensor]]
+    backward: Callable[[list[torch.Tensor | None]], Sequence[torch.Tensor]]
     taken: tuple[int, ...]
     """The placeholders that the forward function takes, by position."""
     kept_given: tuple[int, ...]
@@ -90,8 +96,8 @@ def _read(instructions: Sequence[Instruction]) -> list[Value]:
 
 
 def graph_of(
-    instructions: Sequence[Instruction], arguments: Sequence[Value], results: Sequence[Any],
-    given: Mapping[Any, Value],
+    instructions: Sequence[Instruction], arguments: Sequence[Value], results: Sequence[object],
+    given: Mapping[fx.Node, Value],
 ) -> fx.Graph:  # fmt: skip
     """Instructions as a graph of PyTorch; of the results those that are no values are returned as they are."""
     from torch import fx
@@ -109,17 +115,19 @@ def graph_of(
             nodes[value] = graph.get_attr(str(node.target))
     for instruction in instructions:
         args, kwargs = _filled((instruction.args, dict(instruction.kwargs)), nodes)
+        assert callable(instruction.target)
         made = nodes[instruction.value] = graph.call_function(instruction.target, args, kwargs)
         if instruction.node is not None:
             made.meta["val"] = instruction.node.meta.get("val")
     for value, node in nodes.items():
         if value.fake is not None:
             node.meta["val"] = value.fake
-    graph.output(tuple(nodes[value] if isinstance(value, Value) else value for value in results))
+    returned: PyTree = tuple(nodes[value] if isinstance(value, Value) else value for value in results)
+    graph.output(returned)
     return graph
 
 
-def _filled(arguments: Any, nodes: Mapping[Value, fx.Node]) -> Any:
+def _filled(arguments: PyTree, nodes: Mapping[Value, fx.Node]) -> PyTree:
     if isinstance(arguments, Value):
         return nodes[arguments]
     if isinstance(arguments, dict):
@@ -129,11 +137,11 @@ def _filled(arguments: Any, nodes: Mapping[Value, fx.Node]) -> Any:
     return arguments
 
 
-def _bound(code: Any) -> Any:
+def _bound(code: PythonCode) -> PythonCode:
     """The code with operators as names of its own, found and called sooner than `torch.ops.aten.t.default`."""
     import torch
 
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
 
     def name(match: re.Match[str]) -> str:
         own = match[1].replace(".", "_")
@@ -144,18 +152,18 @@ def _bound(code: Any) -> Any:
     return replace(code, src=source, globals={**code.globals, **found})
 
 
-def _boxed() -> Any:
+def _boxed() -> CodeGen:
     from torch.fx.graph import CodeGen
 
     class Boxed(CodeGen):
         """Functions of one list, which they empty."""
 
-        def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **_: Any) -> str:
+        def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **_: object) -> str:
             names = [name.split(":")[0].split("=")[0].strip() for name in free_vars]
             taken = f"    {', '.join(names)}, = boxed; boxed.clear()" if names else "    pass"
             return f"def {self._func_name}(self, boxed):\n{taken}"
 
-        def _gen_python_code(self, *args: Any, **kwargs: Any) -> Any:
+        def _gen_python_code(self, *args: PyTree, **kwargs: PyTree) -> PythonCode:
             return _bound(super()._gen_python_code(*args, **kwargs))
 
     return Boxed()
@@ -203,7 +211,7 @@ class Guards:
         training = tuple((name, module, module.training) for name, module in model.named_modules())
         return cls(arguments, given, tuple(tuple(places[id(each)]) for each in state), training, autocast_now())
 
-    def state(self) -> list[Any]:
+    def state(self) -> list[torch.Tensor]:
         """The parameters and buffers as they are now.
 
         Raises:
@@ -218,7 +226,7 @@ class Guards:
             found.append(tensors[0])
         return found
 
-    def check(self, arguments: Structure, tensors: Sequence[Any]) -> None:
+    def check(self, arguments: Structure, tensors: Sequence[torch.Tensor]) -> None:
         """Refuse a call that the plan is not for.
 
         Raises:
@@ -243,15 +251,15 @@ class Guards:
             raise PlanError(f"planned {_autocast_text(self.autocast)}, called {_autocast_text(now)}")
 
 
-class _Dtypes(dict[str, Any]):
-    def __missing__(self, name: str) -> Any:
+class _Dtypes(dict[str, "torch.dtype"]):
+    def __missing__(self, name: str) -> torch.dtype:
         import torch
 
         self[name] = getattr(torch, name)
         return self[name]
 
 
-_dtype: Callable[[str], Any] = _Dtypes().__getitem__
+_dtype: Callable[[str], torch.dtype] = _Dtypes().__getitem__
 
 
 def _difference(given: Placeholder, found: Form) -> str:
@@ -288,10 +296,10 @@ class Runtime:
     code: Code
     reached: tuple[frozenset[int], ...]
     """For each gradient the tangents that it depends on."""
-    original: Callable[..., Any]
+    original: Callable[..., PyTree]
     """The step without the plan, for calls without gradients."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         import torch
 
         if not torch.is_grad_enabled():
@@ -310,13 +318,13 @@ class Runtime:
         of = dict(zip(self.joint.wanted, self.reached, strict=True))
         return [of[given[at]] for at in self.code.added]
 
-    def added(self, tensors: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:
+    def added(self, tensors: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
         """The parameters to whose `.grad` gradients are added, by name, among what is given."""
         names = [each.name for each in self.joint.given.values()]
         return [(names[at], tensors[at]) for at in self.code.added]
 
     @contextlib.contextmanager
-    def without_autocast(self) -> Any:
+    def without_autocast(self) -> Iterator[None]:
         """The operators are those that autocast has chosen, when the plan was made."""
         import torch
 
@@ -326,13 +334,28 @@ class Runtime:
             yield
 
 
+class _Context(Protocol):
+    """What the forward pass leaves for the backward pass, in the context that autograd gives to both."""
+
+    runtime: Runtime
+    kept: list[torch.Tensor] | None
+    versions: list[int | None]
+    next_functions: tuple[tuple[AccumulateGrad, int], ...]
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Choose whether a missing gradient is passed as zeros instead of as None."""
+
+    def mark_non_differentiable(self, *outputs: torch.Tensor) -> None:
+        """Tell autograd that these outputs have no gradient."""
+
+
 @cache
-def _function() -> Any:
+def _function() -> type[torch.autograd.Function]:
     import torch
 
     class Planned(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, runtime: Runtime, *tensors: Any) -> Any:
+        def forward(ctx: _Context, runtime: Runtime, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
             code = runtime.code
             with runtime.without_autocast():
                 results = code.forward([tensors[at] for at in code.taken])
@@ -346,7 +369,7 @@ def _function() -> Any:
             return outputs
 
         @staticmethod
-        def backward(ctx: Any, *tangents: Any) -> Any:
+        def backward(ctx: _Context, *tangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
             runtime = ctx.runtime
             there = {at for at, tangent in enumerate(_wanted(runtime, tangents)) if tangent is not None}
             added = targets([ctx.next_functions[at][0] for at in runtime.code.added])
@@ -363,13 +386,13 @@ def _function() -> Any:
     return Planned
 
 
-def _version(kept: Any) -> int | None:
+def _version(kept: object) -> int | None:
     import torch
 
     return kept._version if isinstance(kept, torch.Tensor) else None
 
 
-def _kept(ctx: Any) -> list[Any]:
+def _kept(ctx: _Context) -> list[torch.Tensor | None]:
     """What the forward pass has kept, which is then kept no more.
 
     Raises:
@@ -388,11 +411,12 @@ def _kept(ctx: Any) -> list[Any]:
                 raise PlanError("an output was changed in place between forward and backward: change a copy")
             given = list(runtime.joint.given.values())[runtime.code.kept_given[at - own]]
             raise PlanError(f"{given.kind} '{given.name}' was changed in place between forward and backward")
-    boxed, ctx.kept = ctx.kept, None
+    boxed: list[torch.Tensor | None] = [*ctx.kept]
+    ctx.kept = None
     return boxed
 
 
-def _tangents(runtime: Runtime, tangents: tuple[Any, ...]) -> list[Any]:
+def _tangents(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
     """The gradients of the outputs as they were traced: laid out so, and zero where there are none."""
     import torch
 
@@ -406,7 +430,7 @@ def _tangents(runtime: Runtime, tangents: tuple[Any, ...]) -> list[Any]:
     return found
 
 
-def _wanted(runtime: Runtime, tangents: tuple[Any, ...]) -> list[Any]:
+def _wanted(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
     return [tangent for tangent, has in zip(tangents, runtime.joint.differentiable, strict=True) if has]
 
 
@@ -421,10 +445,10 @@ def planned_module(model: torch.nn.Module, runtime: Runtime) -> torch.nn.Module:
                 self.__dict__[name] = model.__dict__[name]
             self.training = model.training
 
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
+        def forward(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
             return runtime(*args, **kwargs)
 
-        def train(self, mode: bool = True) -> Any:
+        def train(self, mode: bool = True) -> Self:
             model.train(mode)
             self.training = mode
             return self

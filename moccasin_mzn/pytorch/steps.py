@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.torch.trace import other_state
 from moccasin_mzn.pytorch.call import Structure
@@ -23,6 +23,9 @@ from moccasin_mzn.pytorch.runtime import Runtime, emitted
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
 
 if TYPE_CHECKING:
+    import torch
+    from torch.utils._pytree import PyTree
+
     from moccasin_mzn.pytorch.tracing import Traced
 
 
@@ -31,11 +34,11 @@ class Twin:
     """A network with leaves of its own in the memory of the true ones: whatever is done to gradients is lost."""
 
     traced: Traced
-    leaves: Mapping[str, Any]
+    leaves: Mapping[str, torch.Tensor]
     """Parameters, buffers and inputs by name."""
-    arguments: tuple[Any, Any]
+    arguments: tuple[PyTree, PyTree]
 
-    def step(self, call: Callable[..., Any]) -> dict[str, Any]:
+    def step(self, call: Callable[..., PyTree]) -> dict[str, torch.Tensor | None]:
         """Forward and backward pass: the outputs by name."""
         import torch
 
@@ -48,7 +51,7 @@ class Twin:
         torch.autograd.backward(chosen, [torch.empty_like(each).normal_(generator=own) for each, own in pairs])
         return {f"output {at}": output.detach() for at, output in enumerate(outputs)}
 
-    def left(self) -> dict[str, Any]:
+    def left(self) -> dict[str, torch.Tensor | None]:
         """What a step leaves behind, by name."""
         own = [each for each in self.traced.joint.given.values() if each.kind != TANGENT]
         places = {CPU, *(each.form.device for each in own)}
@@ -60,14 +63,14 @@ class Twin:
 
 
 @contextmanager
-def twin_of(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Twin]:
+def twin_of(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Iterator[Twin]:
     """The step's network and inputs, with copies of its buffers, and `.grad` of 0 where gradients are added to that;
     the random state is put back."""
     import torch
 
     model = traced.step.model
 
-    def own(tensor: Any) -> Any:
+    def own(tensor: torch.Tensor) -> torch.Tensor:
         if isinstance(tensor, torch.nn.Parameter):
             return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
         return tensor.detach().clone().requires_grad_(tensor.requires_grad)
@@ -110,13 +113,13 @@ class EagerStep:
     is less, as nothing is recorded then."""
 
 
-def runtime_of(traced: Traced, linear: Linear, original: Callable[..., Any] | None = None) -> Runtime:
+def runtime_of(traced: Traced, linear: Linear, original: Callable[..., PyTree] | None = None) -> Runtime:
     """What runs a plan; `original` is called instead where no gradient is asked for."""
     code = emitted(traced.joint, linear)
     return Runtime(traced.joint, traced.guards, code, reached(traced.program), original or traced.step)
 
 
-def eager_step_or_none(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> EagerStep | None:
+def eager_step_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> EagerStep | None:
     """What the step as it is takes; None: there are no numbers to run it on, or not the memory.
 
     Raises:
@@ -135,10 +138,10 @@ def eager_step_or_none(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[st
     return EagerStep(peak, nanoseconds, overhead)
 
 
-def _beside(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, float]:
+def _beside(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> tuple[int, float]:
     """Nanoseconds of the step as it is, and the overhead of a plan's code."""
     order = traced.problem.graph.input_order()
-    calls: dict[str, Callable[..., Any]] = {"eager": traced.step, "code": runtime_of(traced, traced.linear(order))}
+    calls: dict[str, Callable[..., PyTree]] = {"eager": traced.step, "code": runtime_of(traced, traced.linear(order))}
     times: dict[str, list[int]] = {name: [] for name in calls}
     chance = random.Random(0)
     while len(times["eager"]) < _UNTIMED + _TURNS and sum(map(sum, times.values())) < _ENOUGH_TURNS:
@@ -150,8 +153,8 @@ def _beside(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) ->
 
 
 def share_and_overhead(
-    traced: Traced, peak: int, again: float, runtime: Callable[[], Runtime], inputs: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    traced: Traced, peak: int, again: float, runtime: Callable[[], Runtime], inputs: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
 ) -> tuple[float, float]:  # fmt: skip
     """What the operators take of the eager step's time, as a fraction, and the overhead of a plan's code, see
     `EagerStep`.
@@ -177,7 +180,7 @@ def share_and_overhead(
     return operators / max(operators, whole), overhead
 
 
-def _alone(traced: Traced, call: Runtime, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
+def _alone(traced: Traced, call: Runtime, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> int:
     """Nanoseconds of a planned step: the median of some."""
     timed = partial(_timed, traced, inputs, kwargs, call)
     timed()  # libraries prepare something that they keep
@@ -187,7 +190,7 @@ def _alone(traced: Traced, call: Runtime, inputs: Sequence[Any], kwargs: Mapping
     return round(median(times))
 
 
-def _timed(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any], call: Callable[..., Any]) -> int:
+def _timed(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], call: Callable[..., PyTree]) -> int:
     """Nanoseconds of a step from the network's own state, which is left as it was."""
     with twin_of(traced, inputs, kwargs) as twin, _no_garbage_collected():
         began = nanoseconds_of(traced.device)
@@ -238,7 +241,7 @@ class Verification:
 
 
 def verified(
-    traced: Traced, planned: Runtime, predicted: Peaks, inputs: Sequence[Any], kwargs: Mapping[str, Any]
+    traced: Traced, planned: Runtime, predicted: Peaks, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]
 ) -> Verification:
     """Run one step each way from the same state, which is left as it was.
 
@@ -250,7 +253,7 @@ def verified(
     """
     installed = traced.step.model.__dict__.get("forward")
     eager = installed.original if isinstance(installed, Runtime) else traced.step
-    results: list[dict[str, Any]] = []
+    results: list[dict[str, torch.Tensor | None]] = []
     measured: list[int] = []
     slow: list[int] = []
     for call in (planned, eager):
@@ -283,7 +286,9 @@ def hint_of(traced: Traced) -> str:
     return f"a plan has recurrent layers as cells, without it they are those of {title}: {how} makes them equal"
 
 
-def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[list[str], float]:
+def differences(
+    one: Mapping[str, torch.Tensor | None], other: Mapping[str, torch.Tensor | None]
+) -> tuple[list[str], float]:
     """Names of tensors that are not equal bit for bit, and the largest difference; what is no number equals itself."""
     import torch
 
