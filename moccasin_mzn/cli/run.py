@@ -17,7 +17,7 @@ from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
 from moccasin_mzn.cli.options import OptionValue, OptionValues, group, named_options
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.option import flag
-from moccasin_mzn.pytorch.accumulating import GRADIENTS
+from moccasin_mzn.pytorch.gradients import GRADIENTS
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def torch(
     """
     from moccasin_mzn.graphs.importers.torch.spec import load_loss, load_network, users_code
     from moccasin_mzn.graphs.importers.torch.trace import require_torch
-    from moccasin_mzn.pytorch.refusal import NoPlanError
+    from moccasin_mzn.pytorch.errors import NoPlanError
     from moccasin_mzn.pytorch.side_by_side import side_by_side
     from moccasin_mzn.report.runtimes import equality_text, print_side_by_side, side_by_side_dict
 

@@ -10,8 +10,9 @@ A tensor within the storage of another one (`storage_base`) goes wherever that o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.checks import check_seed, check_time_limit
 from moccasin_mzn.errors import require
@@ -22,6 +23,9 @@ from moccasin_mzn.problem.arena import Arena, Buffer
 
 if TYPE_CHECKING:
     from executorch.exir.memory_planning import MemoryAlgoResult
+    from executorch.exir.tensor import TensorSpec
+    from torch import fx
+    from torch.export import ExportGraphSignature
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,12 @@ class MemoryPlanning:
         return suite(alignment, specs, graph_module, graph_signature, extra_padding)
 
     def result(
-        self, alignment: int, specs: Any, graph_module: Any, graph_signature: Any, extra_padding: int = 0
+        self,
+        alignment: int,
+        specs: Iterable[TensorSpec],
+        graph_module: fx.GraphModule,
+        graph_signature: ExportGraphSignature,
+        extra_padding: int = 0,
     ) -> MemoryAlgoResult:
         """As `__call__`, but nothing is written into the specs: one of several in a `MemoryPlanningAlgorithmSuite`."""
         from executorch.exir.memory_planning import greedy
@@ -98,7 +107,7 @@ class MemoryPlanning:
         known.bufsizes = sizes
         return known
 
-    def _arena(self, specs: list[Any], alignment: int, known: list[int]) -> Arena:
+    def _arena(self, specs: list[TensorSpec], alignment: int, known: list[int]) -> Arena:
         """Make the arena of tensors with storage of their own; `known` are offsets in one that is no smaller."""
         ready(ADDRESSES)
         buffers = [

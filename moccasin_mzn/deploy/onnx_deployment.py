@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.deploy.onnx_rewriting import rewritten
 from moccasin_mzn.doc_links import Page
@@ -23,7 +23,7 @@ from moccasin_mzn.graphs.importers.program import Missing
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
 from moccasin_mzn.problem.files.plans import is_plan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule, claimed_schedule
-from moccasin_mzn.problem.judges.schedules import Simulation, simulate
+from moccasin_mzn.problem.judges.schedules import Interval, Simulation, simulate
 
 if TYPE_CHECKING:
     import onnx
@@ -224,7 +224,7 @@ def _check_schedule(claimed: ClaimedSchedule, simulation: Simulation) -> None:
         raise InputError(f"its intervals are not those of its sequence with this model; {_OTHER}")
 
 
-def _key(interval: Any) -> tuple[int, int, int]:
+def _key(interval: Interval) -> tuple[int, int, int]:
     return interval.node, interval.start, interval.end
 
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.importers.onnx.inference import SizesIn, memory_inside
 from moccasin_mzn.graphs.importers.onnx.model import graph_inputs, is_standard, reads, subgraphs, title
 from moccasin_mzn.graphs.importers.onnx.runtime import (
@@ -32,6 +33,7 @@ from moccasin_mzn.graphs.importers.onnx.shapes import OF_SHAPE, VIEWS, is_elemen
 
 if TYPE_CHECKING:
     import numpy
+    import numpy as np
     import onnx
     import onnxruntime
 
@@ -74,7 +76,7 @@ def session(path: str | PathLike[str], threads: int = 0) -> onnxruntime.Inferenc
 class Measured:
     """A run of a model."""
 
-    outputs: tuple[Any, ...]
+    outputs: tuple[np.ndarray, ...]
     """In the model's order."""
     order: tuple[int, ...]
     """Positions of the operators of the file in the order in which they were computed."""
@@ -145,7 +147,7 @@ def _memory_inside(node: onnx.NodeProto, seen: Mapping[str, int], around: Mappin
     return memory_inside(node, [(graph, within) for graph in subgraphs(node)], lambda name: around.get(name, 0)) or 0
 
 
-def _sizes(node: onnx.NodeProto, record: Mapping[str, Any]) -> dict[str, int]:
+def _sizes(node: onnx.NodeProto, record: JsonObject) -> dict[str, int]:
     """Bytes of what an operator put out, by the profiler; all of it as the first, if it does not tell them apart."""
     names = [name for name in node.output if name]
     total = int(record["output_size"])

@@ -9,11 +9,12 @@ TensorFlow Lite and LiteRT run the same model, and place all tensors themselves.
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.graph import NodeId
 from moccasin_mzn.graphs.importers.tflite import (
     ALIGNMENT,
     CHANCE,
@@ -27,11 +28,14 @@ from moccasin_mzn.graphs.importers.tflite import (
 )
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 
+if TYPE_CHECKING:
+    from ai_edge_litert.schema_py_generated import ModelT, SubGraphT
+
 METADATA = "OfflineMemoryAllocation"
 _VERSION, _SUBGRAPH, _ONLINE = 1, 0, -1
 
 
-def planned_model(model: Any, plan: RuntimePlan) -> bytes:
+def planned_model(model: ModelT, plan: RuntimePlan) -> bytes:
     """The file of a model that is computed as a plan of its graph says.
 
     Args:
@@ -70,13 +74,13 @@ def planned_model(model: Any, plan: RuntimePlan) -> bytes:
     return _packed(model)
 
 
-def _check(model: Any, plan: RuntimePlan) -> None:
+def _check(model: ModelT, plan: RuntimePlan) -> None:
     if len(plan.memories) != 1 or not plan.placed or plan.alignment % ALIGNMENT:
         raise InputError(f"expected a plan of one memory with offsets that are multiples of {ALIGNMENT}")
     ends = [at for at, step in enumerate(plan.steps) if step.node == RESULTS]
     if ends != [len(plan.steps) - 1]:
         raise InputError(f"the results are not the last of {len(plan.steps)} steps, and once only")
-    seen: set[Any] = set()
+    seen: set[NodeId] = set()
     for step in plan.steps[:-1]:
         operator = model.subgraphs[0].operators[int(step.node)]
         if step.node in seen and operator_name(model, operator) in CHANCE:
@@ -86,7 +90,7 @@ def _check(model: Any, plan: RuntimePlan) -> None:
         raise InputError(f"arena {max(plan.arenas):,}: offsets take more than 31 bits")
 
 
-def _another(subgraph: Any, x: int, step: int, offsets: list[int]) -> int:
+def _another(subgraph: SubGraphT, x: int, step: int, offsets: list[int]) -> int:
     """A tensor like x, for what a step computes again."""
     tensor = copy(subgraph.tensors[x])
     name = tensor.name.decode() if isinstance(tensor.name, bytes) else tensor.name or ""
@@ -96,7 +100,7 @@ def _another(subgraph: Any, x: int, step: int, offsets: list[int]) -> int:
     return len(offsets) - 1
 
 
-def _put_offsets(model: Any, offsets: list[int]) -> None:
+def _put_offsets(model: ModelT, offsets: list[int]) -> None:
     classes = schema()
     buffer, metadata = classes.BufferT(), classes.MetadataT()
     numbers = np.array([_VERSION, _SUBGRAPH, len(offsets), *offsets], "<i4")
@@ -107,7 +111,7 @@ def _put_offsets(model: Any, offsets: list[int]) -> None:
     model.metadata = [*others, metadata]
 
 
-def _packed(model: Any) -> bytes:
+def _packed(model: ModelT) -> bytes:
     import flatbuffers
 
     builder = flatbuffers.Builder(1024)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.checks import plain, plain_values, sequence
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import Json
 from moccasin_mzn.formatting import count_text
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ MANY = 1000
 _ID_LIMIT = 2**63
 
 
-def as_tuple(name: str, values: object, expected: str = "a sequence") -> tuple[Any, ...]:
+def as_tuple(name: str, values: object, expected: str = "a sequence") -> tuple[Json, ...]:
     """`values`, anything with values one after the other but a text, as a tuple of Python's own; `name` and what is
     `expected` are for the message."""
     return plain_values(sequence(values, name, expected))
 
 
-def pairs(values: object) -> tuple[Any, ...]:
+def pairs(values: object) -> tuple[Json, ...]:
     """Edges, which may be lists, or rows of an array, as tuples."""
     edges = sequence(values, "edges", "a sequence")
     if set(map(type, edges)) <= {tuple} and set(map(type, chain.from_iterable(edges))) <= {int}:
@@ -79,7 +80,7 @@ def check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...])
 
 
 def check_workspaces(
-    nodes: tuple[NodeId, ...], sizes: tuple[int, ...], given: tuple[Any, ...] | None
+    nodes: tuple[NodeId, ...], sizes: tuple[int, ...], given: tuple[Json, ...] | None
 ) -> tuple[int, ...] | None:
     """What `given` stands for: None where all are 0. The largest, beside all sizes, is within `TOTAL_LIMIT` too."""
     if given is None:
@@ -173,7 +174,7 @@ def check_device_durations(nodes: tuple[NodeId, ...], given: object) -> dict[str
     return checked
 
 
-def by_device(nodes: Sequence[Any], given: Sequence[Any]) -> dict[str, tuple[Any, ...]]:
+def by_device(nodes: Sequence[NodeId], given: Sequence[Json]) -> dict[str, tuple[Json, ...]]:
     """Durations by device, from those of each node, which all name the same devices; none are given: of no device."""
     for node, durations in zip(nodes if given else (), given, strict=True):
         if not isinstance(durations, Mapping):

@@ -10,10 +10,11 @@ import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.checks import sequence
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.checks import (
     MANY,
@@ -104,7 +105,7 @@ class ComputationGraph:
     """Human names, one per node; need not be unique."""
     duration_unit: str = "unit"
     size_unit: str = "unit"
-    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    attributes: Mapping[str, Json] = field(default_factory=dict, hash=False)
     """Free-form provenance, such as `made_by`; JSON values only if the graph is to be written."""
     backward: tuple[bool, ...] | None = None
     """True for the nodes of the backward pass of a training graph, its loss included; None: unknown."""
@@ -325,9 +326,9 @@ class ComputationGraph:
         memory = max(self.working_sets)
         return WorkingSet(self.working_sets.index(memory), memory)
 
-    def attributes_of(self, node: int) -> dict[str, Any]:
+    def attributes_of(self, node: int) -> JsonObject:
         """What files and networkx tell of the node at this position, besides its id; what is not given is left out."""
-        attributes: dict[str, Any] = {"duration": self.durations[node], "size": self.sizes[node]}
+        attributes: JsonObject = {"duration": self.durations[node], "size": self.sizes[node]}
         if self.workspaces is not None:
             attributes["workspace"] = self.workspaces[node]
         if self.in_place is not None and self.in_place[node]:
@@ -380,7 +381,7 @@ class ComputationGraph:
         file_order = about.pop("order", None)
         order = file_order if order is None else order
 
-        def of_all(attribute: str) -> tuple[Any, ...] | None:
+        def of_all(attribute: str) -> tuple[Json, ...] | None:
             known = tuple(data[attribute] for data in values.values() if attribute in data)
             return known if len(known) == len(values) else None
 

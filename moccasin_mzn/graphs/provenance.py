@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.formats import kinds_text
 
 ATTRIBUTE = "made_by"
 
 
-def made_by(command: str, versions: Mapping[str, str] | None = None, **facts: object) -> dict[str, Any]:
+def made_by(command: str, versions: Mapping[str, str] | None = None, **facts: object) -> JsonObject:
     """What made a graph.
 
     Args:

@@ -11,24 +11,24 @@ loss.backward()  # gradients as without the plan, bit for bit
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moccasin_mzn.pytorch.compiling import backend
+    from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
     from moccasin_mzn.pytorch.packing import knapsack
     from moccasin_mzn.pytorch.planning import Plan, plan
-    from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
-    from moccasin_mzn.pytorch.verifying import Verification
+    from moccasin_mzn.pytorch.steps import Verification
 
 __all__ = ["NoPlanError", "Plan", "PlanError", "Verification", "backend", "knapsack", "plan"]
 
 _HOMES = {
-    "NoPlanError": "refusal", "Plan": "planning", "PlanError": "refusal", "Verification": "verifying",
+    "NoPlanError": "errors", "Plan": "planning", "PlanError": "errors", "Verification": "steps",
     "backend": "compiling", "knapsack": "packing", "plan": "planning",
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -6,16 +6,16 @@ step(x, mask=None, scale=2.0)  --->  tensors [x], the rest {mask: None, scale: 2
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.errors import PlanError
 
 if TYPE_CHECKING:
     import torch
-    from torch.utils._pytree import TreeSpec
+    from torch.utils._pytree import PyTree, TreeSpec
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Structure:
     """Arguments or outputs: where the tensors are, and all else."""
 
     tree: TreeSpec
-    rest: tuple[Any, ...]
+    rest: tuple[object, ...]
     """The leaves; tensors are `TENSOR`."""
 
     @classmethod
-    def of(cls, value: Any) -> tuple[Structure, list[torch.Tensor]]:
+    def of(cls, value: PyTree) -> tuple[Structure, list[torch.Tensor]]:
         """The structure of a value, and its tensors in their order."""
         import torch
         from torch.utils._pytree import tree_flatten
@@ -65,7 +65,9 @@ class Structure:
         return cls(tree, tuple(TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves)), tensors
 
     @classmethod
-    def of_call(cls, inputs: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[Structure, list[torch.Tensor]]:
+    def of_call(
+        cls, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree] | None
+    ) -> tuple[Structure, list[torch.Tensor]]:
         """The structure of a call's arguments as a pair, positional and by name, and its tensors in their order.
 
         Raises:
@@ -77,7 +79,7 @@ class Structure:
             raise InputError("the inputs are a tensor, expected a sequence of all that is passed: (x,)")
         return cls.of((tuple(inputs), dict(kwargs or {})))
 
-    def filled(self, tensors: Sequence[Any]) -> Any:
+    def filled(self, tensors: Sequence[torch.Tensor]) -> PyTree:
         """The value with these tensors in it."""
         from torch.utils._pytree import tree_unflatten
 
@@ -105,7 +107,7 @@ class Step:
     """What is planned: a network, or a network and its loss, of which the last argument is the target."""
 
     model: torch.nn.Module
-    loss: Any = None
+    loss: Callable[[PyTree, PyTree], PyTree] | None = None
 
     def __post_init__(self) -> None:
         import torch
@@ -115,7 +117,7 @@ class Step:
         if self.loss is not None and not callable(self.loss):
             raise InputError(f"the loss is {shown(self.loss)}, expected a function of outputs and a target")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         if self.loss is None:
             return self.model(*args, **kwargs)
         if not args:
@@ -123,7 +125,7 @@ class Step:
         return self.loss(self.model(*args[:-1], **kwargs), args[-1])
 
 
-def misfit(step: Step, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+def misfit(step: Step, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> str | None:
     """What to say of a call that the network's `forward` has no such arguments for; None: it has, or nobody knows."""
     positional = args if step.loss is None else args[:-1]
     try:
@@ -136,7 +138,7 @@ def misfit(step: Step, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | 
     return None
 
 
-def argument_names(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+def argument_names(args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[str]:
     """A name for each tensor among the arguments, for messages."""
     found = []
     for name, value in [*((f"input {at}", value) for at, value in enumerate(args)), *kwargs.items()]:

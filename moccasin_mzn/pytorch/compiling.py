@@ -1,47 +1,222 @@
-"""Plans for `torch.compile`: a memory budget that is a bound for the compiled training step. ::
+"""The joint graph of `torch.compile` as a traced step: forward and backward pass without side effects, by AOTAutograd.
 
-    compiled = torch.compile(model, backend=moccasin_mzn.pytorch.backend(budget=0.5))
+    primals_1, ..., tangents_1, ...  --->  what the forward pass returns, then a gradient for each primal, or none
 
-AOTAutograd traces forward and backward pass as one graph and asks a function to part it in two. That function is here:
-what it gives computes again what a schedule within the budget does, in the schedule's order. The operators run as with
-the backend "aot_eager".
+What a network writes to its buffers stands at the end, as copies into primals; it belongs to the forward pass.
 """
 
 from __future__ import annotations
 
+import operator
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.pytorch import randomness
-from moccasin_mzn.pytorch.aot_joint import AotStep, aot_step
-from moccasin_mzn.pytorch.blame import infeasible
+from moccasin_mzn.pytorch import devices
+from moccasin_mzn.pytorch.call import Form, Structure
 from moccasin_mzn.pytorch.computations import Computation, Computations, computations
-from moccasin_mzn.pytorch.costs import MEASURED, Costs
-from moccasin_mzn.pytorch.emission import graph_of, handed_on, placeholders_read
-from moccasin_mzn.pytorch.instructions import Linear
-from moccasin_mzn.pytorch.joint import TANGENT
-from moccasin_mzn.pytorch.known_schedules import KnownSchedule, KnownSchedules
-from moccasin_mzn.pytorch.liveness import peaks
+from moccasin_mzn.pytorch.errors import NoPlanError, PlanError, compilation_error
+from moccasin_mzn.pytorch.infeasibility import infeasible
+from moccasin_mzn.pytorch.instructions import Linear, peaks
+from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts
 from moccasin_mzn.pytorch.plan_files import digest
 from moccasin_mzn.pytorch.problem import Planned, planned
 from moccasin_mzn.pytorch.program import linear
-from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError, compilation_error
-from moccasin_mzn.pytorch.sequences import meant
+from moccasin_mzn.pytorch.runtime import graph_of, handed_on, placeholders_read
+from moccasin_mzn.pytorch.tracing import MEASURED, Costs, meant
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
 
 if TYPE_CHECKING:
+    import torch
     from torch import fx
+    from torch.utils._pytree import PyTree
+
+
+_TAG, _FORWARD, _WRITES_BACK = "partitioner_tag", "is_forward", "must_be_in_forward"
+"""What AOTAutograd says of a node in its `meta`."""
+
+
+@dataclass(frozen=True, eq=False)
+class AotStep:
+    """A joint graph."""
+
+    joint: Joint
+    results: tuple[object, ...]
+    """What the forward pass is to return: traced nodes, and among them what is no tensor."""
+    gradients: tuple[fx.Node | None, ...]
+    """For each primal."""
+    descriptions: tuple[object, ...]
+    """What AOTAutograd knows of the results and the gradients, in this order."""
+
+    @property
+    def primals(self) -> list[fx.Node]:
+        return self.joint.of_kind(BUFFER, INPUT)
+
+
+def aot_step(graph_module: fx.GraphModule, outputs: int, static: Collection[int]) -> AotStep:
+    """Read a joint graph; it is put in order: the forward pass, its copies into primals, the backward pass.
+
+    Args:
+        outputs: so many of its results are of the forward pass.
+        static: the primals, by number, that are there before the step and after it: parameters and buffers.
+
+    Raises:
+        PlanError: shapes may change, or it has what is no operator on tensors.
+    """
+    from torch.utils._pytree import arg_tree_leaves
+
+    graph_module.graph.eliminate_dead_code()
+    nodes = list(graph_module.graph.nodes)
+    for node in nodes:
+        _check(node)
+    placeholders = [node for node in nodes if node.op == "placeholder"]
+    returned = arg_tree_leaves(*nodes[-1].args)
+    backward = _in_order(nodes)
+    results, gradients = returned[:outputs], returned[outputs:]
+    primals = [node for node in placeholders if not node.name.startswith("tangents")]
+    wanted = {node for node, gradient in zip(primals, gradients, strict=False) if gradient is not None}
+    given = {node: _placeholder(node, node in wanted, at in static) for at, node in enumerate(placeholders)}
+    tensors = tuple(each for each in results if hasattr(each, "meta"))
+    joint = Joint(
+        graph_module, given, tensors, (True,) * len(tensors),
+        tuple(each for each in gradients if each is not None), backward, Structure.of(())[0],
+    )  # fmt: skip
+    described = arg_tree_leaves(nodes[-1].meta.get("desc", [None] * len(returned)))
+    return AotStep(joint, tuple(results), tuple(gradients), tuple(described))
+
+
+def _check(node: fx.Node) -> None:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    if node.op == "get_attr" or node.op == "output":
+        return
+    for leaf in tree_leaves(node.meta.get("val")):
+        symbolic = isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool))
+        if symbolic or (isinstance(leaf, torch.Tensor) and any(type(size) is not int for size in leaf.shape)):
+            raise PlanError("compiled for shapes that change, a plan is for fixed ones: compile with dynamic=False")
+    if node.op == "placeholder":
+        if not isinstance(node.meta.get("val"), torch.Tensor) or not node.name.startswith(("primals", "tangents")):
+            raise PlanError(f"{node.name} of the compiled step is no tensor: it cannot be planned")
+        return
+    stack = list(node.meta.get("nn_module_stack", {}).values())
+    if stack:
+        node.meta[PATH] = str(stack[-1][0]).removeprefix("L['self']").removeprefix(".")
+    if not isinstance(node.target, torch._ops.OpOverload) and node.target is not operator.getitem:
+        raise PlanError(f"{where(node)} is no operator on tensors: it cannot be planned")
+
+
+def _in_order(nodes: Sequence[fx.Node]) -> frozenset[fx.Node]:
+    """Put the copies into primals to the end of the forward pass; the nodes of the backward pass."""
+    calls = [node for node in nodes if node.op in ("call_function", "get_attr")]
+    back = [node for node in calls if node.meta.get(_TAG) == _WRITES_BACK]
+    last = max((at for at, node in enumerate(calls) if node.meta.get(_TAG) == _FORWARD), default=-1)
+    tangents = {node for node in nodes if node.op == "placeholder" and node.name.startswith("tangents")}
+    backward: set[fx.Node] = set()
+    for at, node in enumerate(calls):
+        late = at > last and node.op == "call_function" and node not in back
+        if late or any(each in backward or each in tangents for each in node.all_input_nodes):
+            backward.add(node)
+    first = next((node for node in nodes if node in backward), nodes[-1])
+    for node in calls:
+        if node not in backward:
+            first.prepend(node)
+    return frozenset(backward)
+
+
+def _placeholder(node: fx.Node, differentiable: bool, static: bool) -> Placeholder:
+    import torch
+
+    value = node.meta["val"]
+    dtype = str(value.dtype).removeprefix("torch.")
+    form = Form(tuple(value.shape), tuple(value.stride()), dtype, str(value.device), differentiable)
+    if node.name.startswith("tangents"):
+        return Placeholder(node.name, TANGENT, form)
+    written = any(user.target is torch.ops.aten.copy_.default and user.args[0] is node for user in node.users)
+    return Placeholder(node.name, BUFFER if written else INPUT, form, leaf=static)
+
+
+# --- Schedules of one traced step that this process knows, so that answers to several budgets fit together ----
+
+#     budget     1.0  0.8  0.6            a smaller budget is never answered with a larger peak,
+#     peak       1.0  0.8  0.6  at most   a larger one never with a longer duration than a known schedule has
+#
+# Searches may end before they have proven what is best; then a search within a small budget can find a better schedule
+# than one within a larger budget has. What was found for one budget is therefore weighed for the others as well.
+
+
+@dataclass(frozen=True)
+class KnownSchedule:
+    """A schedule that can be run."""
+
+    sequence: tuple[int, ...]
+    duration: int
+    peak: int
+    """Bytes that it takes at the allocator, all counted."""
+    bound: int = 0
+    """Proven: no schedule within the budget of its search has less duration."""
+    within: int = 0
+    """The budget of its search, as the allocator sees it."""
+
+
+@dataclass(eq=False)
+class KnownSchedules:
+    """What is known, and what was answered."""
+
+    found: list[KnownSchedule] = field(default_factory=list)
+    answers: dict[int, KnownSchedule] = field(default_factory=dict)
+    """By budget in bytes."""
+
+    def limit(self, budget: int) -> int:
+        """The most that an answer to a budget may take: no more than one to a larger budget."""
+        return min([budget, *(answer.peak for given, answer in self.answers.items() if given >= budget)])
+
+    def candidates(self, budget: int) -> Iterator[KnownSchedule]:
+        """What may answer: within the limit, and with no less of a peak than an answer to a smaller budget."""
+        least = max((answer.peak for given, answer in self.answers.items() if given <= budget), default=0)
+        most = self.limit(budget)
+        return (each for each in self.found if least <= each.peak <= most)
+
+    def best(self, budget: int) -> KnownSchedule | None:
+        """The candidate of least duration; of several the one of least peak."""
+        return min(self.candidates(budget), key=lambda each: (each.duration, each.peak), default=None)
+
+    def settled(self, budget: int) -> bool:
+        """Is it proven that no search can find a better answer?"""
+        best, limit = self.best(budget), self.limit(budget)
+        bounds = (each.bound for each in self.found if each.within >= limit)
+        return best is not None and best.duration <= max(bounds, default=0)
+
+    def answer(self, budget: int) -> KnownSchedule | None:
+        """The best candidate, which is from now on what this budget is answered with."""
+        best = self.best(budget)
+        if best is not None:
+            self.answers[budget] = best
+        return best
+
+
+# --- Plans for `torch.compile`: a memory budget that is a bound for the compiled training step.  --------------
+
+#     compiled = torch.compile(model, backend=moccasin_mzn.pytorch.backend(budget=0.5))
+#
+# AOTAutograd traces forward and backward pass as one graph and asks a function to part it in two. That function is
+# here:
+# what it gives computes again what a schedule within the budget does, in the schedule's order. The operators run as
+# with
+# the backend "aot_eager".
+
 
 _TRIES = 6
 _COSTS = OperatorCosts()
@@ -87,8 +262,8 @@ class Partitioner:
     """Of the graphs that were parted."""
 
     def __call__(
-        self, joint_module: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int,
-        static_lifetime_input_indices: Sequence[int] | None = None, **others: Any,
+        self, joint_module: fx.GraphModule, inputs: object, *, num_fwd_outputs: int,
+        static_lifetime_input_indices: Sequence[int] | None = None, **others: object,
     ) -> tuple[fx.GraphModule, fx.GraphModule]:  # fmt: skip
         """The forward and the backward pass.
 
@@ -115,15 +290,15 @@ class Partitioner:
 
 
 def backend(
-    budget: str | int | float | Any,
+    budget: str | int | float | Fraction | Budget,
     *,
     time_limit: float | None = 60.0,
     threads: int | None = None,
     seed: int | None = None,
     max_computations: int = 2,
     durations: str = MEASURED,
-    **how: Any,
-) -> Callable[..., Any]:
+    **how: object,
+) -> Callable[..., PyTree]:
     """A backend for `torch.compile` whose training steps take no more memory than a budget; inference runs as it is.
 
     Its attribute `plans` lists what was planned, one `CompiledPlan` for each compiled graph.
@@ -141,13 +316,17 @@ def backend(
         InputError: nonsense in an argument. PlanError is raised by the first call of what is compiled.
     """
     require_torch()
-    return as_backend(_partitioner(budget, durations, max_computations, time_limit, threads, seed, how))
+    Costs(durations)  # raises an error if it is none
+    options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
+    return as_backend(Partitioner(Budget.of(budget), options, durations, max_computations))
 
 
-def as_backend(partitioner: Partitioner) -> Callable[..., Any]:
+def as_backend(partitioner: Partitioner) -> Callable[..., PyTree]:
     """A backend that parts joint graphs so, and runs the operators as they are."""
 
-    def moccasin_mzn(graph_module: Any, inputs: Any, **_: Any) -> Any:
+    def moccasin_mzn(
+        graph_module: fx.GraphModule, inputs: Sequence[torch.Tensor], **_: object
+    ) -> Callable[..., PyTree]:
         from torch._dynamo.backends.common import aot_autograd
         from torch._dynamo.backends.debugging import boxed_nop
 
@@ -158,14 +337,6 @@ def as_backend(partitioner: Partitioner) -> Callable[..., Any]:
 
     moccasin_mzn.plans = partitioner.plans  # type: ignore[attr-defined]
     return moccasin_mzn
-
-
-def _partitioner(
-    budget: Any, durations: str, most: int, time_limit: Any, threads: Any, seed: Any, how: Mapping[str, Any]
-) -> Partitioner:
-    Costs(durations)  # refuses nonsense
-    options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
-    return Partitioner(Budget.of(budget), options, durations, most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +447,7 @@ class CompiledStep:
 
 
 def _draws(meaning: object) -> bool:
-    return isinstance(meaning, Computation) and any(randomness.draws(member.node) for member in meaning.members)
+    return isinstance(meaning, Computation) and any(devices.draws(member.node) for member in meaning.members)
 
 
 def _refusal(problem: Planned, result: Result | None, amount: int) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.torch.nodes import (
     BATCH_NORMS,
@@ -33,13 +33,14 @@ from moccasin_mzn.graphs.importers.torch.nodes import (
     viewed_argument,
     written_arguments,
 )
-from moccasin_mzn.pytorch.devices import given_out
+from moccasin_mzn.pytorch.devices import draws, given_out
+from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
-from moccasin_mzn.pytorch.randomness import draws
-from moccasin_mzn.pytorch.refusal import PlanError
 
 if TYPE_CHECKING:
+    import torch
     from torch import fx
+    from torch.utils._pytree import PyTree
 
 ALL = -1
 """The number of the output of a node that has only one."""
@@ -59,9 +60,9 @@ class Root:
     given: Placeholder | None = None
 
     @property
-    def value(self) -> Any:
+    def value(self) -> torch.Tensor:
         """The fake tensor that it was allocated as."""
-        made: Any = self.node.meta.get("val")
+        made = self.node.meta["val"]
         return made if self.output == ALL else made[self.output]
 
     @property
@@ -218,7 +219,7 @@ class _Follower:
             making = [self._fuse(node, groups[0], previous)]
         else:
             making = [self._new(node, group, written, main=at == 0) for at, group in enumerate(groups)]
-        self._bind(node, groups, making, allocated, arguments, written)
+        self._bind(node, groups, making, bool(allocated), arguments, written)
 
     def _groups(self, node: fx.Node) -> list[tuple[int, ...]]:
         """The outputs that are computed together."""
@@ -235,7 +236,7 @@ class _Follower:
             raise PlanError(f"{where(node)} is a view by more than one tensor: it cannot be planned")
         roots = self.roots[viewed]
         if node.target is operator.getitem and len(roots) > 1:
-            number: Any = node.args[1]
+            number = number_of_item(node)
             self.roots[node] = {ALL: roots[number]} if number in roots else {}
         else:
             self.roots[node] = {ALL: next(iter(roots.values()))} if roots else {}
@@ -294,7 +295,13 @@ class _Follower:
         )
 
     def _bind(
-        self, node: fx.Node, groups: Any, made: list[Computation], allocated: Any, arguments: list[Any], written: Any
+        self,
+        node: fx.Node,
+        groups: Sequence[tuple[int, ...]],
+        made: list[Computation],
+        allocated: bool,
+        arguments: list[fx.Node],
+        written: Sequence[Root],
     ) -> None:
         """Note what the computations make."""
         import torch
@@ -320,6 +327,12 @@ class _Follower:
         elif arguments:
             self.aliases[node] = {ALL: arguments[0]}
             self.roots[node] = {ALL: self._roots(arguments[0])[0]}
+
+
+def number_of_item(node: fx.Node) -> int:
+    """Return which output of another node an `operator.getitem` takes."""
+    number: PyTree = node.args[1]
+    return number
 
 
 def _of(root: Root, kind: str) -> bool:

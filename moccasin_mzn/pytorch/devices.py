@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from moccasin_mzn.graphs.importers.torch.nodes import schema_of
 
 if TYPE_CHECKING:
     import torch
     from torch import fx
+    from torch.utils._pytree import PyTree
+
 
 CPU, CUDA = "cpu", "cuda"
 _BLOCK = 512
@@ -41,7 +45,7 @@ def generator_of(device: str) -> torch.Generator:
     if kind_of_device(device) != CUDA:
         return torch.default_generator
     number = torch.device(device).index
-    generators: Any = torch.cuda.default_generators
+    generators: Sequence[torch.Generator] = torch.cuda.default_generators
     return generators[torch.cuda.current_device() if number is None else number]
 
 
@@ -53,3 +57,79 @@ def forked_random_state() -> Iterator[None]:
     used = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     with torch.random.fork_rng(devices=used):
         yield
+
+
+# --- Random numbers drawn once: what is computed again draws what it drew before, and the stream goes on as
+# it would
+
+
+def draws(node: fx.Node) -> bool:
+    """True if an operator takes random numbers."""
+    import torch
+
+    tags = getattr(node.target, "tags", ())
+    if torch.Tag.nondeterministic_seeded not in tags:
+        return False
+    schema = schema_of(node)
+    at = [argument.name for argument in schema.arguments].index("dropout_p") if "dropout_p" in str(schema) else -1
+    if at < 0:
+        return True
+    share = node.args[at] if at < len(node.args) else node.kwargs.get("dropout_p", 0.0)
+    return bool(share)
+
+
+def takes_generator(node: fx.Node) -> bool:
+    """True if an operator can be told where its random numbers come from."""
+    return any(argument.name == "generator" for argument in schema_of(node).arguments)
+
+
+def state_now(device: str) -> torch.Generator:
+    """A copy of the generator that operators draw from by default."""
+    return generator_of(device).clone_state()
+
+
+def state_tensor(device: str) -> torch.Tensor:
+    """The state of that generator, as a tensor: it takes memory, but may be handed on wherever tensors may."""
+    return generator_of(device).get_state()
+
+
+def state_bytes(device: str) -> int:
+    """What a state as a tensor takes of the device's memory: that of a GPU is a tensor of the CPU."""
+    return generator_of(device).get_state().nbytes if device == CPU else 0
+
+
+def like_state(fake: torch.Tensor, device: str) -> torch.Tensor:
+    """What a state is like as a tensor, made as another fake tensor was."""
+    import torch
+
+    return fake.new_empty([generator_of(device).get_state().numel()], dtype=torch.uint8, device=CPU)
+
+
+def copy_of(state: torch.Generator | torch.Tensor, device: str) -> torch.Generator:
+    """A generator that gives the numbers that followed a state; the state is not changed."""
+    import torch
+
+    return torch.Generator(device).set_state(state) if isinstance(state, torch.Tensor) else state.clone_state()
+
+
+def replayed(
+    state: torch.Generator | torch.Tensor,
+    device: str,
+    operator: Callable[..., PyTree],
+    /,
+    *args: PyTree,
+    **kwargs: PyTree,
+) -> PyTree:
+    """Call an operator that has no argument for a generator as if the default generator were in a state.
+
+    It takes the memory of a state, as a tensor, at its beginning and at its end.
+    """
+    import torch
+
+    generator = generator_of(device)
+    before = generator.clone_state()
+    generator.set_state(state if isinstance(state, torch.Tensor) else state.get_state())
+    try:
+        return operator(*args, **kwargs)
+    finally:
+        generator.set_state(before.get_state())

@@ -6,13 +6,18 @@ Values that share memory have the same `Storage`. Nothing here runs or measures 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from moccasin_mzn.pytorch import slow_memory
+from moccasin_mzn.pytorch import offloading
+from moccasin_mzn.pytorch.joint import TANGENT
 
 if TYPE_CHECKING:
+    import torch
     from torch import fx
+    from torch.fx.node import Target
+    from torch.utils._pytree import PyTree
 
 
 @dataclass(eq=False)
@@ -34,7 +39,7 @@ class Value:
     """None: it is no tensor."""
     given: fx.Node | None = None
     """The placeholder or attribute that it is."""
-    fake: Any = field(default=None, repr=False)
+    fake: torch.Tensor | None = field(default=None, repr=False)
     """A tensor without memory that it is like, where it is a tensor."""
 
 
@@ -42,9 +47,9 @@ class Value:
 class Instruction:
     """One call."""
 
-    target: Any
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    target: Target
+    args: tuple[PyTree, ...]
+    kwargs: Mapping[str, PyTree]
     value: Value
     """What it gives: a tensor, or several, which further instructions take apart."""
     makes: tuple[Storage, ...] = ()
@@ -77,7 +82,7 @@ class Linear:
     """Parameters to whose `.grad` gradients are added."""
 
 
-def values_in(arguments: Any) -> list[Value]:
+def values_in(arguments: PyTree) -> list[Value]:
     """The values among arguments, however deep."""
     if isinstance(arguments, Value):
         return [arguments]
@@ -105,11 +110,156 @@ def settled(forward: list[Instruction], backward: list[Instruction]) -> tuple[li
     last = {value.storage: at for at, each in enumerate(both) for value in (*each.reads, each.value)}
     after: dict[int, list[Instruction]] = {}
     for each in both:
-        if each.target is slow_memory.write_out:
-            waiting = Instruction(slow_memory.settled, (each.value, *each.args), {}, Value(None))
+        if each.target is offloading.write_out:
+            waiting = Instruction(offloading.settled, (each.value, *each.args), {}, Value(None))
             after.setdefault(last[each.args[0].storage], []).append(waiting)
 
     def part(places: range) -> list[Instruction]:
         return [each for at in places for each in (both[at], *after.get(at, ()))]
 
     return part(range(len(forward))), part(range(len(forward), len(both)))
+
+
+# --- Views of the same memory, made once for all who read them: on small tensors they take as long as what is
+# computed
+
+# A view keeps no memory longer than its last reader, who reads that memory as well.
+
+
+def shared(instructions: Sequence[Instruction], results: Iterable[Value]) -> list[Instruction]:
+    """With each view but once, and without those that are what they view.
+
+    Args:
+        results: values that stay, whatever they are.
+    """
+    import torch
+
+    found: list[Instruction] = []
+    known: dict[object, Value] = {}
+    same: dict[Value, Value] = {}
+    stays = set(results)
+    for each in instructions:
+        args, kwargs = _with(each.args, same), _with(each.kwargs, same)
+        call = replace(each, args=args, kwargs=kwargs)
+        if _is_view(call) and call.value not in stays:
+            seen = args[0] if call.target is torch.ops.aten.detach.default else known.setdefault(_key(call), call.value)
+            if seen is not call.value:
+                same[call.value] = seen
+                continue
+        found.append(call)
+    return found
+
+
+def _is_view(call: Instruction) -> bool:
+    storage = call.value.storage
+    return call.pure and storage is not None and any(value.storage is storage for value in call.reads)
+
+
+def _key(call: Instruction) -> object:
+    return call.target, _part(call.args), _part(call.kwargs)
+
+
+def _part(argument: PyTree) -> object:
+    if isinstance(argument, (tuple, list)):
+        return tuple(_part(each) for each in argument)
+    if isinstance(argument, Mapping):
+        return tuple((name, _part(each)) for name, each in argument.items())
+    return argument if isinstance(argument, Value) else (type(argument), repr(argument))
+
+
+def _with(argument: PyTree, same: Mapping[Value, Value]) -> PyTree:
+    """The argument with the values that are taken instead of others."""
+    if isinstance(argument, Value):
+        return same.get(argument, argument)
+    if isinstance(argument, (tuple, list)):
+        return type(argument)(_with(each, same) for each in argument)
+    if isinstance(argument, Mapping):
+        return {name: _with(each, same) for name, each in argument.items()}
+    return argument
+
+
+# --- The peak of a plan's memory, to the byte: what is live at each instruction, as Python frees it, and its
+# workspace
+
+# Parameters, buffers and inputs do not count. Outputs count from the cut to the end, and so do the tangents, as whoever
+# calls the backward pass holds them; gradients stay once they are made. What gradients are added to, `.grad`, is there
+# before and does not count; if it is not, the gradients become it, and stay.
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Bytes."""
+
+    forward: int
+    """With workspaces, as the allocator has it."""
+    backward: int
+    kept: int
+    """Live at the cut: outputs, and what the backward pass reads."""
+    tangents: int
+    storages: int
+    """The most of both passes without workspaces: what operators have returned."""
+    first: int
+    """With workspaces, in a step that makes the `.grad` that gradients are added to; without such as any step."""
+    slow: int = 0
+    """The most in slow memory."""
+
+    @property
+    def whole(self) -> int:
+        """With workspaces."""
+        return max(self.forward, self.backward)
+
+
+def peaks(plan: Linear) -> Peaks:
+    """The most memory that a plan takes, in each of its halves."""
+    found = _peaks(plan, first=False)
+    return replace(found, first=_peaks(plan, first=True).whole) if plan.added else found
+
+
+def _peaks(plan: Linear, first: bool) -> Peaks:
+    instructions = [*plan.forward, *plan.backward]
+    end = len(instructions)
+    last: dict[Storage, int] = {}
+    for at, instruction in enumerate(instructions):
+        touched = (value.storage for value in (*instruction.reads, instruction.value))
+        last.update((storage, at) for storage in (*touched, *instruction.makes) if storage is not None)
+    for value in (*plan.outputs, *plan.gradients):
+        if value is not None and value.storage is not None:
+            last[value.storage] = end
+    makes = [instruction.makes for instruction in instructions]
+    if first:
+        _keep_grads(instructions, makes, last)
+    ending: dict[int, int] = {}
+    for storage, at in last.items():
+        if storage.given is None and not storage.slow:
+            ending[at] = ending.get(at, 0) + storage.bytes
+    tangents = sum(v.storage.bytes for v in plan.given.values() if v.storage and v.storage.given == TANGENT)
+    cut, live, most, storages, kept = len(plan.forward), 0, [0, 0], 0, 0
+    for at, instruction in enumerate(instructions):
+        if at == cut:
+            kept, live = live, live + tangents
+        live += sum(storage.bytes for storage in makes[at] if not storage.slow)
+        most[at >= cut] = max(most[at >= cut], live + instruction.workspace)
+        storages = max(storages, live)
+        live -= ending.get(at, 0)
+    slow = _slow(instructions, last)
+    most[1] = max(most[1], live)
+    return Peaks(most[0], most[1], kept, tangents, max(storages, live), max(most), slow)
+
+
+def _slow(instructions: Sequence[Instruction], last: Mapping[Storage, int]) -> int:
+    changes = [0] * (len(instructions) + 1)
+    for at, instruction in enumerate(instructions):
+        for storage in instruction.makes:
+            if storage.slow:
+                changes[at] += storage.bytes
+                changes[last[storage] + 1] -= storage.bytes
+    return max(accumulate(changes))
+
+
+def _keep_grads(instructions: list[Instruction], makes: list[tuple[Storage, ...]], last: dict[Storage, int]) -> None:
+    """What becomes a parameter's `.grad` stays to the end; it is made when it is not what a gradient is in."""
+    for at, instruction in enumerate(instructions):
+        if instruction.grad is not None:
+            if instruction.grad not in last:
+                makes[at] = (*makes[at], instruction.grad)
+            last[instruction.grad] = len(instructions)

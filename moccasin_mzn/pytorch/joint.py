@@ -1,32 +1,135 @@
-"""Forward and backward pass of a step as one traced graph, where the gradients of its outputs are inputs.
+"""Checkpoints in a network: their functions are called plainly, since what is recomputed is for the plan to say.
 
-    placeholders: parameters, buffers, inputs, tangents (the gradient of something with respect to each output)
-    results: outputs, then gradients of parameters and inputs
+Networks hold `torch.utils.checkpoint.checkpoint` under names of their own, so what it calls is replaced, not itself:
+the function of autograd of reentrant checkpoints, and the generator that surrounds the others. ::
 
-So a loss may be scaled, summed over several calls or computed outside, and what belongs to the backward pass is known.
-Functions under `torch.utils.checkpoint` are called plainly: what is computed again is for the plan to say.
+    checkpoint(function, x)                         while a step is traced
+        generator: hooks that save no tensors           nothing
+        function(x)                                      function(x)
+        generator: hooks end                             nothing
+
+Neither is a documented name, so both are sought where `checkpoint` calls them and tried out before the first trace; and
+while a step is traced nothing may save tensors by hooks, which is how any other checkpoint would work.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from unittest import mock
 
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import one_line
 from moccasin_mzn.graphs.importers.torch.trace import fake_state, quiet
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit
-from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
 from moccasin_mzn.pytorch.devices import forked_random_state
-from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.errors import PlanError
 
 if TYPE_CHECKING:
     import torch
     from torch import fx
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._pytree import PyTree
+
+
+_HOOKS = "a step that is planned saves tensors by hooks"
+"""PyTorch's message where hooks are forbidden."""
+
+
+@contextlib.contextmanager
+def plain_checkpoints() -> Iterator[None]:
+    """Meanwhile `torch.utils.checkpoint` calls what it is given, and does nothing else.
+
+    Raises:
+        PlanError: this release of PyTorch has checkpoints of a kind that is not known here, or the network saves
+            tensors by hooks, such as `torch.autograd.graph.save_on_cpu` or checkpoints of another library.
+    """
+    import torch
+
+    with _replaced(_generator()), torch.autograd.graph.disable_saved_tensors_hooks(_HOOKS):
+        try:
+            yield
+        except RuntimeError as error:
+            if _HOOKS not in str(error):
+                raise
+            told = "such as save_on_cpu or checkpoints of another library"
+            raise PlanError(
+                f"the network saves tensors by hooks ({told}), which a plan would not call: take them out"
+            ) from error
+
+
+@contextlib.contextmanager
+def _replaced(generator: str) -> Iterator[None]:
+    from torch.utils import checkpoint
+
+    class Plainly:
+        @staticmethod
+        def apply(function: Callable[..., PyTree], preserve: bool, *args: PyTree) -> PyTree:
+            return function(*args)
+
+    def around(*args: object, **kwargs: object) -> Iterator[None]:
+        yield
+
+    with (
+        mock.patch.object(checkpoint, "CheckpointFunction", Plainly),
+        mock.patch.object(checkpoint, generator, around),
+    ):
+        yield
+
+
+@cache
+def _generator() -> str:
+    """The name of the generator around the functions of checkpoints that are not reentrant, found and tried out."""
+    import torch
+    from torch.utils import checkpoint
+
+    caller = getattr(checkpoint, "_checkpoint_impl", inspect.unwrap(checkpoint.checkpoint))
+    called = caller.__code__.co_names
+    names = [name for name in called if inspect.isgeneratorfunction(getattr(checkpoint, name, None))]
+    if len(names) != 1 or "CheckpointFunction" not in called or not _is_plain(names[0]):
+        raise PlanError(
+            f"PyTorch {torch.__version__} computes checkpoints in a way that is not known here: "
+            "take a release that the page on training names"
+        )
+    return names[0]
+
+
+def _is_plain(generator: str) -> bool:
+    """True if both kinds of checkpoints, with what they call replaced, do nothing but call their functions."""
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    call = inspect.unwrap(checkpoint)  # what it is wrapped in imports much
+    calls: list[torch.Tensor] = []
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x)
+        return x * 2
+
+    given = torch.ones((), requires_grad=True)
+    with _replaced(generator), torch.autograd.graph.disable_saved_tensors_hooks(_HOOKS), torch.enable_grad():
+        try:
+            made = [call(double, given, use_reentrant=kind) for kind in (False, True)]
+        except Exception:  # whatever an unknown release makes of it
+            return False
+    plain = type((given * 2).grad_fn)
+    return len(calls) == 2 and all(each is given for each in calls) and all(type(x.grad_fn) is plain for x in made)
+
+
+# --- Forward and backward pass of a step as one traced graph, where the gradients of its outputs are inputs ---
+
+#     placeholders: parameters, buffers, inputs, tangents (the gradient of something with respect to each output)
+#     results: outputs, then gradients of parameters and inputs
+#
+# So a loss may be scaled, summed over several calls or computed outside, and what belongs to the backward pass is
+# known.
+# Functions under `torch.utils.checkpoint` are called plainly: what is computed again is for the plan to say.
+
 
 PARAMETER, BUFFER, INPUT, TANGENT = "parameter", "buffer", "input", "tangent"
 """What a placeholder is."""
@@ -117,7 +220,7 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
     return replace(joint, recurrent=cells.seen)
 
 
-def _trace(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> Joint:
+def _trace(step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode) -> Joint:
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -140,7 +243,7 @@ def _trace(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> Jo
             super().__init__()
             self.model = step.model
 
-        def forward(self, tensors: Sequence[Any]) -> list[Any]:
+        def forward(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
             paths = Paths(self.model)
             positions = len(state) + len(inputs)
             with paths.forward():
@@ -155,7 +258,7 @@ def _trace(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> Jo
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
             return [*made, *gradients]
 
-    def joint(*tensors: Any) -> list[Any]:
+    def joint(*tensors: torch.Tensor) -> list[torch.Tensor | None]:
         replaced = {f"model.{name}": tensor for name, tensor in zip(state, tensors, strict=False)}
         return torch.func.functional_call(Joined(), replaced, (tensors,))
 
@@ -184,7 +287,7 @@ def _turned_into_views(graph_module: fx.GraphModule) -> None:
 
 
 @cache
-def _views() -> dict[Any, Any]:
+def _views() -> dict[object, torch._ops.OpOverload]:
     """For operators that change the shape of a tensor in place those that make a view."""
     import torch
 
@@ -234,7 +337,7 @@ def _joint(
     )
 
 
-def _outputs(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> list[Any]:
+def _outputs(step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode) -> list[torch.Tensor]:
     """What the step returns, as fake tensors; those of the state have no values to spoil."""
     with mode:
         args, kwargs = arguments.filled(inputs)
@@ -242,34 +345,46 @@ def _outputs(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> 
 
 
 @contextlib.contextmanager
-def _backward_paths(paths: Paths, sources: Sequence[Any]) -> Iterator[None]:
+def _backward_paths(paths: Paths, sources: Sequence[torch.Tensor]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for source in sources[:1]:
             stack.enter_context(paths.backward(source))
         yield
 
 
-def recurrent_cells() -> Any:
-    """A mode in which recurrent layers are traced as cells, not as one operator of cuDNN: what that keeps for the
-    backward pass no trace can tell, nor draw its dropout again. oneDNN's are switched off with all of oneDNN.
+@dataclass
+class RecurrentCells:
+    """What tracing has met of recurrent layers."""
+
+    seen: bool = False
+    """There is such a layer."""
+
+
+@contextlib.contextmanager
+def recurrent_cells() -> Iterator[RecurrentCells]:
+    """Trace recurrent layers as cells meanwhile, instead of as one operator of cuDNN.
+
+    A trace does not show what that operator keeps for the backward pass, and cannot repeat its dropout. The operators
+    of oneDNN are switched off together with all of oneDNN.
     """
     import torch
     from torch.overrides import TorchFunctionMode
 
     layers = {getattr(torch, name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+    found = RecurrentCells()
 
-    class Cells(TorchFunctionMode):
-        seen = False
-        """There is such a layer."""
-
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    class Mode(TorchFunctionMode):
+        def __torch_function__(
+            self, function: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
+        ) -> PyTree:
             if function not in layers:
                 return function(*args, **(kwargs or {}))
-            self.seen = True
+            found.seen = True
             with torch.backends.cudnn.flags(enabled=False):
                 return function(*args, **(kwargs or {}))
 
-    return Cells()
+    with Mode():
+        yield found
 
 
 def where(node: fx.Node) -> str:

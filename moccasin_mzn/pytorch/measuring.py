@@ -15,14 +15,16 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from moccasin_mzn.graphs.importers.torch.trace import quiet
 
 if TYPE_CHECKING:
     import torch
+    from torch.utils._pytree import PyTree
 
+_Returned = TypeVar("_Returned")
 _LOG_LEVEL, _SILENT = "KINETO_LOG_LEVEL", "10"
 """The profiler's library reads this once, when it is used first; otherwise it writes lines to stderr."""
 
@@ -77,7 +79,7 @@ def eager_peaks(step: Callable[[], object], device: str = "cpu") -> StepPeaks:
     return StepPeaks(storage_peak(step), allocator_peak(step, device), seconds)
 
 
-def allocations(call: Callable[[], Any]) -> tuple[Any, list[int]]:
+def allocations(call: Callable[[], _Returned]) -> tuple[_Returned, list[int]]:
     """What a call returns, and bytes in the order of the CPU allocator's work: given out above 0, taken back below.
 
     Blocks that were given out before the call are no part of it.
@@ -94,7 +96,7 @@ def allocations(call: Callable[[], Any]) -> tuple[Any, list[int]]:
     return returned, [event.nbytes() for event in seen]
 
 
-def peak_and_held(call: Callable[[], Any], device: str = "cpu") -> tuple[int, int]:
+def peak_and_held(call: Callable[[], object], device: str = "cpu") -> tuple[int, int]:
     """The most bytes that the allocator gave out during a call, and what is still given out for what it returns."""
     if _is_cpu(device):
         returned, events = allocations(call)
@@ -180,40 +182,53 @@ def _no_lines() -> Iterator[None]:
             del os.environ[_LOG_LEVEL]
 
 
-def _meter() -> Any:
-    """A mode that sees every operator and follows the storages that they return, until they are freed."""
+@dataclass
+class _StorageMeter:
+    """The storages that operators have returned, followed until they are freed."""
+
+    total: int = 0
+    """Bytes of those that live."""
+    peak: int = 0
+    """The most of these bytes at once."""
+    live: dict[int, int] = field(default_factory=dict)
+    """Bytes of each storage, by its id."""
+
+    def follow(self, storage: torch.UntypedStorage) -> None:
+        """Count a storage, anew if its size has changed."""
+        key, size = id(storage), storage.nbytes()
+        if key not in self.live:
+            weakref.finalize(storage, self._free, key).atexit = False
+        self.total += size - self.live.get(key, 0)
+        self.live[key] = size
+
+    def _free(self, key: int) -> None:
+        self.total -= self.live.pop(key)
+
+
+@contextlib.contextmanager
+def _meter() -> Iterator[_StorageMeter]:
+    """Let a meter see every operator that is called meanwhile."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Meter(TorchDispatchMode):
-        def __init__(self) -> None:
-            super().__init__()
-            self.held = self.peak = 0
-            self.live: dict[int, int] = {}
-            """Bytes of the storages that are followed, by the id of the storage."""
+    meter = _StorageMeter()
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
+        ) -> PyTree:
             given = {id(storage): storage for storage in _storages((args, kwargs))}
             returned = func(*args, **(kwargs or {}))
             for storage in _storages(returned):
-                if id(storage) in self.live or id(storage) not in given:
-                    self._follow(storage)
-            self.peak = max(self.peak, self.held)
+                if id(storage) in meter.live or id(storage) not in given:
+                    meter.follow(storage)
+            meter.peak = max(meter.peak, meter.total)
             return returned
 
-        def _follow(self, storage: Any) -> None:
-            key, size = id(storage), storage.nbytes()
-            if key not in self.live:
-                weakref.finalize(storage, self._free, key).atexit = False
-            self.held += size - self.live.get(key, 0)  # it may have been resized
-            self.live[key] = size
-
-        def _free(self, key: int) -> None:
-            self.held -= self.live.pop(key)
-
-    return Meter()
+    with Mode():
+        yield meter
 
 
-def _storages(values: Any) -> Iterator[torch.UntypedStorage]:
+def _storages(values: PyTree) -> Iterator[torch.UntypedStorage]:
     import torch
     from torch.utils._pytree import tree_leaves
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from moccasin_mzn.api.request import plan_options
 from moccasin_mzn.api.solve import solve_instance, solve_problem
@@ -19,15 +18,14 @@ from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.platform import Action, Memory, Plan, Platform
 from moccasin_mzn.pytorch.devices import CUDA, kind_of_device
 from moccasin_mzn.search.options import Options, SearchOptions
-from moccasin_mzn.search.result import Result, ignore
+from moccasin_mzn.search.result import Listener, Result, ignore
 
-Listener = Callable[[Any], None]
 Search = Callable[[Instance, Listener | None, float], Result]
 """Of an instance, with a listener, from a beginning by `time.monotonic()`."""
-Paging = bool | PagingCosts | Mapping[str, Any]
+Paging = bool | PagingCosts | Mapping[str, object]
 
 
-def memories_asked(paging: Paging | None, slow_memory: Amount | None, how: Mapping[str, Any]) -> Memories:
+def memories_asked(paging: Paging | None, slow_memory: Amount | None, how: Mapping[str, object]) -> Memories:
     """What is asked for, by arguments of `plan` and further options of `moccasin_mzn.solve`.
 
     Raises:
@@ -61,7 +59,7 @@ class TwoMemories:
     """Costs of copies; True: as measured."""
     capacity: Amount | None
     """None: as much as there may be."""
-    how: Mapping[str, Any] = field(repr=False)
+    how: Mapping[str, object] = field(repr=False)
     """Options of `moccasin_mzn.solve`."""
 
     def __post_init__(self) -> None:
@@ -77,7 +75,7 @@ class TwoMemories:
             unit: of durations.
             peak: of the step without a plan, in bytes: a capacity may be a fraction of it.
         """
-        from moccasin_mzn.pytorch.copy_costs import measured_costs
+        from moccasin_mzn.pytorch.offloading import measured_costs
 
         costs = self._costs() or measured_costs(device, unit)
         capacity, options = capacity_of(self.capacity, peak), plan_options(self.how)

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.environment import own_environment
 from moccasin_mzn.graphs.importers.torch.graph import REPEATS, member_shares
@@ -48,6 +48,7 @@ from moccasin_mzn.pytorch.operator_worker import (
 
 if TYPE_CHECKING:
     from torch import fx
+    from torch.utils._pytree import PyTree
 
 
 _BEGIN = "from moccasin_mzn.pytorch.operator_worker import main; main()"
@@ -241,29 +242,32 @@ def _call(node: fx.Node, mask: Sequence[bool] | None) -> OperatorCall | None:
     if not isinstance(target, torch._ops.OpOverload):
         return None
     numbers: dict[fx.Node, int] = {}
-    standing: Any = lambda read: Argument(numbers.setdefault(read, len(numbers)))  # noqa: E731
+
+    def standing(read: fx.Node) -> PyTree:
+        return Argument(numbers.setdefault(read, len(numbers)))
+
     args, kwargs = fx.node.map_arg(_arguments(node, mask), standing)
     values = tuple(_likeness(read.meta.get("val")) for read in numbers)
     namespace, name = target._schema.name.split("::")
     return OperatorCall((namespace, name, target._overloadname), _plain(args), _plain(kwargs), values, device_of(node))
 
 
-def _arguments(node: fx.Node, mask: Sequence[bool] | None) -> tuple[Any, Any]:
+def _arguments(node: fx.Node, mask: Sequence[bool] | None) -> tuple[PyTree, PyTree]:
     return (node.args, node.kwargs) if mask is None else with_mask(node, mask)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: PyTree) -> PyTree:
     """Lists and dictionaries of `torch.fx` as those of Python."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_plain, value)) if isinstance(value, tuple) else [*map(_plain, value)]
     return {key: _plain(each) for key, each in value.items()} if isinstance(value, Mapping) else value
 
 
-def _likeness(value: Any) -> Any:
+def _likeness(value: PyTree) -> PyTree:
     import torch
     from torch.utils._pytree import tree_map
 
-    def like(leaf: Any) -> Any:
+    def like(leaf: object) -> object:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         device = CPU if leaf.device.type == "meta" else str(leaf.device)  # such as seeds of attention on a GPU
@@ -347,7 +351,7 @@ def unexpected_bytes(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[str
     return found
 
 
-def _output_values(node: fx.Node) -> Sequence[Any]:
+def _output_values(node: fx.Node) -> Sequence[object]:
     values = node.meta.get("val")
     return values if isinstance(values, (tuple, list)) and all(value is not None for value in values) else ()
 

@@ -20,7 +20,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch.utils._pytree import PyTree
 
 IDLE_SECONDS = 30.0
 """A worker that is asked nothing for so long ends, as it holds some hundred MB."""
@@ -54,9 +57,9 @@ class OperatorCall:
 
     operator: tuple[str, str, str]
     """Namespace, name and overload, such as ("aten", "add", "Tensor")."""
-    args: Any
-    kwargs: Any
-    values: tuple[Any, ...]
+    args: PyTree
+    kwargs: PyTree
+    values: tuple[PyTree, ...]
     """Of the nodes that are read: trees of `TensorLike` and constants."""
     device: str
     """Whose memory and time are measured."""
@@ -176,14 +179,14 @@ class _Measured:
         return Sample(self.number, took, self.workspace, self.held)
 
 
-def _made(call: OperatorCall) -> tuple[Callable[..., Any], Any, Any]:
+def _made(call: OperatorCall) -> tuple[Callable[..., PyTree], PyTree, PyTree]:
     import torch
     from torch.utils._pytree import tree_map
 
     from moccasin_mzn.graphs.importers.torch.graph import real_tensor
     from moccasin_mzn.graphs.importers.torch.memory import STATE
 
-    def real(leaf: Any) -> Any:
+    def real(leaf: object) -> object:
         if not isinstance(leaf, TensorLike):
             return leaf
         like = torch.empty_strided(leaf.shape, leaf.stride, dtype=getattr(torch, leaf.dtype), device="meta")
@@ -191,7 +194,7 @@ def _made(call: OperatorCall) -> tuple[Callable[..., Any], Any, Any]:
 
     values = [tree_map(real, value) for value in call.values]
 
-    def given(leaf: Any) -> Any:
+    def given(leaf: object) -> object:
         return values[leaf.number] if isinstance(leaf, Argument) else leaf
 
     namespace, name, overload = call.operator

@@ -1,32 +1,121 @@
-"""A solver for the knapsack of PyTorch's own partitioner, which asks what peak comes of an answer. ::
-
-    torch._functorch.config.activation_memory_budget_solver = moccasin_mzn.pytorch.knapsack(budget=0.5)
-    torch._functorch.config.activation_memory_budget = 0.01  # anything over 0 and below 1, or nobody is asked
-
-PyTorch packs what is kept from the forward to the backward pass, and takes the peak for granted. Here knapsacks of many
-sizes are packed, the step is parted by each answer as PyTorch would, and its peak computed to the byte: the answer is
-the fastest within the budget, and none to a smaller budget takes more.
-"""
+"""Forward and backward graph of a compiled step, whoever parted them, as instructions: so that their peak is known."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.formatting import memory_text
-from moccasin_mzn.graphs.importers.torch.nodes import allocated_tensors
+from moccasin_mzn.graphs.importers.torch.nodes import allocated_tensors, storage_bytes, viewed_argument
 from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
-from moccasin_mzn.pytorch.aot_halves import read_halves
-from moccasin_mzn.pytorch.known_schedules import KnownSchedule, KnownSchedules
-from moccasin_mzn.pytorch.liveness import peaks
+from moccasin_mzn.pytorch.compiling import KnownSchedule, KnownSchedules
+from moccasin_mzn.pytorch.computations import ALL, Root, number_of_item
+from moccasin_mzn.pytorch.errors import NoPlanError, compilation_error
+from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value, peaks
+from moccasin_mzn.pytorch.joint import INPUT, TANGENT
 from moccasin_mzn.pytorch.operator_costs import OperatorCost, OperatorCosts
-from moccasin_mzn.pytorch.refusal import NoPlanError, compilation_error
 
 if TYPE_CHECKING:
     from torch import fx
+    from torch._functorch.partitioners import NodeInfo
+    from torch._inductor.custom_graph_pass import CustomKnapsackSolver
+    from torch.utils._pytree import PyTree
+
+
+Values = dict["fx.Node", Value]
+
+
+def read_halves(forward: fx.Graph, backward: fx.Graph, outputs: int, workspace: Callable[[fx.Node], int]) -> Linear:
+    """What two graphs do, of which the second takes what the first one returns after its outputs, then the tangents.
+
+    Args:
+        workspace: bytes that an operator takes while it runs.
+    """
+    from torch.utils._pytree import arg_tree_leaves
+
+    first, second = _Reader(workspace), _Reader(workspace)
+    for node in forward.find_nodes(op="placeholder"):
+        first.give(node, INPUT)
+    instructions = first.instructions(forward)
+    returned = [first.values.get(each) for each in arg_tree_leaves(*forward.output_node().args)]
+    placeholders = backward.find_nodes(op="placeholder")
+    kept = returned[outputs:]
+    for node, value in zip(placeholders, kept, strict=False):
+        if value is not None:
+            second.values[node] = value
+    for node in placeholders[len(kept) :]:
+        second.give(node, TANGENT)
+    others = second.instructions(backward)
+    gradients = [second.values.get(each) for each in arg_tree_leaves(*backward.output_node().args)]
+    own = tuple(value for value in returned[:outputs] if value is not None)
+    return Linear(tuple(instructions), own, tuple(others), tuple(gradients), {**first.given, **second.given})
+
+
+class _Reader:
+    def __init__(self, workspace: Callable[[fx.Node], int]) -> None:
+        self.workspace = workspace
+        self.values: Values = {}
+        self.given: Values = {}
+        self.several: dict[fx.Node, dict[int, Storage]] = {}
+        """For a node with several outputs in memory of their own."""
+
+    def give(self, node: fx.Node, kind: str) -> None:
+        value = node.meta.get("val")
+        self.values[node] = self.given[node] = Value(Storage(storage_bytes(value), kind), node, value)
+
+    def instructions(self, graph: fx.Graph) -> list[Instruction]:
+        from torch import fx
+
+        def read(each: fx.Node) -> PyTree:
+            return self.values[each]
+
+        found = []
+        for node in graph.nodes:
+            if node.op == "get_attr":
+                self.give(node, "constant")
+            elif node.op == "call_function":
+                value, makes = self._made(node)
+                self.values[node] = value
+                args, kwargs = fx.node.map_arg((node.args, dict(node.kwargs)), read)
+                found.append(
+                    Instruction(node.target, args, kwargs, value, tuple(makes), self.workspace(node), node=node)
+                )
+        return found
+
+    def _made(self, node: fx.Node) -> tuple[Value, Iterable[Storage]]:
+        made = node.meta.get("val")
+        if allocated_tensors(node):
+            if isinstance(made, (tuple, list)):
+                self.several[node] = {at: Storage(_bytes(node, at)) for at, each in enumerate(made) if each is not None}
+                return Value(None), self.several[node].values()
+            storage = Storage(_bytes(node, ALL))
+            return Value(storage), (storage,)
+        if node.target is operator.getitem and node.args[0] in self.several:
+            return Value(self.several[node.all_input_nodes[0]].get(number_of_item(node))), ()
+        viewed = viewed_argument(node)
+        return Value(self.values[viewed].storage if viewed in self.values else None), ()
+
+
+def _bytes(node: fx.Node, number: int) -> int:
+    root = Root(node, number)
+    return root.allocated if hasattr(root.value, "element_size") else 0
+
+
+# --- A solver for the knapsack of PyTorch's own partitioner, which asks what peak comes of an answer.  --------
+
+#     torch._functorch.config.activation_memory_budget_solver = moccasin_mzn.pytorch.knapsack(budget=0.5)
+#     torch._functorch.config.activation_memory_budget = 0.01  # anything over 0 and below 1, or nobody is asked
+#
+# PyTorch packs what is kept from the forward to the backward pass, and takes the peak for granted. Here knapsacks of
+# many
+# sizes are packed, the step is parted by each answer as PyTorch would, and its peak computed to the byte: the answer is
+# the fastest within the budget, and none to a smaller budget takes more.
+
 
 _SIZES = 12
 """So many sizes of knapsacks are tried, from nothing to everything."""
@@ -42,7 +131,7 @@ _KNOWN: dict[object, tuple[int, KnownSchedules]] = {}
 """By joint graph: the usual peak, and the sets of what is kept, as schedules."""
 
 
-def knapsack(budget: str | int | float | Any) -> Any:
+def knapsack(budget: str | int | float | Fraction | Budget) -> CustomKnapsackSolver:
     """A solver for `torch._functorch.config.activation_memory_budget_solver`.
 
     Args:
@@ -57,7 +146,7 @@ def knapsack(budget: str | int | float | Any) -> Any:
 
 
 @cache
-def _solver_class() -> Any:
+def _solver_class() -> Callable[[Budget], CustomKnapsackSolver]:
     from torch._inductor.custom_graph_pass import CustomKnapsackSolver
 
     class Knapsack(CustomKnapsackSolver):
@@ -65,13 +154,13 @@ def _solver_class() -> Any:
             self.budget = budget
 
         def __call__(
-            self, memory: list[float], joint_graph: fx.Graph, max_memory: float, node_info: Any,
+            self, memory: list[float], joint_graph: fx.Graph, max_memory: float, node_info: NodeInfo,
             all_recomputable_banned_nodes: list[fx.Node],
         ) -> tuple[list[int], list[int]]:  # fmt: skip
             kept = _answer(self.budget, memory, _Question(joint_graph, node_info, all_recomputable_banned_nodes))
             return list(kept), [at for at in range(len(memory)) if at not in set(kept)]
 
-        def uuid(self) -> Any:
+        def uuid(self) -> None:
             return None  # what it answers depends on more than the graph: nothing is kept on disk
 
     return Knapsack
@@ -98,9 +187,9 @@ def _answer(budget: Budget, memory: Sequence[float], question: _Question) -> tup
 class _Question:
     """A joint graph, and the nodes of which each is to be kept or computed again."""
 
-    def __init__(self, graph: fx.Graph, info: Any, nodes: Sequence[fx.Node]) -> None:
+    def __init__(self, graph: fx.Graph, info: NodeInfo, nodes: Sequence[fx.Node]) -> None:
         self.graph, self.info, self.nodes = graph, info, nodes
-        self.module: Any = graph.owning_module
+        self.module: PyTree = graph.owning_module
         self.costs: dict[str, OperatorCost | None] = {}
         """By name, which a node keeps in every graph that it is copied to."""
 

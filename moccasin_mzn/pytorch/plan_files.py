@@ -5,31 +5,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
-from moccasin_mzn.files import load_json, replace_file
+from moccasin_mzn.files import Json, JsonObject, load_json, replace_file
 from moccasin_mzn.graphs.importers.torch.spec import one_line
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.files.schedules import TORCH_FORMAT, VERSION, check_torch_version
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
+from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.joint import Joint
-from moccasin_mzn.pytorch.refusal import PlanError
-from moccasin_mzn.pytorch.sequences import meant
-from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.pytorch.tracing import Traced, meant
 
 if TYPE_CHECKING:
     import torch
+    from torch.utils._pytree import PyTree
 
 
 def write_plan(
-    path: str | PathLike[str], traced: Traced, plan: Sequence[int] | Sequence[Action], found: Mapping[str, Any]
+    path: str | PathLike[str], traced: Traced, plan: Sequence[int] | Sequence[Action], found: JsonObject
 ) -> None:
     """Write a plan, and what was found with it.
 
@@ -59,14 +59,17 @@ def write_plan(
         "duration_unit": traced.problem.graph.duration_unit,
         "workspaces": [*traced.problem.graph.workspace_of],
         "unsplit": sorted(traced.unsplit),
-        "sequence": [_told(traced, each) for each in plan],
+        "sequence": [_entry(traced, each) for each in plan],
     }
     replace_file(path, json.dumps(document, indent=1) + "\n")
 
 
 def read_plan(
-    path: str | PathLike[str], model: torch.nn.Module, loss: Callable[[Any, Any], Any] | None, found: Sequence[str]
-) -> tuple[Traced, tuple[Action, ...], dict[str, Any]]:
+    path: str | PathLike[str],
+    model: torch.nn.Module,
+    loss: Callable[[PyTree, PyTree], PyTree] | None,
+    found: Sequence[str],
+) -> tuple[Traced, tuple[Action, ...], JsonObject]:  # fmt: skip
     """Read a plan: the step, traced anew, the actions, and what was found with it, by these names.
 
     Raises:
@@ -90,7 +93,7 @@ _WRITTEN, _READ_BACK = "written", "read back"
 """Words for copies: such an entry of the sequence is an object of one of them and the node."""
 
 
-def _told(traced: Traced, each: int | Action) -> Any:
+def _entry(traced: Traced, each: int | Action) -> Json:
     nodes = traced.problem.graph.nodes
     if not isinstance(each, Action):
         return nodes[each]
@@ -98,16 +101,16 @@ def _told(traced: Traced, each: int | Action) -> Any:
     return name if each.source is None else {_READ_BACK if each.memory == LOCAL else _WRITTEN: name}
 
 
-def _action(traced: Traced, told: Any) -> Action:
+def _action(traced: Traced, entry: Json) -> Action:
     position = traced.problem.graph.position_of
-    if not isinstance(told, dict):
-        return Action(position(told), LOCAL)
-    if _READ_BACK in told:
-        return Action(position(told[_READ_BACK]), LOCAL, SLOW)
-    return Action(position(told[_WRITTEN]), SLOW, LOCAL)
+    if not isinstance(entry, dict):
+        return Action(position(entry), LOCAL)
+    if _READ_BACK in entry:
+        return Action(position(entry[_READ_BACK]), LOCAL, SLOW)
+    return Action(position(entry[_WRITTEN]), SLOW, LOCAL)
 
 
-def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[Any, Any], Any] | None) -> Traced:
+def _traced(document: JsonObject, model: torch.nn.Module, loss: Callable[[PyTree, PyTree], PyTree] | None) -> Traced:
     import torch
     from torch.utils._pytree import treespec_loads
 
@@ -140,7 +143,7 @@ def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[An
     return traced
 
 
-def _with_costs(traced: Traced, document: dict[str, Any]) -> Traced:
+def _with_costs(traced: Traced, document: JsonObject) -> Traced:
     """With the durations and workspaces that were measured when the plan was made."""
     graph = replace(
         traced.problem.graph, durations=tuple(document["durations"]), duration_unit=document["duration_unit"],

@@ -7,37 +7,44 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import Action
-from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradients
-from moccasin_mzn.pytorch.blame import infeasible_with_copies
 from moccasin_mzn.pytorch.call import Form, Step, Structure
-from moccasin_mzn.pytorch.costs import MEASURED, Costs
-from moccasin_mzn.pytorch.function import Runtime, planned_module
-from moccasin_mzn.pytorch.instructions import Linear
-from moccasin_mzn.pytorch.least import least_schedules, prepare
-from moccasin_mzn.pytorch.limits import LeastFound, bound_within, least_in_seconds, unlimited, why_none
-from moccasin_mzn.pytorch.liveness import Peaks, peaks
+from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
+from moccasin_mzn.pytorch.gradients import ACCUMULATED, RETURNED, check_gradients
+from moccasin_mzn.pytorch.infeasibility import (
+    LeastFound,
+    bound_within,
+    infeasible_with_copies,
+    least_in_seconds,
+    least_schedules,
+    prepare,
+    unlimited,
+    why_none,
+)
+from moccasin_mzn.pytorch.instructions import Linear, Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
-from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
-from moccasin_mzn.pytorch.step_costs import EagerStep, eager_step_or_none, runtime_of, share_and_overhead
-from moccasin_mzn.pytorch.tracing import Traced
-from moccasin_mzn.search.result import Result
+from moccasin_mzn.pytorch.runtime import Runtime, planned_module
+from moccasin_mzn.pytorch.steps import EagerStep, eager_step_or_none, runtime_of, share_and_overhead
+from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced
+from moccasin_mzn.search.result import Listener, Result
 
 if TYPE_CHECKING:
     import torch
+    from torch.utils._pytree import PyTree
 
-    from moccasin_mzn.pytorch.verifying import Verification
+    from moccasin_mzn.pytorch.steps import Verification
 
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
@@ -53,10 +60,10 @@ _PREDICTED = ("peaks", "unplanned")
 
 def plan(
     model: torch.nn.Module,
-    inputs: Sequence[Any],
+    inputs: Sequence[PyTree],
     *,
-    kwargs: Mapping[str, Any] | None = None,
-    loss: Callable[[Any, Any], Any] | None = None,
+    kwargs: Mapping[str, PyTree] | None = None,
+    loss: Callable[[PyTree, PyTree], PyTree] | None = None,
     budget: str | int | float | Fraction | Budget,
     time_limit: float | None = 60.0,
     threads: int | None = None,
@@ -68,8 +75,8 @@ def plan(
     gradients: str = RETURNED,
     paging: Paging | None = None,
     slow_memory: str | int | float | Fraction | Budget | None = None,
-    on_progress: Callable[[Any], None] | None = None,
-    **how: Any,
+    on_progress: Listener | None = None,
+    **how: object,
 ) -> Plan:
     """Find what to compute again in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
 
@@ -127,7 +134,7 @@ def plan(
     return _timed(found, inputs, kwargs or {}) if eager is None else found
 
 
-def _timed(found: Plan, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Plan:
+def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Plan:
     """With increases as shares of the eager step's time, instead of the operators'."""
     if not found.recomputations or found.graph.duration_unit != "ns":
         return found
@@ -148,7 +155,7 @@ def _overhead(traced: Traced, eager: EagerStep | None) -> float:
 
 def _searched(
     traced: Traced, budget: Budget, eager: EagerStep | None, memory: Memories, most: int,
-    on_progress: Callable[[Any], None] | None,
+    on_progress: Listener | None,
 ) -> Plan:  # fmt: skip
     graph = traced.problem.graph
     order = graph.input_order()
@@ -204,7 +211,7 @@ def _plan(
     return Plan(traced, computed, *figures, actions=answer if copied else (), overhead=overhead)
 
 
-def _least(traced: Traced, memory: OneMemory, most: int, on_progress: Callable[[Any], None] | None) -> Plan:
+def _least(traced: Traced, memory: OneMemory, most: int, on_progress: Listener | None) -> Plan:
     """The plan of least peak that is found, and as short as is found then."""
     instance = unlimited(traced, most)
     prepare(instance)
@@ -218,7 +225,7 @@ def _least(traced: Traced, memory: OneMemory, most: int, on_progress: Callable[[
 
 def _from_least(
     traced: Traced, memory: OneMemory, known: LeastFound, unplanned: Peaks, amount: int,
-    on_progress: Callable[[Any], None] | None, begin: float, eager: EagerStep | None = None,
+    on_progress: Listener | None, begin: float, eager: EagerStep | None = None,
 ) -> Plan:  # fmt: skip
     """The shortest plan that is found within an amount that a schedule is known for, of no more than its peak."""
     least, simulation = known.least, simulate(traced.problem.graph, known.sequence)
@@ -303,7 +310,7 @@ class Plan:
         return self.traced.linear(self.actions or self.sequence)
 
     @property
-    def graph(self) -> Any:
+    def graph(self) -> ComputationGraph:
         """The computation graph that was planned."""
         return self.traced.problem.graph
 
@@ -312,7 +319,7 @@ class Plan:
         """How many computations are done again."""
         return len(self.sequence) - len(set(self.sequence))
 
-    def runtime(self, original: Callable[..., Any] | None = None) -> Runtime:
+    def runtime(self, original: Callable[..., PyTree] | None = None) -> Runtime:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
         return runtime_of(self.traced, self.linear, original)
 
@@ -351,9 +358,9 @@ class Plan:
         else:
             self.traced.step.model.__dict__["forward"] = installed.original
 
-    def verify(self, inputs: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Verification:
+    def verify(self, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree] | None = None) -> Verification:
         """Run the step with the plan and without, from the same state, and compare; see `verifying`."""
-        from moccasin_mzn.pytorch.verifying import verified
+        from moccasin_mzn.pytorch.steps import verified
 
         return verified(self.traced, self.runtime(), self.peaks, inputs, kwargs or {})
 
@@ -391,7 +398,11 @@ class Plan:
 
     @classmethod
     def load(
-        cls, path: str | PathLike[str], model: torch.nn.Module, *, loss: Callable[[Any, Any], Any] | None = None
+        cls,
+        path: str | PathLike[str],
+        model: torch.nn.Module,
+        *,
+        loss: Callable[[PyTree, PyTree], PyTree] | None = None,
     ) -> Plan:
         """Read a plan of a network, which is traced again to see that it is the same.
 
@@ -402,7 +413,7 @@ class Plan:
         from moccasin_mzn.pytorch.plan_files import read_plan
 
         traced, actions, found = read_plan(path, model, loss, (*_FOUND, *_PREDICTED))
-        predicted: dict[str, Any] = {name: Peaks(**found.pop(name)) for name in _PREDICTED}
+        found |= {name: Peaks(**found[name]) for name in _PREDICTED}
         sequence = tuple(action.node for action in actions if action.source is None)
         copied = actions if len(sequence) < len(actions) else ()
-        return cls(traced, sequence, **predicted, **found, actions=copied)
+        return cls(traced, sequence, **found, actions=copied)

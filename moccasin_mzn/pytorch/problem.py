@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.importers.program import Missing, Operation, Program, known_total, program_graph, unique_names
 from moccasin_mzn.graphs.importers.torch.nodes import elements_of, group_duration, kind_of
 from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.pytorch.computations import Computation, Computations, Root
+from moccasin_mzn.pytorch.devices import draws
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT
-from moccasin_mzn.pytorch.randomness import draws
 
 if TYPE_CHECKING:
     from torch import fx
@@ -76,7 +76,7 @@ def planned(program: Computations, accumulated: bool = False) -> Planned:
     backward = _with_accumulations(program, [made for made in kept if made.backward], accumulations)
     row: list[Computation | Other] = [*(made for made in kept if not made.backward), cut, *tangents, *backward]
     named = [each.name if isinstance(each, Computation) else _name(program, each) for each in row]
-    names: dict[Any, str] = dict(zip(row, unique_names(named), strict=True))
+    names: dict[Computation | Other, str] = dict(zip(row, unique_names(named), strict=True))
     ends = [made for made in (*returned, *lost) if made is not None and made.live and not made.backward]
     operations = [
         _operation(program, each, names) if isinstance(each, Computation) else _other(program, each, ends, names)
@@ -85,7 +85,12 @@ def planned(program: Computations, accumulated: bool = False) -> Planned:
     added = {each.gradient for each in accumulations}
     held = [program.final[root] for node in joint.gradients if node not in added for root in _roots(program, node)]
     results = [*program.outputs.values(), *held, *(made for made in lost if made.backward)]
-    pinned = [cut, *tangents, *accumulations, *(made for made in results if made is not None and made.live)]
+    pinned: list[Computation | Other] = [
+        cut,
+        *tangents,
+        *accumulations,
+        *(made for made in results if made is not None and made.live),
+    ]
     last = [names[each] for each in pinned]
     fixed = {
         kind + "s": sum(root.bytes for node in joint.of_kind(kind) for root in program.roots[node].values())
@@ -93,7 +98,7 @@ def planned(program: Computations, accumulated: bool = False) -> Planned:
     }
     traced = Program(tuple(operations), tuple(dict.fromkeys(last)), "training step", "FLOP", fixed)
     graph = program_graph(traced, Missing())
-    by_name: dict[Any, Any] = {name: each for each, name in names.items()}
+    by_name: dict[NodeId, Computation | Other] = {name: each for each, name in names.items()}
     meanings = tuple(by_name.get(node) for node in graph.nodes)
     return Planned(graph, meanings, tuple(isinstance(each, Computation) and not each.once for each in meanings))
 
@@ -133,7 +138,7 @@ def _name(program: Computations, each: Other) -> str:
     return "cut" if isinstance(each, Cut) else f"tangent_{each.node.name}"
 
 
-def _operation(program: Computations, made: Computation, names: dict[Any, str]) -> Operation:
+def _operation(program: Computations, made: Computation, names: dict[Computation | Other, str]) -> Operation:
     nodes = [member.node for member in made.members]
     copied = [root.value for member in made.members for root in member.copied]
     durations = (group_duration(member.node, member.outputs) for member in made.members)
@@ -158,7 +163,9 @@ def _sources(program: Computations, made: Computation) -> Iterable[Computation |
                 yield version or root
 
 
-def _other(program: Computations, each: Other, ends: Sequence[Computation], names: dict[Any, str]) -> Operation:
+def _other(
+    program: Computations, each: Other, ends: Sequence[Computation], names: dict[Computation | Other, str]
+) -> Operation:
     if isinstance(each, Accumulation):
         read = [program.final[root] or root for root in _roots(program, each.gradient)]
         return Operation(

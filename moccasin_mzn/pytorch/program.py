@@ -5,20 +5,25 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.torch.nodes import BATCH_NORMS, is_masked, mask_position, schema_of, viewed_argument
-from moccasin_mzn.pytorch import randomness, slow_memory
-from moccasin_mzn.pytorch.accumulating import added_to_grad
-from moccasin_mzn.pytorch.computations import ALL, Computation, Computations, Member, Root
+from moccasin_mzn.pytorch import devices, offloading
+from moccasin_mzn.pytorch.computations import ALL, Computation, Computations, Member, Root, number_of_item
 from moccasin_mzn.pytorch.devices import device_of, given_out
-from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value, needed, settled
+from moccasin_mzn.pytorch.gradients import added_to_grad
+from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value, needed, settled, shared
 from moccasin_mzn.pytorch.joint import PARAMETER
 from moccasin_mzn.pytorch.problem import Accumulation, Cut
-from moccasin_mzn.pytorch.views import shared
 
 if TYPE_CHECKING:
+    import torch
     from torch import fx
+    from torch.fx.node import Target
+    from torch.utils._pytree import PyTree
+
+    _Args = tuple[PyTree, ...]
+    _Kwargs = dict[str, PyTree]
 
 _MOST_GROUPS = 8
 
@@ -202,29 +207,33 @@ class _Writer:
         self.called.add(node)
         call = self._results(member, target, args, kwargs, local)
         call.workspace = self.workspace(node, mask)
-        if target is randomness.replayed:
-            call.workspace = max(call.workspace, randomness.state_bytes(device_of(node)))
+        if target is devices.replayed:
+            call.workspace = max(call.workspace, devices.state_bytes(device_of(node)))
 
-    def _random(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
-        if not randomness.draws(node) or self.calls[node] < 2:
+    def _random(self, node: fx.Node, args: _Args, kwargs: _Kwargs) -> tuple[Target, _Args, _Kwargs]:
+        if not devices.draws(node) or self.calls[node] < 2:
             return node.target, args, kwargs
         if node not in self.called:
             self.states[node] = self._state(device_of(node))
             return node.target, args, kwargs
         state = self.states[node]
-        if randomness.takes_generator(node):
-            generator = self._emit(randomness.copy_of, (state, device_of(node)), {}, Value(None))
+        if devices.takes_generator(node):
+            generator = self._emit(devices.copy_of, (state, device_of(node)), {}, Value(None))
             return node.target, args, {**kwargs, "generator": generator}
-        return randomness.replayed, (state, device_of(node), node.target, *args), kwargs
+        return devices.replayed, (state, device_of(node), node.target, *args), kwargs
 
     def _state(self, device: str) -> Value:
         if not self.states_as_tensors:
-            return self._emit(randomness.state_now, (device,), {}, Value(None))
-        fake = randomness.like_state(next(iter(self.initial.values())).fake, device)
-        storage = Storage(randomness.state_bytes(device))
-        return self._emit(randomness.state_tensor, (device,), {}, Value(storage, fake=fake), (storage,))
+            return self._emit(devices.state_now, (device,), {}, Value(None))
+        like = next(iter(self.initial.values())).fake
+        assert like is not None
+        fake = devices.like_state(like, device)
+        storage = Storage(devices.state_bytes(device))
+        return self._emit(devices.state_tensor, (device,), {}, Value(storage, fake=fake), (storage,))
 
-    def _results(self, member: Member, target: Any, args: Any, kwargs: Any, local: dict[Root, Value]) -> Instruction:
+    def _results(
+        self, member: Member, target: Target, args: _Args, kwargs: _Kwargs, local: dict[Root, Value]
+    ) -> Instruction:
         """The call, its outputs one by one."""
         node, at = member.node, len(self.instructions)
         if node in self.program.aliases or not self.program.roots.get(node):
@@ -264,19 +273,19 @@ class _Writer:
         self.slow[made] = {}
         for root, value in self.store[made].items():
             storage = Storage(_room(value), slow=True)
-            slow = self._emit(slow_memory.write_out, (value,), {}, Value(storage), (storage,), pure=True)
+            slow = self._emit(offloading.write_out, (value,), {}, Value(storage), (storage,), pure=True)
             self.slow[made][root] = slow
 
     def _read_back(self, made: Computation) -> None:
         self.store[made] = {}
         for root, slow in self.slow[made].items():
             storage = Storage(_room(slow))
-            value = self._emit(slow_memory.read_back, (slow,), {}, Value(storage), (storage,), pure=True)
+            value = self._emit(offloading.read_back, (slow,), {}, Value(storage), (storage,), pure=True)
             self.store[made][root] = value
 
     # --- values ---------------------------------------------------------------------------------------------------
 
-    def _arguments(self, arguments: Any, value: Callable[[fx.Node], Value]) -> Any:
+    def _arguments(self, arguments: PyTree, value: Callable[[fx.Node], Value]) -> PyTree:
         from torch import fx
 
         if isinstance(arguments, fx.Node):
@@ -294,14 +303,16 @@ class _Writer:
         views: dict[fx.Node, Value],
     ) -> Value:  # fmt: skip
         """The value of a traced node as one who reads it now sees it: views of the latest version, made anew."""
+        from torch import fx
+
         program = self.program
 
         def resolve(node: fx.Node) -> Value:
             if node in views:
                 return views[node]
-            base: Any = node.args[0] if node.target is operator.getitem else None
-            number: Any = node.args[1] if base is not None else ALL
-            if base in program.reads:
+            base = node.args[0] if node.target is operator.getitem else None
+            number = number_of_item(node) if base is not None else ALL
+            if isinstance(base, fx.Node) and base in program.reads:
                 if base in program.aliases:
                     return resolve(program.aliases[base][number])
                 root = program.roots[base][number]
@@ -333,7 +344,7 @@ class _Writer:
         return self.store[made][root]
 
     def _emit(
-        self, target: Any, args: Any, kwargs: Any, value: Value, makes: tuple[Storage, ...] = (), *,
+        self, target: Target, args: _Args, kwargs: _Kwargs, value: Value, makes: tuple[Storage, ...] = (), *,
         pure: bool = False, node: fx.Node | None = None,
     ) -> Value:  # fmt: skip
         self.instructions.append(Instruction(target, args, kwargs, value, makes, pure=pure, node=node))
@@ -369,17 +380,17 @@ def _mask(node: fx.Node, outputs: Sequence[int]) -> list[bool] | None:
     at = mask_position(node)
     if at is None or not outputs:
         return None
-    traced: Any = node.args[at]
+    traced: PyTree = node.args[at]
     return [made and number in outputs for number, made in enumerate(traced)]
 
 
-def _with_mask(node: fx.Node, args: tuple[Any, ...], mask: list[bool]) -> tuple[Any, ...]:
+def _with_mask(node: fx.Node, args: _Args, mask: list[bool]) -> _Args:
     at = mask_position(node)
     assert at is not None
     return (*args[:at], mask, *args[at + 1 :])
 
 
-def _dense_bytes(fake: Any) -> int:
+def _dense_bytes(fake: torch.Tensor) -> int:
     """Of a copy of a tensor."""
     return given_out(fake.numel() * fake.element_size(), str(fake.device))
 

@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from moccasin_mzn.pytorch.accumulating import ACCUMULATED
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
+from moccasin_mzn.pytorch.gradients import ACCUMULATED
 from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, storage_peak, time_of
-from moccasin_mzn.pytorch.slow_memory import slow_meter
-from moccasin_mzn.pytorch.verifying import differences, hint_of
+from moccasin_mzn.pytorch.offloading import slow_meter
+from moccasin_mzn.pytorch.steps import differences, hint_of
 
 if TYPE_CHECKING:
     import torch
+    from torch.utils._pytree import PyTree
 
     from moccasin_mzn.pytorch.planning import Plan
     from moccasin_mzn.pytorch.tracing import Traced
@@ -77,13 +79,13 @@ class SideBySide:
         """Of the time of a step, as a fraction; None: not compared."""
         return self.plan.median / self.eager.median - 1 if self.eager and self.eager.median else None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """All of it, for JSON."""
         return {**asdict(self), "equal": self.equal, "increase": self.increase}
 
 
 def side_by_side(
-    found: Plan, args: Sequence[Any], kwargs: Mapping[str, Any], steps: int = 5, optimizer: str = "sgd"
+    found: Plan, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], steps: int = 5, optimizer: str = "sgd"
 ) -> SideBySide:
     """Train a network without its plan and with it, in turns, and leave its state as it was, but for gradients.
 
@@ -126,8 +128,8 @@ class _Side:
     """One of two ways to train the same network; each has a state of its own, which is put in place for its steps."""
 
     def __init__(
-        self, model: torch.nn.Module, leaves: Sequence[torch.Tensor], call: Callable[..., Any],
-        arguments: tuple[Sequence[Any], Mapping[str, Any]], traced: Traced, optimizer: str,
+        self, model: torch.nn.Module, leaves: Sequence[torch.Tensor], call: Callable[..., PyTree],
+        arguments: tuple[Sequence[PyTree], Mapping[str, PyTree]], traced: Traced, optimizer: str,
     ) -> None:  # fmt: skip
         import torch
 
@@ -169,7 +171,7 @@ class _Side:
             _forget_gradients(self._leaves)
         return True
 
-    def train(self, number: int) -> dict[str, Any]:
+    def train(self, number: int) -> dict[str, torch.Tensor | None]:
         """One step of the optimizer; all that it leaves behind, by name."""
         _put(self._model, self._state)
         for place, generator in self._generators.items():
@@ -179,7 +181,9 @@ class _Side:
         outputs = self._step(number)
         self._seconds.append(time_of(self._device) - begin)
         gradients = {name: parameter.grad for name, parameter in self._model.named_parameters()}
-        found = {f"output {at}": output.detach().clone() for at, output in enumerate(outputs)}
+        found: dict[str, torch.Tensor | None] = {
+            f"output {at}": output.detach().clone() for at, output in enumerate(outputs)
+        }
         found |= {f"gradient of {name}": None if each is None else each.clone() for name, each in gradients.items()}
         if self._optimizer is not None:
             self._optimizer.step()
@@ -200,7 +204,7 @@ class _Side:
             if parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)
 
-    def _step(self, number: int) -> list[Any]:
+    def _step(self, number: int) -> list[torch.Tensor]:
         """Forward and backward pass, as a training loop has them; the outputs."""
         import torch
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 from moccasin_mzn.extensions.paging.build import SLOW
 from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
-from moccasin_mzn.pytorch.accumulating import ACCUMULATED
+from moccasin_mzn.pytorch.gradients import ACCUMULATED
 from moccasin_mzn.report.tables import Lines, console, plain_table, print_lines, print_table
 from moccasin_mzn.search.result import percent_over
 

@@ -13,7 +13,7 @@ from documents import ROOT, page
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained
 from moccasin_mzn.extras import install_command
-from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
+from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
 
 
 @pytest.mark.parametrize("named", Page)

@@ -20,7 +20,7 @@ from torch import nn
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch import PlanError, plan
-from moccasin_mzn.pytorch.blame import blame
+from moccasin_mzn.pytorch.infeasibility import blame
 
 
 def schedules(instance):

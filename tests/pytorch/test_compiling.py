@@ -26,8 +26,8 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch import PlanError, backend, compiling
 from moccasin_mzn.pytorch.compiling import Partitioner, as_backend
-from moccasin_mzn.pytorch.costs import Costs
 from moccasin_mzn.pytorch.measuring import allocator_peak
+from moccasin_mzn.pytorch.tracing import Costs
 from moccasin_mzn.search.options import Options
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")

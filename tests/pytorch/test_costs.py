@@ -17,7 +17,8 @@ from torch.nn import functional
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.pytorch import Plan, step_costs
+from moccasin_mzn.pytorch import Plan
+from moccasin_mzn.pytorch import steps as step_costs
 from moccasin_mzn.pytorch.measuring import free_memory
 
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch", minversion="2.6")
 
-from moccasin_mzn.pytorch.known_schedules import KnownSchedule, KnownSchedules  # noqa: E402
+from moccasin_mzn.pytorch.compiling import KnownSchedule, KnownSchedules  # noqa: E402
 
 
 def schedule(duration, peak, **proven):

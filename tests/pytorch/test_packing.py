@@ -15,9 +15,9 @@ from torch._functorch import config
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.pytorch import PlanError, knapsack, packing
-from moccasin_mzn.pytorch.aot_halves import read_halves
-from moccasin_mzn.pytorch.costs import Costs
-from moccasin_mzn.pytorch.liveness import peaks
+from moccasin_mzn.pytorch.instructions import peaks
+from moccasin_mzn.pytorch.packing import read_halves
+from moccasin_mzn.pytorch.tracing import Costs
 
 TOO_SMALL = 0.2
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")

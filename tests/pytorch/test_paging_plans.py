@@ -21,10 +21,9 @@ from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch import Plan, PlanError
 from moccasin_mzn.pytorch.computations import Computation
-from moccasin_mzn.pytorch.copy_costs import measured_costs
-from moccasin_mzn.pytorch.liveness import peaks
+from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.memories import with_early_writes
-from moccasin_mzn.pytorch.slow_memory import read_back, settled, slow_meter, write_out
+from moccasin_mzn.pytorch.offloading import measured_costs, read_back, settled, slow_meter, write_out
 
 EVERY = {**NETWORKS, **ODD}
 FREE = {"out_time": 0}

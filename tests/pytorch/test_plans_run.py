@@ -13,7 +13,8 @@ from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
 
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.pytorch import NoPlanError, limits, memories
+from moccasin_mzn.pytorch import NoPlanError, memories
+from moccasin_mzn.pytorch import infeasibility as limits
 
 BUDGETS = {"mlp": (0.9, 0.7, 0.5), "resnet": (0.9, 0.7, 0.6), "gpt": (0.9, 0.7, 0.5), "unet": (0.9, 0.8, 0.7),
            "llama": (0.9, 0.7, 0.6), "lstm": (0.9, 0.8, 0.7)}  # fmt: skip

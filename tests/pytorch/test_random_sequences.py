@@ -15,7 +15,7 @@ from odd_modules import ODD
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
 
-from moccasin_mzn.pytorch.liveness import peaks
+from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.problem import Cut
 
 EVERY = {**NETWORKS, **ODD}

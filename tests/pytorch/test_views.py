@@ -11,8 +11,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from step_networks import NETWORKS
 from step_runs import made, planned
 
-from moccasin_mzn.pytorch.instructions import Instruction, Storage, Value
-from moccasin_mzn.pytorch.views import shared
+from moccasin_mzn.pytorch.instructions import Instruction, Storage, Value, shared
 
 ATEN = torch.ops.aten
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from importlib import import_module
 from os import PathLike
-from typing import Any
 
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located
-from moccasin_mzn.files import load_text, parse_json
+from moccasin_mzn.files import Json, load_text, parse_json
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -32,7 +31,7 @@ def read_graph(path: str | PathLike[str]) -> ComputationGraph:
         return _read(text, path)
 
 
-def _read(content: Any, path: str | PathLike[str]) -> ComputationGraph:
+def _read(content: Json, path: str | PathLike[str]) -> ComputationGraph:
     readers = _readers()
     found = next((one for one in readers if not one.is_json and one.matches(content)), None)
     if found is None:

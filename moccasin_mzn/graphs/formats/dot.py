@@ -25,9 +25,9 @@ import json
 import re
 import threading
 from collections.abc import Mapping
-from typing import Any
 
 from moccasin_mzn.errors import InputError, missing, shown
+from moccasin_mzn.files import Json
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.formats.text_graph import (
     TEXT_LIMIT,
@@ -71,7 +71,7 @@ _ESCAPE_IN_STRING = re.compile(r'\\(\r?\n|["\\])')
 _ONE_AT_A_TIME = threading.Lock()
 """pydot's parser is not safe in threads."""
 
-_Statement = Mapping[str, Any]
+_Statement = Mapping[str, Json]
 """What pydot keeps of a graph, a node or an edge: its `obj_dict`."""
 
 
@@ -193,7 +193,7 @@ class _Statements:
                 self.found.nodes[node].update(self._values(statement["attributes"], self._wanted))
         return list(named)
 
-    def _ends(self, end: Any, defaults: Mapping[str, str]) -> list[str]:
+    def _ends(self, end: str | _Statement, defaults: Mapping[str, str]) -> list[str]:
         if isinstance(end, str):
             return [self._node(end, defaults)]
         if id(end) not in self._members:

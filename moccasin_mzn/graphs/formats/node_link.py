@@ -31,7 +31,6 @@ from __future__ import annotations
 import json
 from functools import partial
 from os import PathLike
-from typing import Any
 
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.errors import InputError, shown
@@ -109,7 +108,7 @@ def write_graph(graph: ComputationGraph, path: str | PathLike[str]) -> None:
 
 def graph_text(graph: ComputationGraph) -> str:
     """The content of the file `write_graph` writes: one line per node and per edge, so that diffs read well."""
-    about: dict[str, Any] = {key: getattr(graph, key) for key in ("name", "duration_unit", "size_unit")}
+    about: dict[str, object] = {key: getattr(graph, key) for key in ("name", "duration_unit", "size_unit")}
     taken = [key for key in graph.attributes if key in _OWN_KEYS]
     if taken:
         raise InputError(f"attribute {shown(taken[0])} has the name of a key of the format")

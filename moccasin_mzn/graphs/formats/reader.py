@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import repeat
 from operator import itemgetter
-from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 
 
@@ -23,16 +23,13 @@ class Reader:
 
     looks: str
     """What people are told that files look like; of a dialect of JSON, what the objects under "nodes" have."""
-    matches: Callable[[Any], bool]
+    matches: Callable[[Json], bool]
     """Return True for a file's text or, if `is_json`, for the document in it, that has this format."""
-    parse: Callable[[Any], ComputationGraph]
+    parse: Callable[[Json], ComputationGraph]
     is_json: bool = False
 
 
-Object = dict[str, Any]
-
-
-def first_node(document: object) -> Object | None:
+def first_node(document: object) -> JsonObject | None:
     """The first object under "nodes", or None if the document has none: what dialects are told apart by."""
     nodes = document.get("nodes") if isinstance(document, dict) else None
     return nodes[0] if isinstance(nodes, list) and nodes and isinstance(nodes[0], dict) else None
@@ -52,7 +49,7 @@ def attributes_json(value: object) -> str:
         raise InputError("the graph's attributes are nested too deeply") from None
 
 
-def check_directed(document: Object) -> None:
+def check_directed(document: JsonObject) -> None:
     """Refuse undirected graphs and multigraphs; a file that does not say is neither.
 
     Raises:
@@ -63,7 +60,7 @@ def check_directed(document: Object) -> None:
             raise InputError(f'"{key}" is {shown(document[key])}, expected {str(wanted).lower()}')
 
 
-def graph_object(document: Object) -> Object:
+def graph_object(document: JsonObject) -> JsonObject:
     """The object under "graph", empty if there is none."""
     about = document.get("graph", {})
     if not isinstance(about, dict):
@@ -71,7 +68,7 @@ def graph_object(document: Object) -> Object:
     return about
 
 
-def objects(document: Object, *names: str) -> list[Object]:
+def objects(document: JsonObject, *names: str) -> list[JsonObject]:
     """The list of objects under the one key of `names` that is there.
 
     Raises:
@@ -90,7 +87,7 @@ def objects(document: Object, *names: str) -> list[Object]:
     return values
 
 
-def column(values: list[Object], what: str, key: str) -> list[Any]:
+def column(values: list[JsonObject], what: str, key: str) -> list[Json]:
     """The value of `key` in each object of a list that messages call `what`.
 
     Raises:
@@ -103,7 +100,7 @@ def column(values: list[Object], what: str, key: str) -> list[Any]:
         raise InputError(f'{what}[{at}]: key "{key}" is missing') from None
 
 
-def resolve(ids: list[NodeId], what: str, values: list[Any]) -> list[int]:
+def resolve(ids: list[NodeId], what: str, values: list[Json]) -> list[int]:
     """Positions of `values` in `ids`; the type counts, so "1" is not 1.
 
     Raises:
@@ -121,7 +118,7 @@ def resolve(ids: list[NodeId], what: str, values: list[Any]) -> list[int]:
 
 
 def edge_positions(
-    ids: list[NodeId], document: Object, names: tuple[str, ...], ends: tuple[str, str]
+    ids: list[NodeId], document: JsonObject, names: tuple[str, ...], ends: tuple[str, str]
 ) -> tuple[tuple[int, int], ...]:
     """The edges of a document as pairs of positions, tail first.
 
@@ -135,7 +132,7 @@ def edge_positions(
     return tuple(zip(tails, heads, strict=True))
 
 
-def resolve_list(ids: list[NodeId], about: Object, key: str) -> tuple[int, ...] | None:
+def resolve_list(ids: list[NodeId], about: JsonObject, key: str) -> tuple[int, ...] | None:
     """The list of ids under a key, such as "order", as positions, None if there is none."""
     found = about.get(key)
     if found is None:
@@ -146,9 +143,9 @@ def resolve_list(ids: list[NodeId], about: Object, key: str) -> tuple[int, ...] 
 
 
 def graph_of(
-    document: Object, node: str, duration: str, size: str, edges: tuple[str, str], ends: tuple[str, str], *,
+    document: JsonObject, node: str, duration: str, size: str, edges: tuple[str, str], ends: tuple[str, str], *,
     label: str | None = None, backward: str | None = None, workspace: str | None = None, in_place: str | None = None,
-    **facts: Any,
+    **facts: Json,
 ) -> ComputationGraph:  # fmt: skip
     """The graph of a document.
 
@@ -168,7 +165,7 @@ def graph_of(
     nodes = objects(document, "nodes")
     ids = column(nodes, "nodes", node)
 
-    def where_any(key: str | None) -> tuple[Any, ...] | None:
+    def where_any(key: str | None) -> tuple[Json, ...] | None:
         return tuple(column(nodes, "nodes", key)) if key is not None and any(key in at for at in nodes) else None
 
     overwritten = None
@@ -189,7 +186,7 @@ def graph_of(
     )
 
 
-def overwritable(ids: list[NodeId], given: list[Any]) -> tuple[tuple[int, ...], ...]:
+def overwritable(ids: list[NodeId], given: list[Json]) -> tuple[tuple[int, ...], ...]:
     """The inputs that each node may overwrite, as positions.
 
     Args:

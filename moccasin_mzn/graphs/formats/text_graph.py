@@ -20,10 +20,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from os import PathLike
-from typing import Any
 
 from moccasin_mzn.errors import InputError, located, shown, some_of
-from moccasin_mzn.files import load_text, parse_json, replace_file
+from moccasin_mzn.files import Json, JsonObject, load_text, parse_json, replace_file
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.checks import by_device
 from moccasin_mzn.graphs.formats.reader import attributes_json, overwritable, resolve_list
@@ -103,7 +102,7 @@ def reading(parse: Callable[[str, Amounts], ComputationGraph]) -> Callable[..., 
     It raises `InputError` if the file cannot be read, for nonsense in `Amounts`, and what `parse` raises.
     """
 
-    def read(path: str | PathLike[str], **amounts: Any) -> ComputationGraph:
+    def read(path: str | PathLike[str], **amounts: Json) -> ComputationGraph:
         text = load_text(path)
         with located(path):
             return parse(text, Amounts(**amounts))
@@ -138,7 +137,7 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
     if not isinstance(own, dict):
         raise InputError(f"graph attribute attributes: {shown(own)}, expected an object")
     foreign = {key: value for key, value in found.about.items() if key not in _OWN_KEYS}
-    texts: dict[str, Any] = {key: _text(found.about, key, default) for key, default in _TEXT_FIELDS}
+    texts: JsonObject = {key: _text(found.about, key, default) for key, default in _TEXT_FIELDS}
     return ComputationGraph(
         nodes=tuple(ids),
         durations=durations,
@@ -213,7 +212,7 @@ def _labels(found: TextGraph) -> tuple[str, ...] | None:
     )
 
 
-def _of_all(found: TextGraph, key: str, parse: Callable[[str, str], object]) -> tuple[Any, ...]:
+def _of_all(found: TextGraph, key: str, parse: Callable[[str, str], object]) -> tuple[Json, ...]:
     """What all nodes have under `key`, or none has; `parse` is told what to call it in messages."""
     if not any(key in values for values in found.nodes.values()):
         return ()
@@ -270,7 +269,7 @@ def _text(about: dict[str, str], key: str, default: str) -> str:
     return _json_value(about[f"{key}_json"], f"{key}_json") if f"{key}_json" in about else about.get(key, default)
 
 
-def _json_value(text: str, what: str) -> Any:
+def _json_value(text: str, what: str) -> Json:
     """The JSON value in an attribute that messages call `what`."""
     if not what.startswith("node "):
         what = f"graph attribute {what}"

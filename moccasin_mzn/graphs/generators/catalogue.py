@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.generators import architectures
@@ -60,7 +59,7 @@ def generate_network(
     graph = network.forward_graph(batch)
     if training:
         graph = training_graph(graph, batch)
-    facts: dict[str, Any] = {"name": architecture.name, "batch": batch}
+    facts: dict[str, object] = {"name": architecture.name, "batch": batch}
     if architecture.input is not None:
         facts["input"] = list(network.input_shape)
     facts |= architecture.chosen(**parameters)

@@ -5,8 +5,6 @@ Random numbers are the same on every platform and in every version of numpy.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from moccasin_mzn.errors import InputError, shown
@@ -67,7 +65,7 @@ def logarithm(values: Array) -> Array:
     return 2 * s * total + exponents * 0.6931471805599453
 
 
-def check_nodes(n: Any, least: int) -> None:
+def check_nodes(n: int, least: int) -> None:
     """Raise an `InputError` unless `n` is a number of nodes from `least` to `NODE_LIMIT`."""
     check_integer("n", n, least)
     if n > NODE_LIMIT:
@@ -86,7 +84,7 @@ def check_integer(what: str, value: object, least: int) -> None:
         raise InputError(f"{what} is {shown(value)}, expected an integer of {least} or more")
 
 
-def check_number(what: str, value: Any, least: float, most: float) -> None:
+def check_number(what: str, value: float, least: float, most: float) -> None:
     """Raise an `InputError` unless `value` is a number from `least` to `most`."""
     if type(value) not in (int, float) or not least <= value <= most:
         raise InputError(f"{what} is {shown(value)}, expected a number from {least} to {most}")

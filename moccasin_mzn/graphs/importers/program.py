@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown, some_of
+from moccasin_mzn.files import Json
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 
@@ -141,7 +141,7 @@ def program_graph(
     merge_views: bool = True,
     keep_results: bool = True,
     workspaces: bool = False,
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Json] | None = None,
 ) -> ComputationGraph:
     """The graph of tensors in memory that a program comes to.
 

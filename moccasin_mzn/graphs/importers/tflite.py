@@ -12,11 +12,15 @@ import math
 import struct
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, located, missing, shown
 from moccasin_mzn.files import load_bytes
 from moccasin_mzn.graphs.graph import ComputationGraph
+
+if TYPE_CHECKING:
+    from ai_edge_litert.schema_py_generated import ModelT, OperatorT
 
 SIZE_LIMIT = 2**31
 """Most bytes of a file: the limit of the format."""
@@ -42,7 +46,7 @@ _DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, Over
 """What the reader of flatbuffers raises where offsets lead nowhere."""
 
 
-def schema() -> Any:
+def schema() -> ModuleType:
     """The module with the classes of the format.
 
     Raises:
@@ -73,7 +77,7 @@ def import_tflite(path: str | PathLike[str]) -> ComputationGraph:
         return graph_of(model, Path(path).stem)
 
 
-def read_model(path: str | PathLike[str]) -> Any:
+def read_model(path: str | PathLike[str]) -> ModelT:
     """A model as an object of the class `ModelT` of `schema`.
 
     Raises:
@@ -97,7 +101,7 @@ def read_model(path: str | PathLike[str]) -> Any:
     return model
 
 
-def graph_of(model: Any, name: str = "") -> ComputationGraph:
+def graph_of(model: ModelT, name: str = "") -> ComputationGraph:
     """The graph of a model; see the module.
 
     Raises:
@@ -131,7 +135,7 @@ def graph_of(model: Any, name: str = "") -> ComputationGraph:
         raise InputError("the model is damaged") from None
 
 
-def producers(model: Any) -> dict[int, int]:
+def producers(model: ModelT) -> dict[int, int]:
     """By tensor that an operator puts out: which one.
 
     Raises:
@@ -145,7 +149,7 @@ def producers(model: Any) -> dict[int, int]:
     return found
 
 
-def unpacking(model: Any) -> set[int]:
+def unpacking(model: ModelT) -> set[int]:
     """Positions of the operators that unpack stored weights: from half precision, or sparse ones.
 
     TensorFlow Lite and LiteRT compute them once and hold what they put out beside the arena; TensorFlow Lite Micro has
@@ -163,12 +167,12 @@ def unpacking(model: Any) -> set[int]:
     return found
 
 
-def inputs(operator: Any) -> list[int]:
+def inputs(operator: OperatorT) -> list[int]:
     """The tensors that an operator reads, without those that it may have and has not."""
     return [] if operator.inputs is None else [int(x) for x in operator.inputs if x >= 0]
 
 
-def outputs(operator: Any) -> list[int]:
+def outputs(operator: OperatorT) -> list[int]:
     """The tensors that an operator puts out."""
     return [] if operator.outputs is None else [int(x) for x in operator.outputs if x >= 0]
 
@@ -179,7 +183,7 @@ def output_offsets(model: object, operator: object) -> list[int]:
     return [sum(sizes[:at]) for at in range(len(sizes))]
 
 
-def size_of(model: Any, x: int) -> int:
+def size_of(model: ModelT, x: int) -> int:
     """Bytes of a tensor.
 
     Raises:
@@ -193,7 +197,7 @@ def size_of(model: Any, x: int) -> int:
     return -(-math.prod(shape) * bits // 8)
 
 
-def operator_name(model: Any, operator: Any) -> str:
+def operator_name(model: ModelT, operator: OperatorT) -> str:
     """Such as "CONV_2D"."""
     code = model.operatorCodes[operator.opcodeIndex]
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
@@ -205,12 +209,12 @@ def _padded(model: object, operator: object) -> list[int]:
     return [-(-size // ALIGNMENT) * ALIGNMENT for size in first] + [last]
 
 
-def _shape(model: Any, x: int) -> list[int]:
+def _shape(model: ModelT, x: int) -> list[int]:
     shape = model.subgraphs[0].tensors[x].shape
     return [] if shape is None else [int(side) for side in shape]
 
 
-def _multiply_adds(model: Any, operator: Any) -> int:
+def _multiply_adds(model: ModelT, operator: OperatorT) -> int:
     name, read = operator_name(model, operator), inputs(operator)
     elements = sum(math.prod(_shape(model, x)) for x in outputs(operator))
     shapes = [_shape(model, x) for x in read]

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from moccasin_mzn.environment import own_environment
 from moccasin_mzn.errors import InputError, located
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.model import model_bytes, packages
 from moccasin_mzn.graphs.importers.onnx.network import Network, network_of
@@ -190,7 +190,7 @@ def _failure(done: subprocess.CompletedProcess[bytes]) -> str:
     return f"its analysis with onnx {version} fails: {last}"
 
 
-def _network(answer: dict[str, Any]) -> Network:
+def _network(answer: JsonObject) -> Network:
     program = answer.pop("program")
     operations = tuple(
         Operation(**{**operation, **{names: tuple(operation[names]) for names in ("inputs", "in_place")}})

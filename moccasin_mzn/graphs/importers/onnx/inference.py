@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.onnx.costs import multiply_adds
 from moccasin_mzn.graphs.importers.onnx.model import (
@@ -39,6 +39,7 @@ from moccasin_mzn.graphs.importers.program import known_total
 if TYPE_CHECKING:
     import numpy
     import onnx
+    import onnx as onnx_package
 
     Passed = Sequence[tuple[onnx.GraphProto, Shapes]]
 
@@ -139,7 +140,7 @@ class _Operators:
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types by output; without the values of constants first, as passing these takes time."""
         onnx, shapes = packages(), self.shapes
-        types: dict[str, Any] = {}
+        types: dict[str, onnx_package.TypeProto] = {}
         domain = "" if is_standard(node) else node.domain
         try:
             schema = onnx.defs.get_schema(node.op_type, self.sets[domain], domain)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.onnx.costs import is_moving, multiply_adds, workspace
@@ -57,7 +57,7 @@ class Network:
     program: Program
     positions: tuple[int, ...]
     """For each operation of `program` the position of its operator in the model's graph, local functions inlined."""
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, object]
     """What the file says of itself: "operator sets", "producer", "inputs"."""
     described: Mapping[str, int | list[int]]
     """Constants that may be read from what is none: what Shape (a list) and Size tell of a known shape, by output."""
@@ -242,8 +242,8 @@ def _attribute_tensor(attribute: onnx.AttributeProto) -> Tensor:
     return Tensor(*known[attribute.name]) if attribute.name in known else UNKNOWN
 
 
-def _attributes(model: onnx.ModelProto, shapes: Shapes) -> dict[str, Any]:
-    about: dict[str, Any] = {
+def _attributes(model: onnx.ModelProto, shapes: Shapes) -> dict[str, object]:
+    about: dict[str, object] = {
         "operator sets": {domain or "ai.onnx": version for domain, version in operator_sets(model).items()},
         "inputs": {
             value.name: list(shape)

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, located, some_of
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.importers.onnx.file import network_apart
 from moccasin_mzn.graphs.importers.onnx.model import model_bytes, packages
@@ -134,7 +135,7 @@ def _prepared(
     return model, names
 
 
-def _times(events: Iterable[dict[str, Any]], warmups: int) -> dict[str, int]:
+def _times(events: Iterable[JsonObject], warmups: int) -> dict[str, int]:
     """Nanoseconds by the operator's name; each of the main graph runs once in every run."""
     found: dict[str, list[int]] = defaultdict(list)
     for event in events:

@@ -14,13 +14,15 @@ from math import prod
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, located, missing, shown, some_of
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.importers.onnx.model import SIZE_LIMIT, graph_inputs, one_line, packages, subgraphs, tensors
 
 if TYPE_CHECKING:
     import numpy
+    import numpy as np
     import onnx
     import onnxruntime
 
@@ -172,9 +174,9 @@ class Runs:
 
     done: int
     """Fewer than were asked for, if stopped in between."""
-    events: tuple[dict[str, Any], ...]
+    events: tuple[JsonObject, ...]
     """The profiler's, of operators, in the order of their begin; "name" is the operator's."""
-    outputs: tuple[Any, ...]
+    outputs: tuple[np.ndarray, ...]
     """Outputs of the last run, in the model's order; empty if there was none."""
 
 

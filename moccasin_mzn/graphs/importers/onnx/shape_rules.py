@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from moccasin_mzn.files import Json
 from moccasin_mzn.graphs.importers.onnx.model import is_standard, operator_sets, packages
 from moccasin_mzn.graphs.importers.onnx.shapes import Shapes, Tensor
 
 if TYPE_CHECKING:
+    import numpy as np
     import onnx
 
 
@@ -70,14 +72,14 @@ class _Operator:
         """Is this input given?"""
         return at < len(self.node.input) and bool(self.node.input[at])
 
-    def attribute(self, name: str, default: object = None) -> Any:
+    def attribute(self, name: str, default: Json = None) -> Json:
         """An attribute."""
         for attribute in self.node.attribute:
             if attribute.name == name:
                 return packages().helper.get_attribute_value(attribute)
         return default
 
-    def value(self, at: int) -> Any:
+    def value(self, at: int) -> np.ndarray:
         """The value of an input that is a small constant."""
         return self.shapes.values[self.node.input[at]]
 

@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -21,6 +21,8 @@ from moccasin_mzn.graphs.importers.torch.trace import Trace, quiet, require_torc
 if TYPE_CHECKING:
     import torch
     from torch import fx
+    from torch.fx.node import Target
+    from torch.utils._pytree import PyTree
 
 
 def import_torch(
@@ -143,7 +145,7 @@ def measure(trace: Trace, *, warm_ups: int = WARM_UPS, repeats: int = REPEATS) -
     }
 
 
-def _clock(graph_module: fx.GraphModule) -> Any:
+def _clock(graph_module: fx.GraphModule) -> PyTree:
     """An interpreter that leaves the nanoseconds of every operator of a run in its `times`."""
     from torch import fx
     from torch._subclasses.fake_tensor import FakeTensor
@@ -151,19 +153,20 @@ def _clock(graph_module: fx.GraphModule) -> Any:
     class Clock(fx.Interpreter):
         times: dict[str, int]
 
-        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        def call_function(self, target: Target, args: PyTree, kwargs: PyTree) -> PyTree:
+            assert callable(target)
             begin = time.perf_counter_ns()
             result = target(*args, **kwargs)
             self.latest = time.perf_counter_ns() - begin
             return result
 
-        def run_node(self, node: fx.Node) -> Any:
+        def run_node(self, node: fx.Node) -> PyTree:
             result = super().run_node(node)
             if node.op == "call_function":
                 self.times[node.name] = self.latest
             return result
 
-        def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        def get_attr(self, target: Target, args: PyTree, kwargs: PyTree) -> PyTree:
             found = super().get_attr(target, args, kwargs)
             return real_tensor(found, INPUT) if isinstance(found, FakeTensor) else found
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.program import Operation, known_total, unique_names
 from moccasin_mzn.graphs.importers.torch.nodes import (
@@ -45,7 +45,9 @@ from moccasin_mzn.graphs.importers.torch.nodes import (
 )
 
 if TYPE_CHECKING:
+    import torch
     from torch import fx
+    from torch.utils._pytree import PyTree
 
 
 INPUT, STATE, CONSTANT = "input", "state", "constant"
@@ -187,7 +189,7 @@ class _Accountant:
         viewed = viewed_argument(node)
         if not written and not allocated and viewed in self.values:
             outputs = self.values[viewed]
-            number: Any = node.args[1] if len(outputs) > 1 else _ALL  # of several outputs, only a getitem is a view
+            number: PyTree = node.args[1] if len(outputs) > 1 else _ALL  # of several outputs, only a getitem is a view
             self._view(node, outputs.get(number, next(iter(outputs.values()))))
         elif any(read.memory.live for read in reads):
             if written:
@@ -216,7 +218,7 @@ class _Accountant:
 
     def _allocate(self, node: fx.Node, group: Sequence[int], write: _Write) -> None:
         """A memory for each output of a group: one may be overwritten without the others."""
-        made: Any = node.meta.get("val")
+        made: PyTree = node.meta.get("val")
         several = isinstance(made, (tuple, list)) and len(made) > 0
         values = self.values.setdefault(node, {})
         for number in group or (range(len(made)) if several else (_ALL,)):
@@ -286,8 +288,13 @@ class _Accountant:
         return writes
 
     def _writer(
-        self, node: fx.Node, group: Sequence[int], reads: list[_Value], tensors: list[object] | None, side: bool = False
-    ) -> Operation:
+        self,
+        node: fx.Node,
+        group: Sequence[int],
+        reads: list[_Value],
+        tensors: Sequence[torch.Tensor] | None,
+        side: bool = False,
+    ) -> Operation:  # fmt: skip
         """The operation of a traced node that makes these tensors, a group of its outputs."""
         numbers = ", ".join(map(str, group))
         writer = Operation(

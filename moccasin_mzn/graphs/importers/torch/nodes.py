@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.program import known_total
 
 if TYPE_CHECKING:
+    import torch
     from torch import fx
+    from torch.utils._pytree import PyTree
 
 
 _UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk"}
@@ -23,7 +25,7 @@ _SIDE_SHARE = 16
 """An output is on the side if the largest output of the operator is at least so many times as large."""
 
 
-def schema_of(node: fx.Node) -> Any:
+def schema_of(node: fx.Node) -> PyTree:
     """What PyTorch knows of an operator; None of anything else."""
     return getattr(node.target, "_schema", None)
 
@@ -63,7 +65,7 @@ def written_arguments(node: fx.Node) -> list[fx.Node]:
     return list(dict.fromkeys(found))
 
 
-def allocated_tensors(node: fx.Node) -> list[Any] | None:
+def allocated_tensors(node: fx.Node) -> list[torch.Tensor] | None:
     """The outputs that are memory of their own; None if the trace does not know them."""
     import torch
     from torch.utils._pytree import tree_leaves
@@ -126,14 +128,14 @@ def is_pointwise(node: fx.Node) -> bool:
     return torch.Tag.pointwise in getattr(node.target, "tags", ())
 
 
-def with_mask(node: fx.Node, mask: Sequence[bool]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def with_mask(node: fx.Node, mask: Sequence[bool]) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
     """Arguments to call such an operator with for some of its gradients."""
     at = mask_position(node)
     args = tuple(list(mask) if position == at else argument for position, argument in enumerate(node.args))
     return args, dict(node.kwargs)
 
 
-def group_tensors(node: fx.Node, group: Sequence[int]) -> list[Any] | None:
+def group_tensors(node: fx.Node, group: Sequence[int]) -> list[torch.Tensor] | None:
     """The tensors that the operator allocates for a group of its outputs; all of them for an empty group."""
     if not group or not isinstance(node.meta.get("val"), (tuple, list)):
         return allocated_tensors(node)
@@ -181,13 +183,13 @@ def needed_nodes(nodes: Sequence[fx.Node]) -> set[fx.Node]:
     return found
 
 
-def tensor_bytes(tensor: Any) -> int | None:
+def tensor_bytes(tensor: torch.Tensor) -> int | None:
     """Bytes of a tensor's elements; None if a dimension depends on data."""
     elements = _integer(tensor.numel())
     return None if elements is None else elements * tensor.element_size()
 
 
-def elements_of(tensors: Iterable[Any] | None) -> int | None:
+def elements_of(tensors: Iterable[PyTree] | None) -> int | None:
     """Elements of some tensors; None if they are unknown."""
     return None if tensors is None else known_total(_integer(tensor.numel()) for tensor in tensors)
 
@@ -206,7 +208,7 @@ def _integer(extent: object) -> int | None:
     return hint if type(hint) is int else None
 
 
-def _argument(node: fx.Node, at: int, name: str) -> Any:
+def _argument(node: fx.Node, at: int, name: str) -> PyTree:
     return node.args[at] if at < len(node.args) else node.kwargs.get(name)
 
 
@@ -276,11 +278,11 @@ def storage_elements(node: fx.Node, number: int | None) -> int:
     return room if type(room) is int else 0
 
 
-_Rule = Callable[[Mapping[str, Any], Any, int | None], int]
+_Rule = Callable[[Mapping[str, "PyTree"], "PyTree", int | None], int]
 """From arguments by name, outputs, and the number of one, elements of its storage."""
 
 
-def _reduced_loss(given: Mapping[str, Any], made: Any, number: int | None) -> int:
+def _reduced_loss(given: Mapping[str, PyTree], made: PyTree, number: int | None) -> int:
     """The loss of each element is made first, and their mean or sum in the same storage."""
     import torch
 
@@ -289,17 +291,17 @@ def _reduced_loss(given: Mapping[str, Any], made: Any, number: int | None) -> in
     return math.prod(torch.broadcast_shapes(given["self"].shape, given["target"].shape))
 
 
-def _bags(given: Mapping[str, Any], made: Sequence[Any], number: int | None) -> int:
+def _bags(given: Mapping[str, PyTree], made: Sequence[torch.Tensor], number: int | None) -> int:
     if number == 1 and made[1].numel():  # the bag of each index: one more while they are summed up
         return made[1].numel() + 1
     return given["offsets"].numel() if number == 2 else 0
 
 
-def _as_the_input(given: Mapping[str, Any], made: Any, number: int | None) -> int:
+def _as_the_input(given: Mapping[str, PyTree], made: PyTree, number: int | None) -> int:
     return given["self"].numel()
 
 
-def _window(given: Mapping[str, Any], made: Any, number: int | None) -> int:
+def _window(given: Mapping[str, PyTree], made: PyTree, number: int | None) -> int:
     """A periodic window is one that is longer by one, without its end."""
     length = given["window_length"]
     return length + 1 if given.get("periodic", True) and length > 1 else 0
@@ -387,18 +389,19 @@ def _formula(target: object) -> Callable[..., int] | None:
     return flop_registry.get(same.get(schema.name, packet) if schema is not None else packet)
 
 
-def _matrix_vector(matrix: Any, *rest: Any, **more: Any) -> int:
+def _matrix_vector(matrix: torch.Tensor, *rest: object, **more: object) -> int:
     """A multiply-add for each element of a matrix, or of one of two vectors."""
     return 2 * matrix.numel()
 
 
 def _trilinear(
-    first: Any, second: Any, third: Any, expand1: Any, expand2: Any, expand3: Any, *rest: Any, **more: Any
-) -> int:
+    first: torch.Tensor, second: torch.Tensor, third: torch.Tensor, expand1: Sequence[int], expand2: Sequence[int],
+    expand3: Sequence[int], *rest: object, **more: object,
+) -> int:  # fmt: skip
     """Products of two tensors, then a multiply-add with the third for each element that the three span."""
     import torch
 
-    def expanded(tensor: Any, dimensions: Any) -> list[int]:
+    def expanded(tensor: torch.Tensor, dimensions: Sequence[int]) -> list[int]:
         shape = list(tensor.shape)
         for dimension in sorted(dimensions):
             shape.insert(dimension, 1)
@@ -408,7 +411,7 @@ def _trilinear(
     return math.prod(pair) + 2 * math.prod(torch.broadcast_shapes(pair, expanded(third, expand3)))
 
 
-def _value(argument: object) -> Any:
+def _value(argument: PyTree) -> PyTree:
     from torch import fx
 
     return argument.meta.get("val") if isinstance(argument, fx.Node) else argument

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
@@ -100,8 +100,9 @@ class Paths:
         self._of.append(self._stack[-1])
 
 
-def _autograd_nodes(loss: torch.Tensor) -> list[Any]:
-    found, waiting = dict[Any, None](), [loss.grad_fn]
+def _autograd_nodes(loss: torch.Tensor) -> list[torch.autograd.graph.Node]:
+    found: dict[torch.autograd.graph.Node, None] = {}
+    waiting = [loss.grad_fn]
     while waiting:
         node = waiting.pop()
         if node is not None and node not in found:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
     import torch
+    from torch.utils._pytree import PyTree
 
 
 DTYPES = (
@@ -103,7 +104,7 @@ def load_network(spec: str) -> torch.nn.Module:
     return network
 
 
-def load_loss(spec: str) -> Callable[[Any, Any], Any]:
+def load_loss(spec: str) -> Callable[[PyTree, PyTree], PyTree]:
     """A loss, called with the network's outputs and a target. THIS RUNS THE MODULE'S CODE.
 
     Args:
@@ -123,13 +124,13 @@ def load_loss(spec: str) -> Callable[[Any, Any], Any]:
         return _function("loss", spec, "function", "a function of outputs and a target")
 
 
-def _function(what: str, spec: str, name: str, expected: str) -> Callable[..., Any]:
+def _function(what: str, spec: str, name: str, expected: str) -> Callable[..., PyTree]:
     place, colon, function = spec.rpartition(":") if isinstance(spec, str) else ("", "", "")
     names = function.split(".")
     if not colon or not place or not all(name.isidentifier() for name in names):
         message = f"{what} {shown(spec)}: expected module:{name} or path/to/file.py:{name}"
         raise InputError(Page.PYTORCH.after(message))
-    found: Any = _module_in_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    found: object = _module_in_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     for each in names:
         found = getattr(found, each)
     if not callable(found):

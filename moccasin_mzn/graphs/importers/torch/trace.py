@@ -19,9 +19,10 @@ import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, located, missing, shown
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.generators.network import NONE, OPTIMIZERS
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total
 from moccasin_mzn.graphs.importers.torch.memory import CONSTANT, INPUT, STATE, Accounted, Member, Traced, account
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     import torch
     from torch import fx
     from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._pytree import PyTree
 
 
 _DEPENDS_ON_VALUES = {
@@ -62,7 +64,7 @@ class Trace:
     """For each operation of the program, the module it belongs to, where known, and its operator."""
     raw_operations: int
     """Traced nodes, those for tuples, views and weights included."""
-    facts: Mapping[str, Any] = field(hash=False)
+    facts: JsonObject = field(hash=False)
     """What was traced, JSON values."""
 
 
@@ -134,7 +136,7 @@ def fake_state(network: torch.nn.Module, device: str | None = "cpu") -> Iterator
 
     mode = FakeTensorMode(allow_non_fake_inputs=True)
 
-    def fake(tensor: Any) -> Any:
+    def fake(tensor: torch.Tensor) -> torch.Tensor:
         place = device or ("cpu" if tensor.device.type == "meta" else tensor.device)
         with mode:
             like = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=place)
@@ -147,9 +149,9 @@ def fake_state(network: torch.nn.Module, device: str | None = "cpu") -> Iterator
 
 
 @contextlib.contextmanager
-def other_state(network: torch.nn.Module, other: Callable[[object], object]) -> Iterator[None]:
+def other_state(network: torch.nn.Module, other: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
     """Meanwhile the network has other parameters and buffers, made of its own; tied ones stay tied."""
-    made: dict[int, Any] = {}
+    made: dict[int, torch.Tensor] = {}
     places = [
         (module, name, tensor)
         for module in network.modules()
@@ -167,7 +169,7 @@ def other_state(network: torch.nn.Module, other: Callable[[object], object]) -> 
             setattr(module, name, tensor)
 
 
-def fake_inputs(inputs: Sequence[Input], mode: FakeTensorMode) -> tuple[list[Any], dict[str, Any]]:
+def fake_inputs(inputs: Sequence[Input], mode: FakeTensorMode) -> tuple[list[torch.Tensor], dict[str, torch.Tensor]]:
     """Fake tensors for positional and for keyword arguments."""
     import torch
 
@@ -219,12 +221,12 @@ def _account(traced: Traced) -> Accounted:
     return account(traced)
 
 
-def _bytes(tensors: Iterable[object]) -> int:
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
     return known_total(map(tensor_bytes, tensors)) or 0
 
 
 def _fixed_memory(
-    network: torch.nn.Module, inputs: tuple[list[object], dict[str, object]], optimizer: str
+    network: torch.nn.Module, inputs: tuple[list[torch.Tensor], dict[str, torch.Tensor]], optimizer: str
 ) -> dict[str, int]:
     parameters = list(network.parameters())
     trained = _bytes(tensor for tensor in parameters if tensor.requires_grad)
@@ -250,7 +252,7 @@ _FORWARD = "moccasin_forward"
 """Key in a traced node's `meta`: it is in the forward pass."""
 
 
-def trace_training(network: torch.nn.Module, inputs: Sequence[Any], named: Mapping[str, Any]) -> Traced:
+def trace_training(network: torch.nn.Module, inputs: Sequence[PyTree], named: Mapping[str, PyTree]) -> Traced:
     """Trace one step of training without the optimizer: results are the loss and the gradients of all parameters.
 
     The first output of the network is the loss if it is a scalar; otherwise the sum of all outputs is.
@@ -279,7 +281,9 @@ def trace_training(network: torch.nn.Module, inputs: Sequence[Any], named: Mappi
             super().__init__()
             self.network = network
 
-        def forward(self, fixed: Mapping[str, Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
+        def forward(
+            self, fixed: Mapping[str, torch.Tensor], arguments: Sequence[PyTree], keywords: Mapping[str, PyTree]
+        ) -> list[torch.Tensor | None]:
             paths = Paths(network)
             with paths.forward():
                 outputs = network(*arguments, **keywords)
@@ -290,7 +294,7 @@ def trace_training(network: torch.nn.Module, inputs: Sequence[Any], named: Mappi
                 gradients = torch.autograd.grad(loss, [fixed[name] for name in trained], allow_unused=True)
             return [loss, *(gradient for gradient in gradients if gradient is not None)]
 
-    def step(*tensors: Any) -> list[Any]:
+    def step(*tensors: torch.Tensor) -> list[torch.Tensor | None]:
         fixed = dict(zip(state, tensors, strict=False))
         arguments = tensors[len(state) :]
         keywords = dict(zip(named, arguments[len(inputs) :], strict=True))
@@ -326,7 +330,7 @@ def _loss(outputs: object) -> torch.Tensor:
 def _backward(nodes: Sequence[fx.Node]) -> frozenset[str]:
     """Names of the loss and of what was traced after the forward pass; the loss may be an output of the network."""
     found = {node.name for node in nodes if _FORWARD not in node.meta}
-    returned: Any = nodes[-1].args[0]
+    returned: PyTree = nodes[-1].args[0]
     loss = returned[0]
     while loss is not None:  # the views that the loss is, and the operator that made it
         found.add(loss.name)
@@ -362,7 +366,7 @@ def trace_inference(network: torch.nn.Module, inputs: Sequence[object], named: M
             exported = torch.export.export(network, tuple(inputs), dict(named), strict=False)
         placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
 
-        def run(*tensors: object) -> list[Any]:
+        def run(*tensors: object) -> list[torch.Tensor]:
             results = _walker(exported.graph_module).run(*tensors)
             return [result for result in results if isinstance(result, torch.Tensor)]
 
@@ -381,7 +385,7 @@ def _walker(graph_module: fx.GraphModule) -> fx.Interpreter:
     from torch import fx
 
     class Walker(fx.Interpreter):
-        def run_node(self, node: fx.Node) -> Any:
+        def run_node(self, node: fx.Node) -> PyTree:
             result = super().run_node(node)
             mark_path(_path(node))
             return result

@@ -9,14 +9,23 @@ parameters would not run, so they are refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.computations import Computation, Computations, Root
+from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.joint import TANGENT
 
 if TYPE_CHECKING:
     import torch
+    from torch import fx
+
+    class AccumulateGrad(torch.autograd.graph.Node):
+        """The node of autograd that adds to the `.grad` of a leaf."""
+
+        variable: torch.Tensor
+
 
 RETURNED, ACCUMULATED = GRADIENTS = ("returned", "accumulated")
 
@@ -61,7 +70,7 @@ def check_parameters(parameters: Sequence[tuple[str, torch.Tensor]]) -> None:
             raise PlanError(f"parameter '{name}' was computed, it has no grad: plan with gradients {RETURNED}")
 
 
-def targets(nodes: Sequence[Any]) -> list[torch.Tensor | None]:
+def targets(nodes: Sequence[AccumulateGrad]) -> list[torch.Tensor | None]:
     """Within a backward pass: the parameters whose `.grad` it is to add to; None for those that it is not asked for.
 
     Args:
@@ -79,3 +88,27 @@ def targets(nodes: Sequence[Any]) -> list[torch.Tensor | None]:
             "autograd.grad asks for a gradient that the plan adds to a parameter's grad: "
             f"call backward, or plan with gradients {RETURNED}"
         ) from None
+
+
+# --- Which outputs' gradients each gradient of a step is made of: without any of them autograd makes none -----
+
+
+def reached(program: Computations) -> tuple[frozenset[int], ...]:
+    """For each gradient of a step the positions of the tangents that it depends on."""
+    joint = program.joint
+    position = {node: at for at, node in enumerate(joint.of_kind(TANGENT))}
+    of: dict[Computation, frozenset[int]] = {}
+    for made in program.all:
+        read = [pair for member in made.members for pair in program.reads[member.node].items()]
+        of[made] = _through([(root, version) for root, version in read if version is not made], of, position)
+    results = [list(program.roots[node].values()) if node is not None else [] for node in joint.gradients]
+    return tuple(_through([(root, program.final[root]) for root in roots], of, position) for roots in results)
+
+
+def _through(
+    read: Sequence[tuple[Root, Computation | None]], of: Mapping[Computation, frozenset[int]],
+    position: Mapping[fx.Node, int],
+) -> frozenset[int]:  # fmt: skip
+    """What versions of memories depend on; None: what was given."""
+    given = frozenset(position[root.node] for root, made in read if made is None and root.node in position)
+    return given.union(*(of[made] for _, made in read if made is not None))

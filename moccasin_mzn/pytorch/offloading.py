@@ -10,13 +10,18 @@ stream of its own, and the host waits for nothing:
 from __future__ import annotations
 
 import contextlib
+import statistics
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from moccasin_mzn.extensions.devices.build import CopyCosts
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +41,7 @@ class Slow:
         for meter in _METERS:
             meter.follow(self)
 
-    def read(self) -> tuple[torch.Tensor, Any]:
+    def read(self) -> tuple[torch.Tensor, torch.cuda.Event | None]:
         """The tensor anew in fast memory, and what tells that it is there; None: it is."""
         import torch
 
@@ -114,7 +119,7 @@ def _room(like: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(memory).view(like.dtype)[: like.numel()]
 
 
-def _asynchronously(device: torch.device, copy: Callable[[], object]) -> Any:
+def _asynchronously(device: torch.device, copy: Callable[[], object]) -> torch.cuda.Event | None:
     """Copy after all that was asked of a device before; what tells that it is done."""
     import torch
 
@@ -128,7 +133,7 @@ def _asynchronously(device: torch.device, copy: Callable[[], object]) -> Any:
         return beside.record_event()
 
 
-def _wait(device: torch.device, done: Any) -> None:
+def _wait(device: torch.device, done: torch.cuda.Event | None) -> None:
     """All that is asked of a device from here on waits; the host does not."""
     import torch
 
@@ -137,7 +142,64 @@ def _wait(device: torch.device, done: Any) -> None:
 
 
 @cache
-def _stream(device: torch.device) -> Any:
+def _stream(device: torch.device) -> torch.cuda.Stream:
     import torch
 
     return torch.cuda.Stream(device)
+
+
+# --- How long it takes to write to slow memory and to read back, measured -------------------------------------
+
+
+_LARGE, _SMALL = 4 << 20, 64
+"""Bytes: the time of a large copy is that of its bytes, the time of a small one that of the call."""
+_REPEATS = 7
+_SIDE = 384
+"""Of the matrices whose product tells how many FLOP go on in a nanosecond."""
+
+
+def measured_costs(device_name: str, unit: str) -> tuple[CopyCosts, CopyCosts]:
+    """Costs of writing and of reading back on this machine.
+
+    Args:
+        device_name: "meta" stands for the CPU.
+        unit: of durations: "FLOP", of which a product of matrices tells how many a nanosecond is worth; else
+            nanoseconds are meant.
+    """
+    import torch
+
+    device = torch.device("cpu" if device_name == "meta" else device_name)
+    large, small = (torch.empty(amount, dtype=torch.uint8, device=device) for amount in (_LARGE, _SMALL))
+    worth = _flop_per_nanosecond(device) if unit == "FLOP" else Fraction(1)
+    out = [_nanoseconds(device, partial(Slow, each)) for each in (large, small)]
+    back = [_nanoseconds(device, Slow(each).read) for each in (large, small)]
+    return _costs(worth, *out), _costs(worth, *back)
+
+
+def _costs(worth: Fraction, large: int, small: int) -> CopyCosts:
+    return CopyCosts(worth * max(0, large - small) / (_LARGE - _SMALL), round(worth * small))
+
+
+def _flop_per_nanosecond(device: torch.device) -> Fraction:
+    import torch
+
+    square = torch.ones(_SIDE, _SIDE, device=device)
+    return Fraction(2 * _SIDE**3, max(1, _nanoseconds(device, lambda: square @ square)))
+
+
+def _nanoseconds(device: torch.device, call: Callable[[], object]) -> int:
+    """CPU time of this thread, or the clock's when the device has done all; the median of several calls."""
+    import torch
+
+    cuda = device.type == "cuda"
+    clock = time.perf_counter_ns if cuda else time.thread_time_ns
+    took = []
+    for _ in range(_REPEATS + 1):
+        if cuda:
+            torch.cuda.synchronize(device)
+        began = clock()
+        call()
+        if cuda:
+            torch.cuda.synchronize(device)
+        took.append(clock() - began)
+    return round(statistics.median(took[1:]))

@@ -1,0 +1,338 @@
+"""What to blame where no plan is within a budget: the computation that no plan can run in less memory.
+
+While a computation runs, what it reads, what it makes and its workspace are in memory, and beside them what may be
+computed once only and is read later. That is a floor under every plan; the computation whose floor is highest is to
+blame. To get the inputs of a computation into memory can take more than the computation itself (see `least_budget`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from moccasin_mzn.api.frontier.questions import Answer, Knowledge, Question
+from moccasin_mzn.api.frontier.sweep import seek_least
+from moccasin_mzn.api.frontier.variants import Rematerialization, fitting_schedule
+from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.bounds.least_budget import held_bound, held_in_stages, least_budget_bound
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
+from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.pytorch.computations import Computation, Root
+from moccasin_mzn.pytorch.gradients import ACCUMULATED
+from moccasin_mzn.pytorch.instructions import Peaks, peaks
+from moccasin_mzn.pytorch.joint import where
+from moccasin_mzn.pytorch.memories import Memories, OneMemory
+from moccasin_mzn.pytorch.problem import Accumulation, Planned
+from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.search.options import MORE, STOP, Options
+from moccasin_mzn.search.result import Result
+
+_NAMED = 3
+"""So many of the tensors in memory are named in a message."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """No schedule with first computations in the input order takes less memory."""
+
+    node: int
+    """The computation to blame, a position in `graph.nodes`."""
+    memory: int
+    """In the graph's size unit: what it takes to compute the node."""
+    alone: int
+    """Of that, what is in memory while it is computed for the first time: `held`, and the node's workspace."""
+    held: tuple[int, ...]
+    """Nodes whose outputs are in memory then, the largest first."""
+
+
+def blame(instance: Instance) -> Blame:
+    """The computation whose proven need of memory is highest, with as few computations as it may have or more."""
+    graph, order = instance.graph, instance.order
+    alone = held_in_stages(instance)
+    highest = max(range(len(order)), key=lambda stage: (alone[stage], -stage))
+    least = least_budget_bound(graph)
+    memory, stage = alone[highest], highest
+    if least.memory > memory:
+        memory, stage = least.memory, order.index(least.node)
+    held = _held(instance, stage)
+    return Blame(order[stage], memory, alone[stage], tuple(sorted(held, key=lambda v: (-graph.sizes[v], v))))
+
+
+def _held(instance: Instance, stage: int) -> set[int]:
+    """What is in memory in a stage, whatever the schedule."""
+    graph, order = instance.graph, instance.order
+    node, later = order[stage], set(order[stage:])
+    once = {v for v in order[:stage] if instance.max_computations[v] == 1 and later.intersection(graph.successors[v])}
+    return {node, *graph.predecessors[node], *once}
+
+
+def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, found: int) -> str:
+    """One sentence: that there is no plan within a budget, or that none was found, what is known, what is to blame.
+
+    Args:
+        budget: in bytes.
+        proven: no plan takes less; a larger number than the budget says that there is none within it.
+        found: what the plan of least peak takes that was found.
+    """
+    amounts = [memory_text(amount, "byte") for amount in (budget, proven, found)]
+    if len(set(amounts)) < len({budget, proven, found}):  # they differ by little
+        amounts = [exact_memory_text(amount, "byte") for amount in (budget, proven, found)]
+    outcome = "no plan is within it" if proven > budget else "no plan was found"
+    worst = blame(instance)
+    told = blame_text(problem, worst)
+    returned = not any(isinstance(meaning, Accumulation) for meaning in problem.meanings)
+    if returned and problem.meanings[worst.node] is None:
+        told += f" (gradients {ACCUMULATED} are not held)"
+    return (
+        f"budget {amounts[0]}: {outcome}, it takes at least {amounts[1]}, which is proven, "
+        f"and {amounts[2]} with the least plan that was found: {told}"
+    )
+
+
+def infeasible_with_copies(problem: Planned, instance: Instance, budget: int) -> str:
+    """The same where outputs may be copied to slow memory: only what one computation touches is sure to be here."""
+    graph = instance.graph
+    need = graph.largest_working_set()
+    held = tuple(sorted({need.node, *graph.predecessors[need.node]}, key=lambda v: (-graph.sizes[v], v)))
+    outcome = "no plan is within it" if need.memory > budget else "no plan was found"
+    told = blame_text(problem, Blame(need.node, need.memory, need.memory, held))
+    return f"budget {memory_text(budget, 'byte')}: {outcome}: {told}"
+
+
+def blame_text(problem: Planned, found: Blame) -> str:
+    """In a few words what is to blame, and for what."""
+    name, alone = called(problem, found.node), memory_text(found.alone, "byte")
+    parts = f"{alone}: {_parts(problem, found)}"
+    if found.memory == found.alone:
+        return f"{name} alone holds {parts}"
+    takes = memory_text(found.memory, "byte")
+    return f"{name} takes {takes}, however its inputs are computed, and alone holds {parts}"
+
+
+def _parts(problem: Planned, found: Blame) -> str:
+    graph = problem.graph
+    parts = [
+        (graph.sizes[v], "its own output" if v == found.node else called(problem, v))
+        for v in found.held
+        if graph.sizes[v]
+    ]
+    if graph.workspace_of[found.node]:
+        parts.append((graph.workspace_of[found.node], "its workspace"))
+    parts.sort(key=lambda part: -part[0])
+    rest = parts[_NAMED:]
+    if rest:
+        parts[_NAMED:] = [(sum(amount for amount, _ in rest), count_text(len(rest), "other"))]
+    return ", ".join(f"{memory_text(amount, 'byte')} of {what}" for amount, what in parts)
+
+
+def called(problem: Planned, v: int) -> str:
+    """A node for people: its operators with their module, and its name in the trace."""
+    meaning = problem.meanings[v]
+    if isinstance(meaning, Computation):
+        operators = " + ".join(where(member.node) for member in meaning.members)
+        return f"{operators} ({problem.graph.nodes[v]})"
+    if isinstance(meaning, Root) and meaning.given is not None:
+        return f"the {meaning.given.name}"
+    return "the end of the step" if meaning is None else node_text(problem.graph, v)
+
+
+# --- The least memory that a graph can be computed in: schedules of ever lower peak, and what is proven about
+# them
+
+# Budgets are halved as in `extensions.frontier.least`: first with as few computations of a node as are asked for, then,
+# if that may be, with more. Local search that looks at memory alone finds most schedules at once; bounds and their
+# schedules take longer, and go further on large graphs.
+
+
+_LONGEST = 600.0
+"""Seconds, where there is no limit."""
+_FIRST_SHARE, _PROOF_SHARE = 0.4, 0.2
+"""Of the time: before more computations are tried, and at the end, for the proof."""
+_AT_ONCE_SHARE = 0.2
+"""Of the time for one budget: for local search alone."""
+_SHORTEST = 0.2
+"""Seconds: a shorter search is not worth it."""
+
+
+@dataclass(frozen=True)
+class Least:
+    """How little memory is enough, in the graph's size unit."""
+
+    sequences: tuple[tuple[int, ...], ...]
+    """Schedules found, that of least peak first; the input order is among them."""
+    proven: int
+    """No schedule with first computations in the input order, and as many computations as were tried, takes less."""
+    instance: Instance
+    """With as many computations as were tried."""
+    interrupted: bool
+    """By the user."""
+
+
+def prepare(instance: Instance) -> None:
+    """What is kept once it is done, and takes seconds for large graphs, so that it is none of the time of a search."""
+    ready(*compiled_for(free_order=False))
+    least_budget_bound(instance.graph)
+
+
+def least_schedules(instance: Instance, options: Options, deadline: Deadline) -> Least:
+    """Schedules of ever less peak, until there is a proof, or time is over.
+
+    An interrupt from the keyboard ends the search, not this function.
+
+    Args:
+        instance: its budget is of no meaning.
+        options: more computations are tried if `if_none` says "more"; the time limit is not used.
+        deadline: after some minutes all ends in any case.
+    """
+    seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
+    search = _Search(instance, replace(options, if_none=STOP))
+    if options.search != "off":
+        begin += ready(*compiled_for(free_order=False))
+        more = instance.with_more_computations() if options.if_none == MORE else None
+        if more is not None:
+            search.seek(Deadline(_FIRST_SHARE * seconds, begin))
+            search = search.among(more)
+        search.seek(Deadline((1 - _PROOF_SHARE) * seconds, begin))
+    search.prove(Deadline(seconds, begin))
+    found = tuple(each.schedule for each in search.knowledge.found)
+    return Least(found, search.knowledge.least, search.instance, search.interrupted)
+
+
+@dataclass
+class _Search:
+    instance: Instance
+    options: Options
+    interrupted: bool = False
+    passes: int = 0
+    variant: Rematerialization = field(init=False)
+    knowledge: Knowledge = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.variant = Rematerialization(self.instance, self.options)
+        self.knowledge = Knowledge(self.variant)
+        self.knowledge.least = max(self.knowledge.least, held_bound(self.instance))
+
+    @property
+    def open(self) -> int:
+        """Between what is proven and what is found."""
+        return self.knowledge.found[0].peak - self.knowledge.least
+
+    def among(self, instance: Instance) -> _Search:
+        """The search among more schedules, which knows those found here."""
+        wider = _Search(instance, self.options, self.interrupted)
+        wider.knowledge.found = list(self.knowledge.found)
+        return wider
+
+    def seek(self, deadline: Deadline) -> None:
+        """Again and again, with other random numbers, as searches may be in vain; each time twice as near to the least
+        peak found."""
+        nearer = list[int]()
+        while self.open > 0 and self._left(deadline):
+            self._close_in(deadline, False, nearer)
+            self.passes += 1
+            nearer = [self.knowledge.found[0].peak - self.open // 2**self.passes]
+
+    def prove(self, deadline: Deadline) -> None:
+        """Ask for budgets that nothing is known of, until one is proven to be too small."""
+        self._close_in(deadline, True, [])
+
+    def _close_in(self, deadline: Deadline, prove: bool, hopeless: Sequence[int]) -> None:
+        try:
+            seek_least(self.knowledge, self._ask, lambda: self._left(deadline), prove, hopeless)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _left(self, deadline: Deadline) -> float:
+        """Seconds that are worth a search."""
+        left = deadline.remaining() or 0.0
+        return 0.0 if self.interrupted or left < _SHORTEST else left
+
+    def _ask(self, question: Question) -> None:
+        question, deadline = replace(question, attempt=self.passes), Deadline(question.seconds)
+        answer = self._at_once(question, deadline) or self.variant.ask(
+            replace(question, seconds=max(_SHORTEST, deadline.remaining() or 0.0))
+        )
+        self.knowledge.learn(question.budget, answer)
+        self.interrupted |= answer.interrupted
+
+    def _at_once(self, question: Question, deadline: Deadline) -> Answer | None:
+        if self.options.search == "off":
+            return None
+        instance, seed = self.variant.at(question.budget), self.variant.seed(question) or 0
+        found = fitting_schedule(instance, seed, lambda: deadline.over(_AT_ONCE_SHARE), question.near)
+        return None if found is None else Answer(((found, "local search for memory"),))
+
+
+# --- What is known of a budget beyond the plan that was found, or was not -------------------------------------
+
+
+SEEK_SHARE, SEEK_LONGEST = 0.1, 10.0
+"""Of the time limit, and seconds at most, to seek the least peak where no plan is within a budget."""
+
+
+def unlimited(traced: Traced, most: int) -> Instance:
+    """The question without a budget."""
+    return Instance.build(traced.problem.graph, "100%", max_computations=traced.problem.counts(most))
+
+
+@dataclass(frozen=True, eq=False)
+class LeastFound:
+    """Of the schedules of least peak the one that takes least, constants and copies included."""
+
+    least: Least
+    sequence: tuple[int, ...]
+    peaks: Peaks
+
+    @classmethod
+    def of(cls, traced: Traced, least: Least) -> LeastFound:
+        """The schedules are told from least peak on."""
+        taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
+        best = min(taken, key=lambda sequence: taken[sequence].whole)
+        return cls(least, best, taken[best])
+
+
+def least_in_seconds(traced: Traced, most: int, memory: OneMemory, interrupted: bool) -> LeastFound:
+    """What is found in a part of the time, where no plan is found within a budget.
+
+    Args:
+        most: computations of anything.
+        interrupted: there is no more time.
+    """
+    instance = unlimited(traced, most)
+    prepare(instance)
+    seconds = 0.0 if interrupted else Deadline(memory.options.time_limit).share(SEEK_SHARE, SEEK_LONGEST)
+    return LeastFound.of(traced, least_schedules(instance, memory.options, Deadline(seconds)))
+
+
+def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | None) -> str:
+    """That there is no plan, what is proven, the least that was found, and what is to blame.
+
+    Args:
+        amount: the budget, in bytes.
+        result: of the latest search; None: none was begun.
+    """
+    lacking, seen = result.shortfall if result is not None else None, found.peaks.whole
+    proven = max(found.least.proven, lacking.floor if lacking else 0)
+    return infeasible(traced.problem, found.least.instance, amount, min(proven, seen), seen)
+
+
+def bound_within(result: Result, amount: int, memory: Memories, begin: float) -> int:
+    """What is proven of durations within all of a budget, where constants and copies have left less to the search.
+
+    Args:
+        begin: of the search, by `time.monotonic()`; it takes as long again, and a second.
+    """
+    if result.instance.budget >= amount:
+        return result.bound
+    if result.interrupted or not isinstance(memory, OneMemory):
+        return result.instance.baseline.duration
+    spent = time.monotonic() - begin
+    seconds = min(2 * spent + 1, memory.options.time_limit or math.inf)
+    instance = replace(result.instance, budget=amount)
+    options = replace(memory.options, time_limit=seconds, if_none=STOP)
+    return solve_instance(instance, options, None, begin, warm_start=result.sequence).bound

@@ -1,0 +1,307 @@
+"""A network's step, run from its own state, which is left as it was."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING
+
+from moccasin_mzn.graphs.importers.torch.trace import other_state
+from moccasin_mzn.pytorch.call import Structure
+from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, kind_of_device
+from moccasin_mzn.pytorch.gradients import ACCUMULATED, reached
+from moccasin_mzn.pytorch.instructions import Linear, Peaks
+from moccasin_mzn.pytorch.joint import BUFFER, TANGENT
+from moccasin_mzn.pytorch.measuring import allocator_peak, free_memory, lacks_memory, nanoseconds_of, storage_peak
+from moccasin_mzn.pytorch.offloading import slow_meter
+from moccasin_mzn.pytorch.runtime import Runtime, emitted
+from moccasin_mzn.pytorch.tracing import Traced, without_memory
+
+if TYPE_CHECKING:
+    import torch
+    from torch.utils._pytree import PyTree
+
+    from moccasin_mzn.pytorch.tracing import Traced
+
+
+@dataclass(frozen=True, eq=False)
+class Twin:
+    """A network with leaves of its own in the memory of the true ones: whatever is done to gradients is lost."""
+
+    traced: Traced
+    leaves: Mapping[str, torch.Tensor]
+    """Parameters, buffers and inputs by name."""
+    arguments: tuple[PyTree, PyTree]
+
+    def step(self, call: Callable[..., PyTree]) -> dict[str, torch.Tensor | None]:
+        """Forward and backward pass: the outputs by name."""
+        import torch
+
+        args, kwargs = self.arguments
+        with torch.enable_grad():
+            outputs = Structure.of(call(*args, **kwargs))[1]
+        chosen = [each for each, has in zip(outputs, self.traced.joint.differentiable, strict=True) if has]
+        generators = [torch.Generator(each.device).manual_seed(at) for at, each in enumerate(chosen)]
+        pairs = zip(chosen, generators, strict=True)
+        torch.autograd.backward(chosen, [torch.empty_like(each).normal_(generator=own) for each, own in pairs])
+        return {f"output {at}": output.detach() for at, output in enumerate(outputs)}
+
+    def left(self) -> dict[str, torch.Tensor | None]:
+        """What a step leaves behind, by name."""
+        own = [each for each in self.traced.joint.given.values() if each.kind != TANGENT]
+        places = {CPU, *(each.form.device for each in own)}
+        return {
+            **{f"gradient of {each.name}": self.leaves[each.name].grad for each in own if each.form.requires_grad},
+            **{f"buffer {each.name}": self.leaves[each.name] for each in own if each.kind == BUFFER},
+            **{f"random state of {place}": generator_of(place).get_state() for place in places},
+        }
+
+
+@contextmanager
+def twin_of(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Iterator[Twin]:
+    """The step's network and inputs, with copies of its buffers, and `.grad` of 0 where gradients are added to that;
+    the random state is put back."""
+    import torch
+
+    model = traced.step.model
+
+    def own(tensor: torch.Tensor) -> torch.Tensor:
+        if isinstance(tensor, torch.nn.Parameter):
+            return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+    with other_state(model, own), forked_random_state():
+        arguments, tensors = Structure.of_call(inputs, kwargs)
+        fresh = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
+        state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
+        names = [each.name for each in traced.joint.given.values() if each.kind != TANGENT]
+        leaves = dict(zip(names, [*state, *fresh], strict=True))
+        for parameter in model.parameters():
+            if traced.gradients == ACCUMULATED and parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter)
+        yield Twin(traced, leaves, arguments.filled(fresh))
+
+
+# --- What a training step takes when it is run, with a plan or without ----------------------------------------
+
+
+_STEPS, _ENOUGH = 5, 500_000_000
+"""A step is timed so often, or until that has taken so many nanoseconds."""
+_TURNS, _ENOUGH_TURNS = 25, 4_000_000_000
+"""The same for two steps beside each other."""
+_SAFELY = 4
+"""A step that was not asked for is run if so many times its memory is free."""
+_UNTIMED = 3
+"""Turns in which libraries prepare something that they keep, and memory is got that is kept."""
+
+
+@dataclass(frozen=True)
+class EagerStep:
+    """What a training step takes without a plan."""
+
+    peak: int
+    """Bytes at the allocator."""
+    nanoseconds: int
+    """CPU time of the calling thread, or time of another device."""
+    overhead: float
+    """What the same operators take in the same order as a plan's code, as a fraction of that: below 0 if that
+    is less, as nothing is recorded then."""
+
+
+def runtime_of(traced: Traced, linear: Linear, original: Callable[..., PyTree] | None = None) -> Runtime:
+    """What runs a plan; `original` is called instead where no gradient is asked for."""
+    code = emitted(traced.joint, linear)
+    return Runtime(traced.joint, traced.guards, code, reached(traced.program), original or traced.step)
+
+
+def eager_step_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> EagerStep | None:
+    """What the step as it is takes; None: there are no numbers to run it on, or not the memory.
+
+    Raises:
+        Exception: whatever the step raises.
+    """
+    if without_memory(traced.step.model, traced.forms):
+        return None
+    try:
+        nanoseconds, overhead = _beside(traced, inputs, kwargs)
+        with twin_of(traced, inputs, kwargs) as twin:
+            peak = allocator_peak(partial(twin.step, traced.step), traced.device)
+    except RuntimeError as error:
+        if not lacks_memory(error):
+            raise
+        return None
+    return EagerStep(peak, nanoseconds, overhead)
+
+
+def _beside(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> tuple[int, float]:
+    """Nanoseconds of the step as it is, and the overhead of a plan's code."""
+    order = traced.problem.graph.input_order()
+    calls: dict[str, Callable[..., PyTree]] = {"eager": traced.step, "code": runtime_of(traced, traced.linear(order))}
+    times: dict[str, list[int]] = {name: [] for name in calls}
+    chance = random.Random(0)
+    while len(times["eager"]) < _UNTIMED + _TURNS and sum(map(sum, times.values())) < _ENOUGH_TURNS:
+        for name in chance.sample([*calls], len(calls)):
+            times[name].append(_timed(traced, inputs, kwargs, calls[name]))
+    eager, code = (each[min(_UNTIMED, len(each) - 1) :] for each in times.values())
+    ratio = median(own / other for own, other in zip(code, eager, strict=True))
+    return round(median(eager)), ratio - 1
+
+
+def share_and_overhead(
+    traced: Traced, peak: int, again: float, runtime: Callable[[], Runtime], inputs: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+) -> tuple[float, float]:  # fmt: skip
+    """What the operators take of the eager step's time, as a fraction, and the overhead of a plan's code, see
+    `EagerStep`.
+
+    The step is run if several times the memory is free that it takes. Otherwise its time is the planned step's less
+    what is computed again, and no overhead is known; without numbers to run it on, or examples, it is the operators'.
+
+    Args:
+        peak: bytes, predicted of the step as it is.
+        again: what the plan computes again, as a fraction of the operators' time.
+        runtime: of the plan.
+    """
+    operators, free = traced.problem.graph.total_duration, free_memory(traced.device)
+    if without_memory(traced.step.model, traced.forms):
+        return 1.0, 0.0
+    try:
+        if free is not None and _SAFELY * peak <= free:
+            whole, overhead = _beside(traced, inputs, kwargs)
+        else:
+            whole, overhead = _alone(traced, runtime(), inputs, kwargs) - round(again * operators), 0.0
+    except Exception:  # such as indices out of range, where it is enough to know how many there are
+        return 1.0, 0.0
+    return operators / max(operators, whole), overhead
+
+
+def _alone(traced: Traced, call: Runtime, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> int:
+    """Nanoseconds of a planned step: the median of some."""
+    timed = partial(_timed, traced, inputs, kwargs, call)
+    timed()  # libraries prepare something that they keep
+    times = [timed()]
+    while len(times) < _STEPS and sum(times) < _ENOUGH:
+        times.append(timed())
+    return round(median(times))
+
+
+def _timed(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], call: Callable[..., PyTree]) -> int:
+    """Nanoseconds of a step from the network's own state, which is left as it was."""
+    with twin_of(traced, inputs, kwargs) as twin, _no_garbage_collected():
+        began = nanoseconds_of(traced.device)
+        twin.step(call)
+        return nanoseconds_of(traced.device) - began
+
+
+@contextmanager
+def _no_garbage_collected() -> Iterator[None]:
+    """What planning has made would be looked through then; as `timeit` does."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+# --- A planned step beside the same step without a plan: is all equal, and is the memory what was predicted?
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a step with a plan and one without have in common; memory in bytes."""
+
+    equal: bool
+    """Outputs, gradients, buffers and the random state, bit for bit."""
+    largest_difference: float
+    """Of any two numbers in them."""
+    unequal: tuple[str, ...]
+    """What is not equal, by name."""
+    predicted_peak: int
+    """At the allocator, operators' workspaces included."""
+    predicted_storage_peak: int
+    peak: int
+    """Measured at the allocator, with the plan."""
+    storage_peak: int
+    """Measured of what operators return, with the plan."""
+    eager_peak: int
+    """Measured at the allocator, without."""
+    eager_storage_peak: int
+    predicted_slow_peak: int
+    slow_peak: int
+    """Measured of slow memory, with the plan."""
+    hint: str = ""
+    """What may be the reason, where something is not equal."""
+
+
+def verified(
+    traced: Traced, planned: Runtime, predicted: Peaks, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+) -> Verification:
+    """Run one step each way from the same state, which is left as it was.
+
+    The gradients of the outputs are random numbers, the same both times. Without a plan the step runs as it is: what it
+    differs by may also be what PyTorch does differently when it traces.
+
+    Raises:
+        PlanError: the plan is not for these inputs.
+    """
+    installed = traced.step.model.__dict__.get("forward")
+    eager = installed.original if isinstance(installed, Runtime) else traced.step
+    results: list[dict[str, torch.Tensor | None]] = []
+    measured: list[int] = []
+    slow: list[int] = []
+    for call in (planned, eager):
+        with twin_of(traced, inputs, kwargs) as twin:
+            with slow_meter() as listening:
+                outputs = twin.step(call)
+            slow.append(listening.peak)
+            results.append({**outputs, **twin.left()})
+        for meter in (partial(allocator_peak, device=traced.device), storage_peak):
+            with twin_of(traced, inputs, kwargs) as twin:
+                measured.append(meter(partial(twin.step, call)))
+    unequal, largest = differences(*results)
+    peak, storages, eager_peak, eager_storages = measured
+    return Verification(
+        not unequal, largest, tuple(unequal), predicted.whole, predicted.storages, peak, storages, eager_peak,
+        eager_storages, predicted.slow, slow[0], hint_of(traced) if unequal else "",
+    )  # fmt: skip
+
+
+def hint_of(traced: Traced) -> str:
+    """Why a step with a plan and one without may differ as PyTorch is set now, and what to do; "" if unknown."""
+    import torch
+
+    on_cpu = kind_of_device(traced.device) == CPU
+    library, name = (torch.backends.mkldnn, "mkldnn") if on_cpu else (torch.backends.cudnn, "cudnn")
+    if not traced.joint.recurrent or not library.enabled:
+        return ""
+    how = f"torch.backends.{name}.flags(enabled=False)" + (", or run torch --no-onednn," if on_cpu else "")
+    title = "oneDNN" if on_cpu else "cuDNN"
+    return f"a plan has recurrent layers as cells, without it they are those of {title}: {how} makes them equal"
+
+
+def differences(
+    one: Mapping[str, torch.Tensor | None], other: Mapping[str, torch.Tensor | None]
+) -> tuple[list[str], float]:
+    """Names of tensors that are not equal bit for bit, and the largest difference; what is no number equals itself."""
+    import torch
+
+    unequal, largest = [], 0.0
+    for name, mine in one.items():
+        its = other[name]
+        if mine is None and its is None:
+            continue
+        if mine is None or its is None or mine.shape != its.shape or mine.dtype != its.dtype:
+            unequal.append(name)
+            largest = float("inf")
+        elif not torch.equal(mine, its) and not torch.allclose(mine, its, rtol=0.0, atol=0.0, equal_nan=True):
+            unequal.append(name)
+            wide = torch.complex128 if mine.is_complex() else torch.float64
+            largest = max(largest, (mine.to(wide) - its.to(wide)).abs().max().item())
+    return unequal, largest
