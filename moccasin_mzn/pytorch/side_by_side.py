@@ -43,7 +43,7 @@ class Measured:
     first_peak: int
     """The same of a step that makes the parameters' `.grad`, which is every one where gradients are returned."""
     slow_peak: int
-    """Bytes of slow memory."""
+    """Bytes of host memory."""
     seconds: tuple[float, ...]
     """Of each step: CPU time, or, on another device, the time on the clock."""
 
