@@ -1,4 +1,6 @@
-"""The joint graph of `torch.compile` as a traced step: forward and backward pass without side effects, by AOTAutograd.
+"""A backend for `torch.compile`: its joint graphs as traced steps, schedules known for them, and their partition.
+
+AOTAutograd gives forward and backward pass as one graph without side effects:
 
     primals_1, ..., tangents_1, ...  --->  what the forward pass returns, then a gradient for each primal, or none
 

@@ -67,7 +67,7 @@ class Root:
 
     @property
     def bytes(self) -> int:
-        """As its device gives them out."""
+        """The bytes that its device gives out for it."""
         return given_out(storage_bytes(self.value), str(self.value.device))
 
     @property

@@ -1,4 +1,4 @@
-"""Gradients added to a parameter's `.grad` as soon as they are there, instead of returned at the end.
+"""Gradients of a planned step: added to a parameter's `.grad` or returned at the end; the outputs they depend on.
 
     returned:     g1 ... g2 ... g3 ... -> autograd adds g1, g2, g3 to `.grad`      all are in memory together
     accumulated:  g1, added ... g2, added ... g3, added                            one at a time, besides `.grad`

@@ -1,4 +1,4 @@
-"""The computation that needs most memory, named where no plan is within a budget.
+"""What is known where no plan is within a budget: the computation that needs most memory, and the least memory.
 
 While a computation runs, what it reads, what it makes and its workspace are in memory, together with what may be
 computed once only and is read later. That is a floor under every plan; the message names the computation whose floor is
@@ -282,7 +282,7 @@ def unlimited(traced: Traced, most: int) -> Instance:
 
 @dataclass(frozen=True, eq=False)
 class LeastFound:
-    """Of the schedules of least peak the one that takes least, constants and copies included."""
+    """The schedule of least memory among those of least peak, constants and copies included."""
 
     least: Least
     sequence: tuple[int, ...]

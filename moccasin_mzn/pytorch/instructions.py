@@ -1,6 +1,7 @@
 """A plan as a list of instructions: what is called in which order with which values.
 
-Values that share memory have the same `Storage`. Nothing here runs or measures anything; see `liveness` and `emission`.
+Values that share memory have the same `Storage`. Nothing here runs or measures anything; see `runtime` for
+the code. `peaks` finds the peak of their memory to the byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Checkpoints in a network: their functions are called plainly, since what is recomputed is for the plan to choose.
+"""A training step traced as one graph of forward and backward pass, with checkpoints called plainly.
+
+Checkpoints in a network: their functions are called plainly, since what is recomputed is for the plan to choose.
 
 Networks hold `torch.utils.checkpoint.checkpoint` under names of their own, so what it calls is replaced, not itself:
 the function of autograd of reentrant checkpoints, and the generator that surrounds the others. ::

@@ -92,7 +92,7 @@ class TwoMemories:
         return search
 
     def _costs(self) -> tuple[CopyCosts | None, CopyCosts | None] | None:
-        """Of writing and of reading back, each None if it is not possible; None for both: they are to be measured."""
+        """Costs of writing and of reading back, each None if it is not possible; None for both: they are to be measured."""
         return None if isinstance(self.paging, bool) else paging_costs(self.paging).ways()
 
 

@@ -379,7 +379,7 @@ def _is_first(node: fx.Node, member: Member) -> bool:
 
 
 def _share(node: fx.Node, member: Member, share: float) -> float:
-    """Of an operator's time: without a mask all that it makes is made with the first group, and once more with it."""
+    """Return a share of an operator's time: without a mask all that it makes is made with the first group, and once more with it."""
     return share if is_masked(node) or not _others(node, member) else float(_is_first(node, member))
 
 
@@ -412,6 +412,6 @@ def _bytes_touched(node: fx.Node) -> int:
 
 
 def nanoseconds_per_byte(nodes: Iterable[fx.Node], costs: OperatorCosts) -> float:
-    """Of what operators read and write: the median of those that could be measured, 1 if none could."""
+    """Return the median time per byte of operators that could be measured, 1 if none could."""
     pairs = ((costs.of(node), _bytes_touched(node)) for node in nodes)
     return statistics.median([cost.nanoseconds / touched for cost, touched in pairs if cost and touched] or [1.0])

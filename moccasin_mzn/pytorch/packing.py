@@ -1,4 +1,4 @@
-"""Forward and backward graph of a compiled step, whoever parted them, as instructions: so that their peak is known."""
+"""A solver for the knapsack of PyTorch's own partitioner, and the peak of a partition, whoever made it."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ class _Question:
         return own.solve_min_cut(self.graph, self.info, options, own.OrderedSet(again))[0]
 
     def _parted(self, saved: Sequence[fx.Node]) -> tuple[fx.Graph, fx.Graph, int]:
-        """As PyTorch's partitioner goes on from there; and how many outputs the forward pass has."""
+        """Part the graph as PyTorch's partitioner does, and count the outputs of the forward pass."""
         from torch._functorch import partitioners as own
         from torch.utils._pytree import arg_tree_leaves
 

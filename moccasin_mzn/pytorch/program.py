@@ -391,7 +391,7 @@ def _with_mask(node: fx.Node, args: _Args, mask: list[bool]) -> _Args:
 
 
 def _dense_bytes(fake: torch.Tensor) -> int:
-    """Of a copy of a tensor."""
+    """Return the bytes of a copy of a tensor."""
     return given_out(fake.numel() * fake.element_size(), str(fake.device))
 
 

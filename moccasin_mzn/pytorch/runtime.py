@@ -1,4 +1,6 @@
-"""A plan as code: two graphs of PyTorch, whose Python functions free every value after its last use.
+"""Running a plan: its code, the guards of what it was made for, and the function of autograd around it.
+
+The code is two graphs of PyTorch, whose Python functions free every value after its last use.
 
     forward([parameters, buffers, inputs])      -> [outputs, what is kept]
     backward([what is kept, tangents, parameters to whose `.grad` gradients are added])  -> gradients

@@ -49,7 +49,7 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """Of the seconds."""
+        """The median of the seconds."""
         return statistics.median(self.seconds)
 
 
@@ -76,7 +76,7 @@ class SideBySide:
 
     @property
     def increase(self) -> float | None:
-        """Of the time of a step, as a fraction; None: not compared."""
+        """The increase of a step's time, as a fraction; None: not compared."""
         return self.plan.median / self.eager.median - 1 if self.eager and self.eager.median else None
 
     def as_dict(self) -> JsonObject:

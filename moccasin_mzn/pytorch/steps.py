@@ -1,4 +1,4 @@
-"""A network's step, run from its own state, which is left as it was."""
+"""Runs of a training step on a scratch copy of its state: what it takes, and whether a plan changes anything."""
 
 from __future__ import annotations
 
