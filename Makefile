@@ -20,7 +20,7 @@ solve: .venv/ready
 WORKERS ?= 3
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 # Besides that, all seeds and examples of what is tested by a few of them above, and what was kept derived anew.
 test-all: test
@@ -53,7 +53,7 @@ test-deploy: .venv/ready
 # What `make test` runs of the package, which may not be less than the floor in pyproject.toml.
 coverage: .venv/ready
 	mkdir -p build/coverage
-	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term --cov-report=html:build/coverage/html
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term --cov-report=html:build/coverage/html
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m slow

@@ -1,11 +1,16 @@
-"""Processes of this very package: not of another copy of it that their Python would find first."""
+"""Processes of this very package, not of another copy of it that their Python would find first; waiting for them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import site
+import subprocess
 import sysconfig
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from moccasin_mzn.clock import POLL_SECONDS
 
 ROOT = Path(__file__).resolve().parents[1]
 """The folder that holds the package: a checkout, or where packages are installed."""
@@ -27,3 +32,34 @@ def own_environment() -> dict[str, str]:
     """The environment of this process, in which a new Python finds this package."""
     path = python_path()
     return dict(os.environ) if path is None else {**os.environ, "PYTHONPATH": path}
+
+
+# --- Processes that are waited for until they end, or are asked to --------------------------------------------
+
+
+class StoppedError(Exception):
+    """A process was stopped before it was done."""
+
+
+def ended(
+    command: list[str], stop: Callable[[], bool], environment: Mapping[str, str] | None = None
+) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of a command, which is killed if this function does not return.
+
+    Raises:
+        StoppedError: `stop`, asked twenty times a second, said so.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, encoding="utf-8", errors="replace", env=environment
+    ) as process:
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    output, complaints = process.communicate(timeout=POLL_SECONDS)
+                    return process.returncode, output, complaints
+                if stop():
+                    raise StoppedError
+        except BaseException:
+            process.kill()
+            raise

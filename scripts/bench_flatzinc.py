@@ -67,9 +67,9 @@ def flattened(name: str, folder: Path, plain: bool) -> tuple[str, float]:
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.instance import Instance
-    from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
     from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
-    from moccasin_mzn.solvers.minizinc.compile import dzn_text
+    from moccasin_mzn.solvers.minizinc.run import dzn_text
+    from moccasin_mzn.solvers.minizinc.solvers import CP_SAT
 
     path, _, budget = name.partition("@")
     graph, formulation = read_graph(path), find_formulation("staged")
@@ -98,12 +98,11 @@ def measured(file: str, arguments: argparse.Namespace) -> dict:
 
 def measure(file: str, threads: int, limit: float) -> dict:
     """Read, build and solve in this process."""
+    from moccasin_mzn.solvers.cpsat.builder import Solver
     from moccasin_mzn.solvers.cpsat.search import add_hints
-    from moccasin_mzn.solvers.cpsat.solver import Solver
     from moccasin_mzn.solvers.cpsat.translate import translate
     from moccasin_mzn.solvers.flatzinc.parser import parse
-    from moccasin_mzn.solvers.flatzinc.session import without_garbage_collection
-    from moccasin_mzn.solvers.flatzinc.stream import peak_megabytes
+    from moccasin_mzn.solvers.flatzinc.stream import peak_megabytes, without_garbage_collection
 
     start = time.monotonic()
     with without_garbage_collection():

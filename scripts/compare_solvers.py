@@ -36,8 +36,8 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from moccasin_mzn.solvers.cpsat.configuration import CP_SAT  # noqa: E402
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration  # noqa: E402
+from moccasin_mzn.solvers.minizinc.solvers import CP_SAT  # noqa: E402
 
 GRACE = 30  # seconds after the time limit at which a run is ended
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from moccasin_mzn.bench.graphs import instance_within
+from moccasin_mzn.bench.matrix import instance_within
 from moccasin_mzn.bench.package import FORMULATION, data_files, is_of_package, places
 from moccasin_mzn.cli.bench_run import planned
 from moccasin_mzn.files import replace_file
@@ -70,21 +70,21 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 
 ## Not written by the script
 
-- `run_plan.c`: carries out what `deploy c-header` writes, and checks it: see [deploy](../docs/deploy.md#c).
+- `run_plan.c`: executes the output of `deploy c-header`, and checks it: see [deploy](../docs/deploy.md#c).
 - `minimalloc/`: the eleven challenging sets of buffers of [minimalloc](https://github.com/google/minimalloc) (Moffitt,
   ASPLOS 2023), as published there, each to be placed within 1,048,576; Apache License 2.0, `minimalloc/LICENSE`.
-- `paper/`: the paper's own graphs and its table, under a licence of their own: see [its README](paper/README.md).
+- `paper/`: the paper's own graphs and its table, under their own licence: see [its README](paper/README.md).
 - `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve
   small graphs, `ablation.toml` the model without each of its redundant constraints, `paper.toml` the tables and figures
   of the paper, `extensions.toml` several memories and addresses, `instances.toml` what `instances/` is chosen from,
-  `best_known.toml` the questions of `best_known.csv`.
+  `best_known.toml` the problems of `best_known.csv`.
 - `instances/README.md`: how hard the instances are, by
   `bench package data/experiments/instances.toml --instances 16 --no-models -o data/instances`. Their `.dzn` are
   written by the script too, as soon as it names them.
 - `best_known.csv` and the files in `best_known/`: the shortest schedules and best bounds known of these graphs, each
   with a schedule and a certificate, by
-  `bench best-known data/experiments/best_known.toml --table data/best_known.csv`, which replaces nothing by anything
-  worse; `validate --best-known data/best_known.csv` checks all of them.
+  `bench best-known data/experiments/best_known.toml --table data/best_known.csv`, which never replaces a value by a
+  worse one; `validate --best-known data/best_known.csv` checks all of them.
 - `smoke_progress.svg` and `smoke_proofs.svg`: two figures of the report of `experiments/smoke.toml`, by `make bench`.
 - `execution.svg`: time over memory of training steps, by `scripts/bench_execution.py --plot data/execution.svg` with
   the options of [the benchmarks](../docs/benchmarks.md#training-steps-within-a-budget).

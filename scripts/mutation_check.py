@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = (
-    "strategies/test_rivals.py",
+    "strategies/test_baselines.py",
     *(f"formulations/test_{name}.py" for name in ("cross_check", "checkers", "models", "formulations", "windows")),
 )
 MOST_FAILURES = 4

@@ -16,8 +16,7 @@ from matplotlib.patches import Rectangle
 
 from moccasin_mzn.files import replace_file
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.report.plots.colours import COLOURS, INK, PALE
-from moccasin_mzn.report.plots.picture import Bar, Picture
+from moccasin_mzn.report.plots.picture import COLOURS, INK, PALE, Bar, Picture
 from moccasin_mzn.report.plots.static import render, rendered
 
 DATA = Path(__file__).resolve().parents[1] / "data"

@@ -35,7 +35,7 @@ from compare_solvers import Outcome, Runner, rejected, verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 WRITE = (
-    "import sys; from pathlib import Path; from moccasin_mzn.solvers.cpsat.configuration import CP_SAT; "
+    "import sys; from pathlib import Path; from moccasin_mzn.solvers.minizinc.solvers import CP_SAT; "
     "from moccasin_mzn.solvers.flatzinc.configuration import write_configuration; "
     "write_configuration(Path(sys.argv[1]), CP_SAT.configuration())"
 )

@@ -10,7 +10,7 @@ from few import spread
 from hypothesis import settings
 
 settings.register_profile("patient", deadline=None)  # machines are shared, and some examples compile
-settings.register_profile("few", settings.get_profile("patient"), max_examples=20)
+settings.register_profile("few", settings.get_profile("patient"), max_examples=12)
 settings.load_profile("few")  # `make test-all` takes the other, which has 100 examples
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; processes of tests inherit it

@@ -30,7 +30,7 @@ def test_text_in_a_compressed_file_is_the_same_bytes_every_time(tmp_path):
         (lambda data: gzip.compress(b" " * (FEW + 1)), "more than 1000 bytes, uncompressed"),
     ],
 )  # fmt: skip
-def test_what_is_compressed_wrongly_is_one_line(tmp_path, monkeypatch, damage, message):
+def test_wrongly_compressed_files_are_refused_in_one_line(tmp_path, monkeypatch, damage, message):
     monkeypatch.setattr(files, "SIZE_LIMIT", FEW)
     path = tmp_path / "a.json.gz"
     replace_file(path, json.dumps(list(range(50))))

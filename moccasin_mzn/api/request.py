@@ -40,6 +40,7 @@ from moccasin_mzn.problem.files.schedules import parse_count, read_counts, read_
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action
+from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.options import Effort, Options, SearchOptions, default_if_none
 from moccasin_mzn.strategies import find_strategy, strategies
 from moccasin_mzn.strategies.strategy import Strategy
@@ -69,7 +70,7 @@ class Request:
         InputError: an alignment for a graph with workspaces, or that runs in place.
     """
 
-    problem: Instance | PlanProblem
+    problem: Problem
     options: SearchOptions | StrategyOptions
     """How to look for the answer, and how long."""
     formulation: PlanFormulation | None = None

@@ -2,9 +2,8 @@
 
 ::
 
-    answer ── one memory ──> strategy | solve_instance ─┬─ several solvers ──> race
-       │          └─ with offsets: solve_with_addresses │
-       └───── several ─────> solve_on_platform ─────────┴─ one ──> Runner: searches in threads
+    answer ──> strategy | solve_problem ─┬─ several solvers ──> race
+       └─ with offsets: again and again  └─ one ──> Runner: searches in threads
 """
 
 from __future__ import annotations
@@ -20,18 +19,21 @@ from moccasin_mzn.errors import InputError, explained
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
-from moccasin_mzn.formulations import find_formulation
+from moccasin_mzn.formulations import Formulation, in_any_order
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready, seconds_spent
 from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
-from moccasin_mzn.problem.platform import Plan
+from moccasin_mzn.problem.judges.plans import PlanSimulation
+from moccasin_mzn.problem.judges.schedules import Simulation
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Action, Plan
+from moccasin_mzn.problem.problem import Judged, Problem, Step
 from moccasin_mzn.problem.validate import repeats
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START, Board
-from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once, no_plan
+from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.result import Listener, Result, Seconds, ignore
 from moccasin_mzn.search.runner import Runner
@@ -56,10 +58,11 @@ def answer(request: Request, listener: Listener | None = None, begin: float | No
     begin, problem, options = time.monotonic() if begin is None else begin, request.problem, request.options
     if isinstance(problem, PlanProblem):
         assert request.formulation is not None and isinstance(options, SearchOptions)
-        return solve_on_platform(
-            problem, request.formulation, options, listener or ignore, begin=begin, warm_start=request.start,
-            alignment=request.alignment,
-        )  # fmt: skip
+        form = request.formulation
+        if request.alignment is None:
+            return solve_problem(problem, form, options, listener, begin, request.start)
+        return solve_with_arenas(problem, form, options, request.alignment, listener or ignore, begin, request.start)
+    assert isinstance(problem, Instance)
     if request.alignment is None:
         return _noted(_schedule(problem, options, request.start, listener, begin))
 
@@ -116,14 +119,39 @@ def solve_instance(
     begin: float | None = None,
     warm_start: Sequence[int] | None = None,
     flow_bounds: FreeOrderBound | None = None,
-) -> Result:
-    """Find the shortest schedule of an instance whose peak memory is within its budget.
+) -> Result[int, Simulation]:
+    """Find the shortest schedule of an instance whose peak memory is within its budget; see `solve_problem`.
 
     Args:
+        warm_start: a schedule within the budget, positions in `graph.nodes`, to start from.
+    """
+    return solve_problem(instance, options.form, options, on_progress, begin, warm_start, flow_bounds)
+
+
+def solve_problem(
+    problem: Problem[Step, Judged],
+    form: Searched,
+    options: SearchOptions = SearchOptions(),  # noqa: B008 (frozen)
+    on_progress: Listener | None = None,
+    begin: float | None = None,
+    warm_start: Sequence[Step] | None = None,
+    flow_bounds: FreeOrderBound | None = None,
+) -> Result[Step, Judged]:
+    """Find the best schedule of a problem among the solutions of a formulation. ::
+
+        graph = read_graph("graph.json")
+        instance = Instance.build(graph, 0.8, order="free")
+        platform = paging_platform(graph, instance.budget, PagingCosts(Fraction(1, 4), Fraction(1, 4)))
+        result = solve_problem(PlanProblem(instance, platform), PagingFormulation(), SearchOptions(time_limit=60))
+
+    Args:
+        problem: with `instance.free_order` the order is chosen as well.
+        form: of the problem's kind.
+        options: `Options` for one memory.
         on_progress: called with every new incumbent and bound, in the caller's thread.
         begin: the time limit counts from here, by `time.monotonic()`, but without compiling our own searches, once
             after every installation; default: from now.
-        warm_start: a schedule within the budget, positions in `graph.nodes`, to start from.
+        warm_start: a schedule within budgets and limits, and a solution of the formulation, to start from.
         flow_bounds: of the same graph, with what they have learned for other budgets; they go on learning.
 
     Returns:
@@ -132,39 +160,47 @@ def solve_instance(
 
     Raises:
         InputError: MiniZinc missing, an unknown solver or one that cannot run, even where none is needed after all, a
-            solver that failed before a schedule was found, or one that the simulator contradicts (`JudgeError`).
+            solver that failed before a schedule was found, one that the simulator contradicts (`JudgeError`), or what
+            does not go with a free order.
     """
     begin = time.monotonic() if begin is None else begin
-    check_free_order(instance, options)
-    if warm_start is not None:
-        form = find_formulation("general") if instance.free_order else options.form
-        form.check_start(instance, warm_start)
-    known = known_at_once(instance)
+    check_free_order(problem, form, options)
+    open_form = form if not problem.instance.free_order else in_any_order(form)
+    assert open_form is not None
+    start = None if warm_start is None else open_form.check_start(problem, tuple(warm_start))
+    known = known_at_once(problem)
     if known is not None or options.search == "only":  # else each search finds its own
         check_solvers(options.solvers)
+    board = Board(problem, begin, options.until_gap, open_form if isinstance(form, PlanFormulation) else None)
     if known is not None:
-        status, reason, sequence = known
-        simulation = judge(instance.graph, sequence, instance.budget) if sequence else None
-        seconds = Seconds(total=time.monotonic() - begin)
-        bound = instance.baseline.duration
-        lacking = None if sequence else Trials(Board(instance, begin), options).shortfall(status)
-        return Result(
-            instance, options.form, options.solver, status, reason, sequence, simulation, bound, seconds,
-            found_by=INPUT_ORDER if sequence else "", proved_by=INSTANT, shortfall=lacking,
-        )  # fmt: skip
+        return _known(board, form, options, *known)
     if options.search != "off":
-        begin += ready(*compiled_for(instance.free_order))
-    record = Board(instance, begin, options.until_gap)
-    if warm_start is not None:
-        record.offer(warm_start, WARM_START)
-    with Trials(record, options) as trials:
-        result = _searched(record, options.form, options, on_progress or ignore, flow_bounds)
-        return trials.conclude(result)
+        board.begin += ready(*form.compiled, *compiled_for(problem.instance.free_order))
+    if start is not None:
+        board.offer(start, WARM_START)
+    if not isinstance(options, Options):
+        return _searched(board, form, options, on_progress or ignore)
+    with Trials(board, options) as trials:
+        return trials.conclude(_searched(board, form, options, on_progress or ignore, flow_bounds))
+
+
+def _known(
+    board: Board[Step, Judged], form: Searched, options: SearchOptions, status: str, reason: str,
+    answer: tuple[Step, ...] | None,
+) -> Result[Step, Judged]:  # fmt: skip
+    """The result where no search is needed."""
+    simulation = board.problem.judge(answer) if answer else None
+    lacking = None if answer or not isinstance(options, Options) else Trials(board, options).shortfall(status)
+    return Result(
+        board.problem, form, options.solver, status, reason, answer, simulation, board.bound,
+        Seconds(total=board.seconds), found_by=INPUT_ORDER if answer else "", proved_by=INSTANT, shortfall=lacking,
+    )  # fmt: skip
 
 
 def _searched(
-    board: Board, form: Any, options: SearchOptions, on_progress: Listener, flow_bounds: FreeOrderBound | None = None
-) -> Result:
+    board: Board, form: Searched, options: SearchOptions, on_progress: Listener,
+    flow_bounds: FreeOrderBound | None = None,
+) -> Result:  # fmt: skip
     """By searches of this process, or, of several solvers, by a race."""
     if len(options.solvers) > 1:
         from moccasin_mzn.api.race.race import race
@@ -175,18 +211,17 @@ def _searched(
     return runner.result()
 
 
-def check_free_order(instance: Instance, options: Options) -> None:
-    """Check that options go with a free order, if that is asked for.
+def check_free_order(problem: Problem, form: Searched, options: SearchOptions) -> None:
+    """Check that a formulation and options go with a free order, if that is asked for.
 
     Raises:
         InputError: they do not.
     """
-    if not instance.free_order:
+    if not problem.instance.free_order:
         return
-    form = options.form
-    if form.model:
+    if isinstance(form, Formulation) and form.model:
         raise InputError(f"order free: {form.file.name} is a model of one's own, for a given order")
-    if not form.limited:
+    if form.staged and in_any_order(form) is None:
         raise InputError(f"order free: {form.name} keeps to stages of the input order")
     if form.staged and options.search == "off":
         raise InputError("order free: search off leaves only a model, and that is the formulation general")
@@ -194,91 +229,30 @@ def check_free_order(instance: Instance, options: Options) -> None:
         raise InputError(f"order free: {len(options.solvers)} solvers cannot race on it, name one")
 
 
-def solve_plan(
-    problem: PlanProblem,
-    formulation: PlanFormulation,
-    options: SearchOptions = SearchOptions(),  # noqa: B008 (frozen)
-    on_progress: Listener | None = None,
-    begin: float | None = None,
-    warm_start: Plan | None = None,
-) -> Result:
-    """Find the best plan of a problem among the solutions of a formulation.
+def solve_with_arenas(
+    problem: PlanProblem, formulation: PlanFormulation, options: SearchOptions, alignment: int,
+    on_progress: Listener = ignore, begin: float | None = None, warm_start: Plan | None = None,
+) -> Result[Action, PlanSimulation]:  # fmt: skip
+    """Find the best plan whose copies have offsets, so that the budgets are for arenas.
 
     Args:
-        on_progress: called with every new incumbent and bound, in the caller's thread.
-        begin: the time limit counts from here, by `time.monotonic()`; default: from now.
-        warm_start: a plan within budgets and limits, and a solution of the formulation, to start from.
+        alignment: offsets are multiples of it.
 
-    Returns:
-        The best plan found. An interrupt from the keyboard ends the search, not this function; so does a solver that
-        fails after a plan has been found.
+    The others are those of `solve_problem`.
 
     Raises:
-        InputError: nonsense in an argument, MiniZinc missing, an unknown solver, one that failed before a plan was
-            found, or one that the judge contradicts (`JudgeError`).
+        InputError: see `solve_problem` and `plan_with_arenas`.
     """
-    record = Board(problem, time.monotonic() if begin is None else begin, options.until_gap, formulation)
-    if warm_start is not None:
-        record.take_warm_start(warm_start, formulation)
-    impossible = why_impossible(problem)
-    if impossible is not None or options.search == "only":
-        check_solvers(options.solvers)
-    if impossible is not None:
-        return no_plan(record, formulation, options, impossible)
-    return _searched(record, formulation, options, on_progress or ignore)
-
-
-def solve_on_platform(
-    problem: PlanProblem, formulation: PlanFormulation,
-    options: SearchOptions = SearchOptions(),  # noqa: B008 (frozen)
-    on_progress: Listener = ignore, *, begin: float | None = None, warm_start: Plan | None = None,
-    alignment: int | None = None,
-) -> Result:  # fmt: skip
-    """Find the best plan of a problem. ::
-
-        graph = read_graph("graph.json")
-        instance = Instance.build(graph, 0.8, order="free")
-        platform = paging_platform(graph, instance.budget, PagingCosts(Fraction(1, 4), Fraction(1, 4)))
-        result = solve_on_platform(PlanProblem(instance, platform), PagingFormulation(), SearchOptions(time_limit=60))
-
-    Args:
-        problem: with `instance.free_order` the order is chosen as well.
-        formulation: `PagingFormulation` or `DevicesFormulation`.
-        on_progress: called with every new incumbent and bound, in the caller's thread.
-        begin: the time limit counts from here, by `time.monotonic()`; default: from now.
-        warm_start: a plan within budgets and limits to start from.
-        alignment: if given, all copies get offsets that are multiples of it, and budgets are for arenas.
-
-    Raises:
-        InputError: see `solve_plan`, `solve_plan_in_any_order` and `plan_with_arenas`.
-    """
-    begin = time.monotonic() if begin is None else begin
-    if options.search != "off":
-        begin += ready(*formulation.compiled, *compiled_for(problem.instance.free_order))
-    if alignment is None:
-        return _solve(problem, formulation, options, on_progress, begin, warm_start)
-    begin += ready(ADDRESSES)
     from moccasin_mzn.extensions.addresses.arrange_plans import plan_with_arenas
+
+    begin = (time.monotonic() if begin is None else begin) + ready(ADDRESSES)
 
     def search(other: PlanProblem, seconds: float | None, listener: Listener, start: Plan | None) -> Result:
         if other is problem and start is None:
             start = warm_start
-        return _solve(other, formulation, replace(options, time_limit=seconds), listener, time.monotonic(), start)
+        return solve_problem(other, formulation, replace(options, time_limit=seconds), listener, None, start)
 
     return plan_with_arenas(
         problem, search, alignment, begin=begin, time_limit=options.time_limit, threads=options.threads,
         seed=options.seed or 0, on_progress=on_progress,
     )  # fmt: skip
-
-
-def _solve(
-    problem: PlanProblem, formulation: PlanFormulation, options: SearchOptions, on_progress: Listener, begin: float,
-    warm_start: Plan | None,
-) -> Result:  # fmt: skip
-    if problem.instance.free_order and formulation.staged:
-        from moccasin_mzn.search.plan_free_search import solve_plan_in_any_order
-
-        return solve_plan_in_any_order(
-            problem, formulation, options, on_progress, begin, warm_start, along=solve_plan, alone=solve_instance
-        )
-    return solve_plan(problem, formulation, options, on_progress, begin, warm_start)

@@ -1,7 +1,7 @@
-"""The table of best-known values: of each question the shortest schedule and the best bound known, and a file that has
-both, the schedule and what can be proven of the bound without trusting a solver.
+"""The table of best-known values: for each instance the shortest schedule and the best bound known, and a certificate,
+a file with the schedule and a proof that needs no trust in a solver.
 
-A question is a graph, a budget, an order and C. Nothing in the table is ever replaced by anything worse.
+An instance is a graph, a budget, an order and C. Nothing in the table is ever replaced by anything worse.
 """
 
 from __future__ import annotations
@@ -14,93 +14,98 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
-from moccasin_mzn.bench.graphs import graph_digest
+from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.bench.matrix import graph_digest
+from moccasin_mzn.bench.rows import Row
+from moccasin_mzn.bounds.certificates.document import certificate_text
 from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.files import load_json, load_text
+from moccasin_mzn.files import JsonObject, load_json, load_text, replace_file
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import FREE, Instance
-from moccasin_mzn.problem.judges.certificates import ANY_ORDER, CertificateError, Proven, check_certificate
+from moccasin_mzn.problem.judges.certificates import ANY_ORDER, INFEASIBLE, CertificateError, Proven, check_certificate
+from moccasin_mzn.search.certifying import certificate_of, trusted
+from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.result import Result
 
 FOLDER = "best_known"
-"""Beside the table, with the files."""
+"""The folder of the certificates, in the folder of the table."""
 GENERATE = "generate "
-"""Before the words of a graph that is generated."""
+"""The first word of a graph that is generated; the arguments of `moccasin-mzn generate` follow."""
 Generate = Callable[[Sequence[str]], ComputationGraph]
 
 
 @dataclass(frozen=True)
 class Known:
-    """A line of the table: a question, and what is known. Durations are in the graph's unit."""
+    """A line of the table: an instance, and what is known of it. Durations are in the graph's unit."""
 
     graph: str
-    """Its file, seen from the table's folder; or "generate" and the words after it."""
+    """The file of the graph, relative to the table's folder; or "generate" and its arguments."""
     digest: str
-    """Of `bench.graphs.graph_digest`."""
+    """The digest of the graph, see `matrix.graph_digest`."""
     order: str
     """"input" or "free"."""
     max_computations: str
     """C, as `solve --max-computations` takes it."""
     budget: str
-    """As `solve --budget` takes it."""
+    """The budget, as `solve --budget` takes it."""
     amount: int
     """The budget in the graph's size unit."""
     once: int
-    """Duration of every node computed once."""
+    """The duration of every node computed once."""
     duration: int | None = None
-    """Of the shortest schedule known; None: none is."""
+    """The duration of the shortest schedule known; None: no schedule is known."""
     bound: int | None = None
-    """No schedule is shorter; None: there is none."""
+    """No schedule is shorter; None: proven that there is no schedule."""
     scope: str = ""
-    """What the bound ranges over, after "no schedule"; empty: everything."""
+    """The schedules that the bound is for, worded to follow "no schedule"; empty: all."""
     found_by: str = ""
     proved_by: str = ""
     certified: int | None = None
-    """The bound that the file proves; None: that there is no schedule."""
+    """The bound that the certificate proves; None: it proves that there is no schedule."""
     certified_scope: str = ""
     file: str = ""
-    """The certificate, with the schedule, seen from the table's folder."""
+    """The certificate, with the schedule, relative to the table's folder."""
 
     @property
     def status(self) -> str:
-        """As in `Result`."""
+        """The status as in `Result`: "optimal", "feasible", "infeasible" or "unknown"."""
         if self.bound is None:
             return "infeasible"
         return "unknown" if self.duration is None else "optimal" if self.bound == self.duration else "feasible"
 
     @property
-    def question(self) -> tuple[str, int, str, str]:
-        """What no two lines share."""
+    def instance(self) -> tuple[str, int, str, str]:
+        """The key of the instance: digest, budget, order and C; no two lines have the same."""
         return self.digest, self.amount, self.order, self.max_computations
 
     @property
     def label(self) -> str:
-        """The question in a few words."""
+        """The instance in a few words."""
         return f"{self.graph} {self.budget}, order {self.order}, C {self.max_computations}"
 
     @property
     def tdi_percent(self) -> float | None:
-        """Of the schedule."""
+        """The total duration increase of the schedule."""
         return None if self.duration is None else 100 * (self.duration / self.once - 1) if self.once else 0.0
 
     @property
     def gap_percent(self) -> float | None:
-        """As in `Result`."""
+        """100 * (duration - bound) / duration, as in `Result`; None without a schedule or with a proof of none."""
         if self.duration is None or self.bound is None:
             return None
         return 100 * (self.duration - self.bound) / self.duration if self.duration else 0.0
 
     @property
     def certified_percent(self) -> float | None:
-        """Which part of what the bound adds to every node once the file proves."""
+        """The share of the bound's increase over every node once that the certificate proves, in percent."""
         if self.bound is None or self.certified is None:
             return 100.0 if self.bound == self.certified else 0.0
         return 100 * (self.certified - self.once) / (self.bound - self.once) if self.bound > self.once else 100.0
 
     def cells(self) -> dict[str, str]:
-        """As it stands in the file; figures that follow from others stand there for readers, and are checked."""
+        """The line as texts, by column; derived figures are there for readers, and are checked when read."""
         own = {field.name: _text(getattr(self, field.name)) for field in fields(self)}
         own |= {name: "infeasible" for name in ("bound", "certified") if getattr(self, name) is None}
         derived = {"status": self.status, **{name: _text(getattr(self, name)) for name in _PERCENT}}
@@ -116,7 +121,7 @@ COLUMNS = (
 _INTEGERS = ("amount", "once", "duration", "bound", "certified")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
@@ -130,10 +135,10 @@ def table_text(rows: Iterable[Known]) -> str:
 
 
 def read_table(path: Path) -> list[Known]:
-    """The lines of a table.
+    """Read the lines of a table.
 
     Raises:
-        InputError: it cannot be read, is none, or says of a line what does not follow from the rest of it.
+        InputError: the file cannot be read, is no table, or has a derived figure that contradicts the rest of its line.
     """
     text = load_text(path)
     with located(path):
@@ -147,15 +152,15 @@ def read_table(path: Path) -> list[Known]:
         for number, cells in enumerate(lines, start=2):
             with located(f"line {number}"):
                 rows.append(_known(cells))
-        times = Counter(row.question for row in rows)
+        times = Counter(row.instance for row in rows)
         for row in rows:
-            if times[row.question] > 1:
+            if times[row.instance] > 1:
                 raise InputError(f"{row.label}: it is there twice")
     return rows
 
 
 def _known(cells: dict[str, str]) -> Known:
-    values: dict[str, Any] = {field.name: cells[field.name] for field in fields(Known)}
+    values: Row = {field.name: cells[field.name] for field in fields(Known)}
     if None in cells or None in cells.values():
         raise InputError(f"expected {len(COLUMNS)} fields")
     for name in _INTEGERS:
@@ -166,20 +171,20 @@ def _known(cells: dict[str, str]) -> Known:
         else:
             values[name] = int(values[name])
     row = Known(**values)
-    for name, told in row.cells().items():
-        if cells[name] != told:
-            raise InputError(f"{name} is {shown(cells[name])}, but by the rest of the line {shown(told)}")
+    for name, expected in row.cells().items():
+        if cells[name] != expected:
+            raise InputError(f"{name} is {shown(cells[name])}, but by the rest of the line {shown(expected)}")
     return row
 
 
 def graph_of(row: Known, folder: Path, generate: Generate) -> ComputationGraph:
-    """The graph of a line.
+    """Read or generate the graph of a line.
 
     Args:
-        folder: of the table.
+        folder: the folder of the table.
 
     Raises:
-        InputError: it cannot be read or made, or is another one now.
+        InputError: the graph cannot be read or generated, or has another digest now.
     """
     words = row.graph.removeprefix(GENERATE).split()
     graph = generate(words) if row.graph.startswith(GENERATE) else read_graph(folder / row.graph)
@@ -189,24 +194,23 @@ def graph_of(row: Known, folder: Path, generate: Generate) -> ComputationGraph:
 
 
 def instance_of(row: Known, graph: ComputationGraph) -> Instance:
-    """What is asked."""
+    """Build the instance of a line."""
     counts = int(row.max_computations) if row.max_computations.isdecimal() else row.max_computations
     return Instance.build(graph, row.budget, order=row.order, max_computations=counts)
 
 
-def asked(graph: str, of: ComputationGraph, budget: str, order: str, counts: str) -> Known:
-    """A line of which nothing is known yet.
+def new_line(label: str, graph: ComputationGraph, budget: str, order: str, counts: str) -> Known:
+    """Make a line of an instance of which nothing is known yet.
 
     Args:
-        graph: as in the table.
+        label: the graph as the table has it, see `Known.graph`.
     """
-    instance = Instance.build(of, budget)
-    once = of.total_duration
-    return Known(graph, graph_digest(of), order, counts, budget, instance.budget, once, bound=once, certified=once)
+    amount, once = Instance.build(graph, budget).budget, graph.total_duration
+    return Known(label, graph_digest(graph), order, counts, budget, amount, once, bound=once, certified=once)
 
 
 def better(row: Known, other: Known) -> Known:
-    """Of two lines on one question the best of each: schedule, bound and certificate.
+    """Combine two lines of one instance: the better schedule, the better bound, the better certificate.
 
     Raises:
         InputError: one has a schedule that is shorter than the other's bound.
@@ -214,9 +218,9 @@ def better(row: Known, other: Known) -> Known:
     upper, lower = row, row
     if other.duration is not None and (row.duration is None or other.duration < row.duration):
         upper = other
-    if _more(other.bound, row.bound):
+    if _is_higher(other.bound, row.bound):
         lower = other
-    proof = other if not row.file or _more(other.certified, row.certified) else row
+    proof = other if not row.file or _is_higher(other.certified, row.certified) else row
     if upper.duration is not None and (lower.bound is None or lower.bound > upper.duration):
         bound = "that there is none" if lower.bound is None else f"a bound of {lower.bound}"
         raise InputError(f"{row.label}: a schedule of {upper.duration} contradicts {bound}, by {lower.proved_by}")
@@ -227,21 +231,21 @@ def better(row: Known, other: Known) -> Known:
     )  # fmt: skip
 
 
-def _more(one: int | None, other: int | None) -> bool:
-    """Is the one bound better? None: there is no schedule."""
+def _is_higher(one: int | None, other: int | None) -> bool:
+    """True if the first bound is higher than the other; None: proven that there is no schedule, the highest."""
     return other is not None and (one is None or one > other)
 
 
 def merged(rows: Sequence[Known], new: Known) -> list[Known]:
-    """The table with what a line tells: better values of its question, or one question more."""
-    at = next((k for k, row in enumerate(rows) if row.question == new.question), None)
+    """Add a line to the table: it improves that of its instance, or is the first of it."""
+    at = next((k for k, row in enumerate(rows) if row.instance == new.instance), None)
     if at is None:
         return [*rows, new]
     return [*rows[:at], better(rows[at], new), *rows[at + 1 :]]
 
 
 def file_name(row: Known) -> str:
-    """Of the certificate, seen from the table's folder."""
+    """The file name for a line's certificate, relative to the table's folder."""
     words = f"{Path(row.graph).stem}-{row.budget}-{row.order}-{row.max_computations}"
     return f"{FOLDER}/{re.sub(r'[^A-Za-z0-9._-]+', '-', words.removeprefix(GENERATE))}.json.gz"
 
@@ -250,7 +254,7 @@ def checked(row: Known, folder: Path, generate: Generate) -> Proven:
     """Check a line: its schedule by the judge, its certificate by the checker, and both against the line.
 
     Raises:
-        InputError: something is not so.
+        InputError: one of these checks fails.
     """
     graph = graph_of(row, folder, generate)
     instance = instance_of(row, graph)
@@ -268,9 +272,9 @@ def checked(row: Known, folder: Path, generate: Generate) -> Proven:
 
 
 def _differences(row: Known, proven: Proven) -> Iterator[str]:
-    """Between a line and its certificate."""
-    told = {"budget": row.amount, "duration": row.duration, "bound": row.certified, "scope": row.certified_scope}
-    for name, value in told.items():
+    """Yield how a line and its certificate differ, in a phrase each."""
+    claimed = {"budget": row.amount, "duration": row.duration, "bound": row.certified, "scope": row.certified_scope}
+    for name, value in claimed.items():
         if getattr(proven, name) != value:
             yield f"{name} is {getattr(proven, name)}, but {value} in the table"
     if row.order == FREE and proven.scope != ANY_ORDER:
@@ -281,8 +285,8 @@ def _differences(row: Known, proven: Proven) -> Iterator[str]:
         yield f"it proves {row.certified}, more than the bound of {row.bound}"
 
 
-def _flaws(row: Known, instance: Instance, document: dict[str, Any]) -> Iterator[str]:
-    """Of the schedule, by the judge."""
+def _flaws(row: Known, instance: Instance, document: JsonObject) -> Iterator[str]:
+    """Yield what is wrong with the certificate's schedule, by the judge."""
     if document["schedule"] is None:
         return
     sequence = [instance.graph.position_of(node) for node in document["schedule"]]
@@ -297,16 +301,81 @@ def _flaws(row: Known, instance: Instance, document: dict[str, Any]) -> Iterator
             yield f"{instance.graph.nodes[v]} is computed {sequence.count(v)} times"
 
 
-def with_schedule(document: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """A certificate with the schedule of another one of the same question, if that is shorter."""
+def with_schedule(document: JsonObject, other: JsonObject) -> JsonObject:
+    """Return a certificate with the schedule of another one of the same instance, if that is shorter."""
     if other["duration"] is None or (document["duration"] is not None and document["duration"] <= other["duration"]):
         return document
     return {**document, "schedule": other["schedule"], "duration": other["duration"]}
 
 
 def summary(rows: Sequence[Known]) -> str:
-    """How many lines there are, and of what kind."""
+    """Count the lines, and those that are proven and certified, as JSON."""
     proven = [row for row in rows if row.status in ("optimal", "infeasible")]
     whole = [row for row in proven if row.certified == row.bound]
     partly = [row for row in rows if row not in whole and (row.certified or 0) > row.once]
     return json.dumps({"rows": len(rows), "proven": len(proven), "certified": len(whole), "partly": len(partly)})
+
+
+# --- Improving a line: search from the schedule that is known, and certify ------------------------------------
+
+
+CERTIFICATE = "certificate"
+"""The value of `Known.proved_by` where the certificate proves the whole bound."""
+
+
+def improve(
+    rows: Sequence[Known], row: Known, table: Path, generate: Generate, options: Options,
+    on_result: Callable[[Result], None],
+) -> list[Known]:  # fmt: skip
+    """Search from the schedule that is known, certify, and replace the line's certificate and the table.
+
+    Args:
+        on_result: called with the result of the search.
+
+    Returns:
+        The table, as it is written.
+
+    Raises:
+        InputError: what `graph_of` and `solve_instance` raise; what is found contradicts what is known.
+    """
+    graph = graph_of(row, table.parent, generate)
+    instance = instance_of(row, graph)
+    old = load_json(table.parent / row.file) if row.file else None
+    known = None if old is None else old["schedule"]
+    start = None if known is None else tuple(graph.position_of(node) for node in known)
+    result = solve_instance(instance, options, warm_start=start)
+    on_result(result)
+    new = certificate_of(result, options.time_limit)
+    found = _found(replace(row, file=file_name(row)), result, new, graph)
+    best = better(row, found)
+    document = new if old is None or best.certified != row.certified else old
+    for other in (old, new):
+        document = document if other is None else with_schedule(document, other)
+    document = {**document, "trusted": _trusted(best)}
+    check_certificate(graph, document)
+    path = table.parent / best.file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, certificate_text(document))
+    table_of = merged(rows, best)
+    replace_file(table, table_text(table_of))
+    return table_of
+
+
+def _found(row: Known, result: Result, document: JsonObject, graph: ComputationGraph) -> Known:
+    """Make the line that this search and its certificate give, without what was known before."""
+    proven = check_certificate(graph, document)
+    word = next(iter(trusted(result)), None)
+    values: Row = {"certified": proven.bound, "certified_scope": proven.scope}
+    if word is None or proven.bound is None or (word.bound is not None and word.bound <= proven.bound):
+        values |= {"bound": proven.bound, "scope": proven.scope, "proved_by": CERTIFICATE}
+    else:
+        values |= {"bound": word.bound, "scope": word.scope, "proved_by": word.by}
+    found_by = row.found_by if result.found_by == "the warm start" else result.found_by
+    return replace(row, duration=proven.duration, found_by=found_by, **values)
+
+
+def _trusted(row: Known) -> list[JsonObject]:
+    """List the bounds that a certificate does not prove, with who did."""
+    if row.bound == row.certified:
+        return []
+    return [{"by": row.proved_by, "scope": row.scope, "bound": INFEASIBLE if row.bound is None else row.bound}]

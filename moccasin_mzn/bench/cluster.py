@@ -11,14 +11,13 @@ import logging
 import queue
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import psutil
 
 from moccasin_mzn.api.race.racer import usable_cores
-from moccasin_mzn.bench.execute import Outcome, execute
+from moccasin_mzn.bench.execute import Outcome, blocked_signals, execute
 from moccasin_mzn.bench.matrix import Run
-from moccasin_mzn.bench.worker import held_signals
 from moccasin_mzn.errors import InputError, missing
 from moccasin_mzn.formatting import count_text
 
@@ -29,27 +28,31 @@ try:
 except ImportError:
     raise missing("distributed", "bench") from None
 
+_Future: TypeAlias = "Future[Outcome | None]"
 ALLOWED_FAILURES = 20
-"""So many workers may be lost with the same run before it is given up."""
+"""The number of workers that may be lost with the same run before it is given up."""
 CONNECT_SECONDS = 5
-"""How long to try to reach a scheduler that was named."""
+"""Seconds to try to connect to the scheduler of `--scheduler`."""
 START_SECONDS = 120
-"""How long the parts of a cluster of this machine may take to reach each other; it may be very busy."""
+"""Seconds that the processes of a cluster on this machine, which may be very busy, have to connect to each other."""
 WORKER_SECONDS = 10
-"""How long to wait for the first worker of a scheduler."""
+"""Seconds to wait for the first worker of a scheduler."""
 START_TRIES = 3
 LOOK_SECONDS = 5.0
-"""How often to look whether there is any worker left."""
+"""Seconds between two checks whether there is any worker left."""
 
 
 def run_all(
-    runs: Sequence[Run], scheduler: str | None, workers: int, tell: Callable[[str], None]
+    runs: Sequence[Run], scheduler: str | None, workers: int, warn: Callable[[str], None]
 ) -> Generator[tuple[Run, Outcome | str], None, None]:
-    """Do the runs, in about their order, as many at once as threads and memory allow. Close it: that stops all runs.
+    """Execute the runs, in about their order, as many at once as threads and memory allow.
+
+    Closing the generator stops all runs.
 
     Args:
-        scheduler: address of a dask scheduler; None: `workers` processes of this machine share its cores and memory.
-        tell: told in a line what one ought to know.
+        scheduler: the address of a dask scheduler; None: `workers` processes of this machine share its cores and
+            memory.
+        warn: gets warnings, one line each.
 
     Yields:
         Each run as soon as it has ended, with what came of it, or why it could not be done.
@@ -60,9 +63,9 @@ def run_all(
     with _client(scheduler, workers, runs) as client:
         if scheduler is not None:
             _check_resources(client, scheduler, runs)
-        done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        done: queue.SimpleQueue[_Future] = queue.SimpleQueue()
         token = secrets.token_hex(4)  # so that nothing is taken for a run of somebody else
-        waiting: dict[str, tuple[Run, Future[Any]]] = {}  # a future that is dropped is forgotten by the scheduler
+        waiting: dict[str, tuple[Run, _Future]] = {}  # a future that is dropped is forgotten by the scheduler
         try:
             for at, run in enumerate(runs):
                 key = f"run-{run.key}-{token}"
@@ -70,7 +73,7 @@ def run_all(
                 waiting[key] = run, future
                 future.add_done_callback(done.put)
             while waiting:
-                run, future = waiting.pop(str(_next(done, client, tell).key))
+                run, future = waiting.pop(str(_next(done, client, warn).key))
                 yield run, _outcome(future)
         finally:
             if waiting:
@@ -79,12 +82,12 @@ def run_all(
 
 
 def needs(run: Run) -> dict[str, int]:
-    """The resources that a run takes while it runs."""
+    """Return the resources that a run takes while it runs."""
     return {"threads": run.row["threads"], "memory": run.row["memory_limit"] or 0}
 
 
 def _execute_here(run: Run) -> Outcome | None:
-    """Do a run, in a worker; given up as soon as nobody waits for it any more."""
+    """Execute a run in a worker; None if the scheduler has dropped it, which ends the run."""
     worker = distributed.get_worker()
     key = worker.get_current_task()
 
@@ -95,19 +98,20 @@ def _execute_here(run: Run) -> Outcome | None:
     return execute(run, forgotten)
 
 
-def _next(done: queue.SimpleQueue[Future[Any]], client: Client, tell: Callable[[str], None]) -> Future[Any]:
-    told = False
+def _next(done: queue.SimpleQueue[_Future], client: Client, warn: Callable[[str], None]) -> _Future:
+    """Return the next run that has ended, with one warning if there is no worker left."""
+    warned = False
     while True:
         try:
             return done.get(timeout=LOOK_SECONDS)
         except queue.Empty:
-            if not told and not _offers(client):
-                tell("no worker is left; waiting for one (Ctrl-C stops)")
-                told = True
+            if not warned and not _offers(client):
+                warn("no worker is left; waiting for one (Ctrl-C stops)")
+                warned = True
 
 
-def _outcome(future: Future[Any]) -> Outcome | str:
-    """What came of a run, or why it could not be done."""
+def _outcome(future: _Future) -> Outcome | str:
+    """Return the outcome of a run, or why there is none."""
     try:
         return future.result() or "it was stopped"
     except distributed.KilledWorker:
@@ -130,7 +134,7 @@ def _client(scheduler: str | None, workers: int, runs: Sequence[Run]) -> Iterato
         logging.getLogger("distributed").setLevel(logging.ERROR)
         where: object = scheduler
         if scheduler is None:
-            with held_signals():
+            with blocked_signals():
                 where = stack.enter_context(contextlib.closing(_started(_local(workers, runs))))
         try:
             client = Client(where, timeout=patience, set_as_default=False)
@@ -142,7 +146,7 @@ def _client(scheduler: str | None, workers: int, runs: Sequence[Run]) -> Iterato
 
 
 def _started(settings: dict[str, object]) -> LocalCluster:
-    """A cluster of this machine; tried again if a worker dies while it starts.
+    """Start a cluster on this machine, again if a worker dies while it starts.
 
     Raises:
         InputError: it does not start.
@@ -156,7 +160,7 @@ def _started(settings: dict[str, object]) -> LocalCluster:
 
 
 def _local(workers: int, runs: Sequence[Run]) -> dict[str, object]:
-    """How to start the workers of this machine; each can do any run, if need be with more threads than cores."""
+    """Return the settings of workers on this machine; each can do any run, if need be with more threads than cores."""
     wanted = [needs(run) for run in runs]
     offer = {
         "threads": max(usable_cores() // workers, *(one["threads"] for one in wanted), 1),
@@ -167,7 +171,7 @@ def _local(workers: int, runs: Sequence[Run]) -> dict[str, object]:
         "threads_per_worker": offer["threads"],
         "resources": offer,
         "memory_limit": 0,  # of the worker itself: runs have limits of their own
-        "preload": "moccasin_mzn.bench.worker",
+        "preload": "moccasin_mzn.bench.execute",
         "host": "127.0.0.1",
         "dashboard_address": "127.0.0.1:0",
         "scheduler_kwargs": {"dashboard": False},
@@ -180,10 +184,10 @@ def _offers(client: Client) -> list[dict[str, float]]:
 
 
 def _check_resources(client: Client, scheduler: str, runs: Sequence[Run]) -> None:
-    """See that every run can be done somewhere.
+    """Check that every run can be done by some worker.
 
     Raises:
-        InputError: it cannot; with how to start a worker that could.
+        InputError: one cannot; the message has the command that starts a worker which could.
     """
     with contextlib.suppress(distributed.TimeoutError):
         client.wait_for_workers(1, timeout=WORKER_SECONDS)

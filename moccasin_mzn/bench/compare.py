@@ -1,15 +1,17 @@
-"""All formulations and strategies on one instance, one after the other, beside published figures."""
+"""Comparison of all formulations and strategies on one instance, with published figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TextIO
 
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.bench.published import Published, line_for
 from moccasin_mzn.errors import InputError, NotApplicableError, shown
+from moccasin_mzn.files import JsonObject
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.formulations import formulations
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.option import options_of
@@ -27,21 +29,21 @@ class Contender:
 
     label: str
     family: str
-    """Whose published column is its own: "moccasin", "checkmate", "rounding"; empty: nobody's."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """Of the model; empty for a strategy, whose name is the label."""
+    """The family of the published figures to show: "moccasin", "checkmate", "rounding"; empty: there are none."""
+    options: JsonObject = field(default_factory=dict)
+    """Options of the model; empty for a strategy, whose name is the label."""
     max_computations: int | str | None = None
 
 
 def contenders(only: Sequence[str] = (), models: Sequence[str] = (), like: str | None = None) -> tuple[Contender, ...]:
-    """All of them, or those whose labels match one of the patterns, with * and ?.
+    """List all contenders, or those whose labels match one of the patterns, with * and ?.
 
     Args:
-        models: files of models of one's own.
-        like: the formulation whose data and solutions they have; None: staged.
+        models: files of the user's own models.
+        like: the formulation whose data and solutions these have; None: staged.
 
     Raises:
-        InputError: a pattern that matches none; a model that cannot be read.
+        InputError: a pattern matches no label; a model cannot be read.
     """
     found = [
         Contender(
@@ -61,22 +63,22 @@ def contenders(only: Sequence[str] = (), models: Sequence[str] = (), like: str |
 
 @dataclass(frozen=True)
 class Row:
-    """What one contender does with one instance."""
+    """The result of one contender on one instance."""
 
     graph: str
     budget: str
-    """As given."""
+    """The budget as the user gave it."""
     instance: Instance
     contender: Contender
     result: Result | None
-    """None if it does not apply, or failed."""
+    """The result; None if the contender does not apply, or failed."""
     note: str
-    """Why the result is what it is."""
+    """The reason for the status, in one line."""
     published: tuple[str, str, str] = ("", "", "")
-    """TDI in percent, peak and seconds in the paper, as printed there; empty where it has none."""
+    """TDI in percent, peak and seconds as printed in the paper; empty where it has none."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """The object that `compare --json` prints for it."""
+    def as_dict(self) -> JsonObject:
+        """Return the object that `compare --json` prints for the row."""
         result = self.result
         return {
             "graph": self.graph,
@@ -94,10 +96,10 @@ class Row:
 
 @dataclass(frozen=True)
 class ContenderOptions(Effort):
-    """What each contender may spend, and whether they learn from each other."""
+    """The effort of each contender, and where models start."""
 
     warm: bool = False
-    """Do models start from the best schedule of those before them that they have as a solution?"""
+    """True: a model starts from the best schedule of former contenders that is a solution of it."""
 
 
 def compare(
@@ -109,7 +111,7 @@ def compare(
     Ends early when the user interrupts one of them.
 
     Raises:
-        InputError: nonsense in the budget.
+        InputError: the budget is nonsense.
     """
     baseline = Instance.build(graph, Budget.parse(budget), count_fixed=count_fixed)
     line = line_for(len(graph.nodes), len(graph.edges), baseline.budget, published)
@@ -129,7 +131,7 @@ def compare(
 def _run(
     contender: Contender, baseline: Instance, effort: ContenderOptions, known: Sequence[tuple[int, ...]]
 ) -> tuple[Result | None, str]:
-    """Result and note of one contender; `known` are schedules that a model may start from."""
+    """Run one contender and return its result and note; `known` has schedules that a model may start from."""
     graph, budget, order = baseline.graph, baseline.budget, baseline.order
     try:
         if not contender.options:
@@ -151,7 +153,7 @@ def _run(
 
 
 def _shortest_usable(instance: Instance, options: Options, known: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """The shortest schedule that is a solution of the formulation."""
+    """Return the shortest schedule that is a solution of the formulation."""
     durations = instance.graph.durations
     for sequence in sorted(known, key=lambda sequence: sum(durations[v] for v in sequence)):
         try:
@@ -160,3 +162,66 @@ def _shortest_usable(instance: Instance, options: Options, known: Sequence[tuple
             continue
         return sequence
     return None
+
+
+# --- The table: Markdown that grows while the contenders run --------------------------------------------------
+
+
+_WIDTHS = {"contender": 34, "status": 12}
+"""Widths in characters of columns whose texts are longer than their heading."""
+
+
+class ComparisonTable:
+    """Prints a heading with the first row; notes of those that do not apply come below the last."""
+
+    def __init__(self, out: TextIO, with_published: bool) -> None:
+        self._out = out
+        self._with_published = with_published
+        self._begun = False
+        self._notes: list[str] = []
+
+    def add(self, row: Row) -> None:
+        """Print a row."""
+        cells = self._cells(row)
+        if not self._begun:
+            self._begin(row, [heading for heading, _ in cells])
+        if row.result is None:
+            self._notes.append(f"{row.contender.label}: {row.note}")
+        self._line(cells)
+
+    def _cells(self, row: Row) -> list[tuple[str, str]]:
+        """Return heading and text of each cell."""
+        result, budget = row.result, row.instance.budget
+        answer = result if result is not None and result.found else None
+        model = result if result is not None and result.formulation is not None else None
+        cells = [
+            ("contender", row.contender.label),
+            ("status", result.status if result else "-"),
+            ("TDI %", f"{answer.tdi_percent:.3f}" if answer else "-"),
+            ("peak / budget", f"{answer.peak / budget:.3f}" if answer and budget else "-"),
+            ("gap %", f"{model.gap_percent:.2f}" if model and model.gap_percent is not None else "-"),
+            ("s", f"{result.seconds.total:.1f}" if result else "-"),
+        ]
+        published = zip(("paper: TDI %", "peak", "s"), row.published, strict=True)
+        return [*cells, *published] if self._with_published else cells
+
+    def end(self) -> None:
+        """Print the notes."""
+        for note in self._notes:
+            self._out.write(f"\n{note}\n")
+        self._out.flush()
+
+    def _begin(self, row: Row, headings: list[str]) -> None:
+        self._begun = True
+        graph, budget = row.instance.graph, memory_text(row.instance.budget, row.instance.graph.size_unit)
+        nodes, edges = count_text(len(graph.nodes), "node"), count_text(len(graph.edges), "edge")
+        share = "" if Budget.parse(row.budget).fraction is None else f" ({row.budget})"
+        title = f"{row.graph}: {nodes}, {edges}, budget {budget}{share}"
+        self._out.write(f"\n{title}\n\n")
+        self._line([(heading, heading) for heading in headings])
+        self._line([(heading, "-" * min(len(heading), 3)) for heading in headings])
+
+    def _line(self, cells: list[tuple[str, str]]) -> None:
+        padded = (text.ljust(_WIDTHS.get(heading, max(len(heading), 7))) for heading, text in cells)
+        self._out.write(f"| {' | '.join(padded)} |\n")
+        self._out.flush()

@@ -1,25 +1,27 @@
-"""One run: a process of its own with its limits, and the row and the trace that come of it."""
+"""Execution of one run of an experiment: a process with limits, and the row and trace that the store gets."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import platform
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from typing import Any
+from multiprocessing import resource_tracker
 
 import psutil
 
 from moccasin_mzn.api.process import Attempt, run_request
-from moccasin_mzn.bench.graphs import parsed, unpacked
-from moccasin_mzn.bench.matrix import Run
-from moccasin_mzn.bench.plan_methods import plan_problem, several_memories
+from moccasin_mzn.bench.matrix import Run, parsed, unpacked
+from moccasin_mzn.bench.methods import plan_problem, several_memories
 from moccasin_mzn.bench.rows import INTEGER_BITS, TRACE_VALUES, Row
 from moccasin_mzn.errors import InputError, NotApplicableError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.arena import Arena
@@ -42,14 +44,14 @@ _ANSWER = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the store gets of one run."""
+    """The row and the trace of one run, for the store."""
 
     row: Row
-    trace: tuple[dict[str, Any], ...]
+    trace: tuple[Row, ...]
 
 
 def execute(run: Run, stop: Callable[[], bool] = never) -> Outcome | None:
-    """Do a run, whatever comes of it; None once `stop`, which is polled, says so."""
+    """Execute a run and return its outcome, errors and crashes included; None if `stop`, which is polled, was true."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     text = unpacked(run.graph)
     graph = None if run.allocates else parsed(text)
@@ -77,7 +79,7 @@ def execute(run: Run, stop: Callable[[], bool] = never) -> Outcome | None:
 
 
 def _attempt(run: Run, given: ComputationGraph | str, stop: Callable[[], bool]) -> Attempt:
-    """What a process has to say to the run; or what is refused before there is one."""
+    """Run a process for the request; or return the refusal of the request, without a process."""
     try:
         request = run.request(given)
     except InputError as error:
@@ -87,7 +89,7 @@ def _attempt(run: Run, given: ComputationGraph | str, stop: Callable[[], bool]) 
 
 
 def _storable(outcome: Outcome) -> Outcome:
-    """An error instead, if an integer is too large for a store."""
+    """Return the outcome, or an error in its place if an integer is too large for a store."""
     large = {name: value for name, value in outcome.row.items() if _is_large(value)}
     if not large and not any(_is_large(value) for point in outcome.trace for value in point.values()):
         return outcome
@@ -102,14 +104,14 @@ def _is_large(value: object) -> bool:
 
 
 def _status(run: Run, attempt: Attempt) -> tuple[str, str]:
-    """Status and reason; an answer counts even if the process was killed after it."""
+    """Return status and reason; an answer counts even if the process was killed after it."""
     ending, result = attempt.ending, attempt.result
     if result is not None:
         return result["status"], result["reason"]
     if ending.how in _KILLED:
         limit = f"{run.hard_limit:g} s" if ending.how == "time" else memory_text(run.row["memory_limit"], "byte")
         return _KILLED[ending.how], f"killed at its limit of {limit}"
-    last = (ending.stderr.strip().splitlines() or ["it told nothing"])[-1]
+    last = (ending.stderr.strip().splitlines() or ["it printed nothing"])[-1]
     if ending.how == "lost":
         return "crashed", f"its supervisor died: {last}"
     if ending.exit_status == 2:
@@ -120,7 +122,7 @@ def _status(run: Run, attempt: Attempt) -> tuple[str, str]:
 
 
 def _schedule(run: Run, attempt: Attempt, graph: ComputationGraph) -> Row:
-    """What the judge says of the schedule or plan, or of the latest that a killed run has told of."""
+    """Judge the schedule or plan of a run, or the latest one in the trace of a run that was killed."""
     result = attempt.result or {}
     several = several_memories(run.method.options)
     bound = result.get("bound" if several else "duration_bound")
@@ -149,20 +151,20 @@ def _gap(value: int, bound: int) -> float:
 def _judged_arena(run: Run, attempt: Attempt, text: str) -> Row:
     if attempt.result is None:
         return {"valid": False}
-    told = attempt.result
+    result = attempt.result
     buffers = parse_buffers(text, run.row["graph"])
-    offsets = tuple(told["offsets"].get(buffer.name) for buffer in buffers)
+    offsets = tuple(result["offsets"].get(buffer.name) for buffer in buffers)
     try:
         arena = Arena(buffers, offsets, run.method.alignment)
     except InputError:
         return {"valid": False}
-    found = {"value": arena.size, "arena": arena.size, "bound": told["arena_bound"], "peak": arena.peak}
-    gap = _gap(arena.size, told["arena_bound"])
+    found = {"value": arena.size, "arena": arena.size, "bound": result["arena_bound"], "peak": arena.peak}
+    gap = _gap(arena.size, result["arena_bound"])
     return {"valid": True, **found, "gap_percent": gap, "schedule": json.dumps(offsets, separators=_DENSE)}
 
 
-def _judged_schedule(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row:
-    claimed = claimed_schedule({**told, "sequence": list(told["sequence"])}, graph)
+def _judged_schedule(run: Run, result: JsonObject, graph: ComputationGraph) -> Row:
+    claimed = claimed_schedule({**result, "sequence": list(result["sequence"])}, graph)
     claimed = replace(claimed, alignment=run.method.alignment)
     simulation = simulate(graph, claimed.sequence)
     placed = claimed.offsets is not None or not run.method.options.get("addresses")
@@ -175,11 +177,11 @@ def _judged_schedule(run: Run, told: dict[str, Any], graph: ComputationGraph) ->
     }
 
 
-def _judged_plan(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row:
-    """Within the budgets and limits of what was asked, whatever the run says of them."""
+def _judged_plan(run: Run, result: JsonObject, graph: ComputationGraph) -> Row:
+    """Judge a plan by the budgets and limits of the request; those in the run's result do not count."""
     problem = plan_problem(run.method.options, graph, str(run.row["budget_amount"]), run.order, count_fixed=False)[0]
-    asked = {"platform": platform_document(problem.platform), "goal": goal_document(problem.goal)}
-    claimed = claimed_plan(json.loads(json.dumps({**told, **asked})), graph)
+    requested = {"platform": platform_document(problem.platform), "goal": goal_document(problem.goal)}
+    claimed = claimed_plan(json.loads(json.dumps({**result, **requested})), graph)
     claimed = replace(claimed, alignment=run.method.alignment)
     simulation, arenas = validate_plan(claimed), dict(claimed.arenas)
     placed = claimed.placed is not None or not run.method.options.get("addresses")
@@ -199,10 +201,34 @@ def _judged_plan(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row
 
 @cache
 def machine() -> str:
-    """This machine in a few words: processor, cores, memory."""
+    """Describe this machine in a few words: processor, cores, memory."""
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # Linux
         names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
         model = next(names, model)
     memory = psutil.virtual_memory().total / 2**30
     return f"{model}, {count_text(psutil.cpu_count(), 'core')}, {memory:.0f} GiB"
+
+
+# --- Signals in workers; dask loads this module first in each worker of this machine (see `cluster._local`) ---
+
+
+BLOCKED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name))
+"""Signals from a terminal. Only `bench run` itself handles them, and stops its workers in good order."""
+
+
+@contextlib.contextmanager
+def blocked_signals() -> Iterator[None]:
+    """Block the terminal's signals: in this process until the end of the block, in those it starts for good."""
+    resource_tracker.ensure_running()  # else the first child starts it, which lets signals through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def dask_setup(worker: object) -> None:
+    """Leave the terminal's process group, and unblock signals, also for the runs that this worker will start."""
+    os.setpgid(0, 0)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED)

@@ -1,4 +1,4 @@
-"""Experiments: small TOML files that say which graphs, within which budgets, by which methods.
+"""Experiments: small TOML files that list graphs, budgets and methods.
 
 docs/experiments.md has an example with every key. Only the name, graphs with budgets, and methods are required. Runs
 are known by what they are, not by name, see `matrix.run_key`.
@@ -23,9 +23,9 @@ from moccasin_mzn.files import load_text
 from moccasin_mzn.problem.budget import FORMS, Budget
 
 NO_BUDGET = "none"
-"""Of buffers, whose arena is to be least."""
+"""The budget of buffers, whose arena is minimized."""
 HARD_LIMIT = 30.0
-"""Default of `Experiment.hard_limit`."""
+"""The default of `Experiment.hard_limit`, in seconds."""
 _KEYS = (
     "name", "title", "time_limit", "threads", "memory_limit", "hard_limit", "seeds", "budgets", "count_fixed",
     "baseline", "graphs", "methods",
@@ -35,23 +35,23 @@ _GRAPH_KEYS = ("path", "generate", "buffers", "label", "family", "optional", "bu
 
 @dataclass(frozen=True)
 class GraphSource:
-    """Where a graph comes from, or buffers; one of `path`, `generate` and `buffers` is given.
+    """The source of a graph, or of buffers: exactly one of `path`, `generate` and `buffers`.
 
     Raises:
-        InputError: none is, or several are; nonsense in a budget.
+        InputError: none of the three is given, or several are; a budget is nonsense.
     """
 
     label: str
     budgets: tuple[str, ...]
-    """As given."""
+    """The budgets as the file has them."""
     path: str | None = None
     generate: tuple[str, ...] | None = None
-    """Words after `moccasin_mzn generate`."""
+    """The arguments of `moccasin-mzn generate`."""
     buffers: str | None = None
-    """A CSV as `moccasin_mzn allocate` reads it; there are no budgets for it."""
+    """A CSV file as `moccasin-mzn allocate` reads it; buffers have no budgets."""
     family: str = ""
     optional: bool = False
-    """Leave it out if the file is not at hand."""
+    """True: the graph is left out where its file is missing."""
 
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.path, self.generate, self.buffers)) != 1:
@@ -76,7 +76,7 @@ class Experiment:
     """A matrix of graphs, their budgets, methods, and the methods' seeds.
 
     Raises:
-        InputError: no graphs, no methods, a label given twice, a method that is for no graph.
+        InputError: there are no graphs or no methods, a label is given twice, a method is for no graph.
     """
 
     name: str
@@ -86,11 +86,11 @@ class Experiment:
     hard_limit: float = HARD_LIMIT
     """Seconds beyond its time limit after which a run is killed."""
     memory_limit: int | None = None
-    """Bytes that a run may use, all its processes together."""
+    """The bytes that all processes of a run together may use; None: no limit."""
     count_fixed: bool = False
-    """Budgets are for the graphs' fixed memory too."""
+    """True: budgets include the graphs' fixed memory."""
     baselines: tuple[str, ...] = ()
-    """Labels of methods with which those that differ from them in one option are compared."""
+    """Labels of the baselines: each method that differs from one of them in one option is compared with it."""
 
     def __post_init__(self) -> None:
         for what, parts in (("graphs", self.graphs), ("methods", self.methods)):
@@ -111,8 +111,8 @@ class Experiment:
 
     @cached_property
     def compared_with(self) -> dict[str, str]:
-        """By label of a method the baseline from which it differs in one option or limit alone, the first of several. A
-        baseline is compared with none."""
+        """The baseline of each method that has one, by labels: the first that differs from the method in exactly one
+        option or limit. A baseline itself has none."""
         bases = [method for label in self.baselines for method in self.methods if method.label == label]
         found = {}
         for method in self.methods:
@@ -126,7 +126,7 @@ def read_experiment(path: str | PathLike[str]) -> Experiment:
     """Read an experiment.
 
     Raises:
-        InputError: the file cannot be read, is no TOML, or has a mistake; one line with the file and the key.
+        InputError: the file cannot be read, is no TOML, or has a mistake; the message names the file and the key.
     """
     text = load_text(path)
     with explained(Page.EXPERIMENT):
@@ -170,7 +170,7 @@ def _graph(fields: Fields, budgets: tuple[str, ...]) -> GraphSource:
         raise InputError(f"{fields.key('generate')}: {shown(line)}: {error}") from None
     buffers = fields.text("buffers", None)
     if buffers is not None and "budgets" in fields.values:
-        raise InputError(f"{fields.key('budgets')}: buffers have none, their arena is to be least")
+        raise InputError(f"{fields.key('budgets')}: buffers have none, their arena is minimized")
     file = path or buffers
     label = fields.text("label", (line if file is None else Path(file).stem) or "")
     budgets = fields.texts("budgets", budgets)

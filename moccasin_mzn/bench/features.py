@@ -1,4 +1,4 @@
-"""Numbers that tell instances apart, for algorithm selection: all are cheap, and each is defined in one place."""
+"""Features of instances, for algorithm selection: all are cheap, and each is defined in one place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import highest_maxima
 
 FORMULATION = "staged"
-"""Whose presolve and sums features tell of."""
+"""The formulation whose presolve and sums some features describe."""
 
 
 @dataclass(frozen=True)
@@ -32,29 +32,29 @@ class Feature:
 
 @dataclass(frozen=True)
 class Facts:
-    """What features are made of, each computed once and only if it is asked for."""
+    """Quantities of an instance that features are made of, each computed at its first use."""
 
     instance: Instance
 
     @property
     def graph(self) -> ComputationGraph:
-        """Of the instance."""
+        """The graph of the instance."""
         return self.instance.graph
 
     @property
     def peak(self) -> int:
-        """Of the input order."""
+        """The peak of the input order, in the graph's size unit."""
         return self.instance.baseline.peak
 
     @cached_property
     def spans(self) -> list[int]:
-        """Of each edge, positions of the input order from tail to head."""
+        """The positions in the input order from the tail to the head of each edge."""
         place = {v: k for k, v in enumerate(self.instance.order)}
         return [place[head] - place[tail] for tail, head in self.graph.edges]
 
     @cached_property
     def levels(self) -> list[int]:
-        """Of each node, how many nodes the longest path that ends there has."""
+        """The number of nodes on the longest path that ends at each node."""
         level = [1] * len(self.graph.nodes)
         for v in self.instance.order:
             level[v] = 1 + max((level[u] for u in self.graph.predecessors[v]), default=0)
@@ -62,32 +62,32 @@ class Facts:
 
     @cached_property
     def data(self) -> ModelData:
-        """After presolve."""
+        """The data of the model, after presolve."""
         return find_formulation(FORMULATION).data(self.instance)
 
     @property
     def memory(self) -> tuple[int, ...]:
-        """Of the input order, by stage."""
+        """The memory of the input order, by stage, in the graph's size unit."""
         return self.instance.baseline.memory
 
     @cached_property
     def excess(self) -> list[int]:
-        """Over the budget, by stage of the input order."""
+        """The memory over the budget, by stage of the input order, in the graph's size unit."""
         return [max(0, memory - self.instance.budget) for memory in self.memory]
 
 
 def _ratio(amount: float, base: float) -> float:
-    """0 if there is no base."""
+    """Divide; 0 if the base is 0."""
     return amount / base if base else 0.0
 
 
 def _variation(amounts: tuple[int, ...] | list[int]) -> float:
-    """Standard deviation over mean."""
+    """Return the standard deviation over the mean."""
     return _ratio(pstdev(amounts), fmean(amounts)) if amounts else 0.0
 
 
-def _together(graph: ComputationGraph) -> float:
-    """Pearson's correlation of durations and sizes; 0 if one of them is the same for all nodes."""
+def _correlation(graph: ComputationGraph) -> float:
+    """Return Pearson's correlation of durations and sizes; 0 if one of them is the same for all nodes."""
     pairs = list(zip(graph.durations, graph.sizes, strict=True))
     middle, center = fmean(graph.durations), fmean(graph.sizes)
     both = fmean((duration - middle) * (size - center) for duration, size in pairs)
@@ -124,13 +124,13 @@ GRAPH_FEATURES = (
     Feature("duration_max", "longest duration over the sum",
             lambda of: _ratio(max(of.graph.durations), of.graph.total_duration)),
     Feature("instant", "share of nodes of duration 0", lambda of: fmean(not one for one in of.graph.durations)),
-    Feature("duration_size", "correlation of durations and sizes", lambda of: _together(of.graph)),
+    Feature("duration_size", "correlation of durations and sizes", lambda of: _correlation(of.graph)),
     Feature("floor_ratio", "largest working set, below which no budget is feasible, over the peak of the input order",
             lambda of: _ratio(of.graph.largest_working_set().memory, of.peak)),
     Feature("memory_mean", "mean memory of the input order over its peak",
             lambda of: _ratio(fmean(of.memory), of.peak)),
 )  # fmt: skip
-"""Of a graph with its input order."""
+"""The features of a graph with its input order."""
 
 BUDGET_FEATURES = (
     Feature("computations", "C, most computations of a node", lambda of: max(of.instance.max_computations)),
@@ -153,14 +153,18 @@ BUDGET_FEATURES = (
             lambda of: reads_by_copies(of.instance)),
     Feature("bits", "of the largest sum in the model; more than 31 are too many for solvers of 32 bits", _bits),
 )  # fmt: skip
-"""Of a budget as well."""
+"""The features of a graph within a budget."""
 
 STEPS: Mapping[str, tuple[Feature, ...]] = {"graph": GRAPH_FEATURES, "budget": BUDGET_FEATURES}
-"""What is computed together."""
+"""The features by step: those of a step are computed together."""
 
 
 def features(instance: Instance, steps: Collection[str] = tuple(STEPS)) -> tuple[dict[str, float], dict[str, float]]:
-    """The features of these steps, by name, in the order of the tables above, and the seconds that each step took."""
+    """Compute the features of some steps.
+
+    Returns:
+        The features by name, in the order of the tables above, and the seconds that each step took.
+    """
     facts = Facts(instance)
     found: dict[str, float] = {}
     seconds: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Reading tables of TOML: every mistake is one line that names the key."""
+"""Tables of TOML, read so that every mistake is one line that names the key."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import contextlib
 import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import Json
 
 _MISSING = object()
 
 
 @dataclass(frozen=True)
 class Fields:
-    """The keys of one table, with its place in the file for messages."""
+    """The keys and values of one table, with its place in the file for messages."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, Json]
     where: str
-    """Such as "methods[2]"; empty for the top of the file."""
+    """The place of the table, such as "methods[2]"; empty for the top of the file."""
 
     def key(self, name: str) -> str:
-        """The full name of a key."""
+        """Return the full name of a key."""
         return f"{self.where}.{name}" if self.where else name
 
     def only(self, known: Collection[str], why_not: Mapping[str, str] | None = None) -> None:
-        """Refuse other keys; `why_not` has something better to say about some of them.
+        """Refuse keys that are not known; `why_not` has the message for some of them.
 
         Raises:
-            InputError: there is another; the message has the nearest known one.
+            InputError: a key is unknown; the message names the nearest known one.
         """
         for name in self.values:
             if name in known:
@@ -40,36 +40,36 @@ class Fields:
             hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
             raise InputError(f"{self.key(name)}: unknown key, {hint}")
 
-    def text(self, name: str, default: Any = _MISSING) -> str:
-        """A string of one line that is not empty."""
+    def text(self, name: str, default: Json = _MISSING) -> str:
+        """Return a string of one line that is not empty."""
         return self._get(name, default, "a string of one line that is not empty", _is_text)
 
     def flag(self, name: str, default: bool) -> bool:
-        """true or false."""
+        """Return a bool."""
         return self._get(name, default, "true or false", lambda value: type(value) is bool)
 
-    def seconds(self, name: str, default: Any = _MISSING) -> float:
-        """A positive number of seconds, of a few years at most."""
+    def seconds(self, name: str, default: Json = _MISSING) -> float:
+        """Return a positive number of seconds, 1e8 at most, which is three years."""
         expected = "a positive number of seconds, 1e8 at most"
         return float(self._get(name, default, expected, lambda value: _is_a(value, int, float) and 0 < value <= 1e8))
 
-    def count(self, name: str, default: Any = _MISSING) -> int:
-        """An integer from 1, of 31 bits at most."""
+    def count(self, name: str, default: Json = _MISSING) -> int:
+        """Return a positive integer below 2^31."""
         return self._get(name, default, "a positive integer", lambda value: _is_a(value, int) and 1 <= value < 2**31)
 
     def tables(self, name: str) -> list[Fields]:
-        """A list of tables, [[name]]."""
+        """Return the tables of an array of tables, [[name]]."""
         rows = self._list(name, [], f"a list of tables, [[{name}]]", lambda row: _is_a(row, dict))
         return [Fields(row, f"{self.key(name)}[{at}]") for at, row in enumerate(rows)]
 
-    def texts(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
-        """A list of strings, or one of them alone."""
+    def texts(self, name: str, default: Json = _MISSING) -> tuple[str, ...]:
+        """Return a list of strings; a single string is a list of one."""
         if _is_text(self.values.get(name)):
             return (self.values[name],)
         return tuple(self._list(name, default, "a list of strings that are not empty", _is_text))
 
-    def integers(self, name: str, default: Any = _MISSING) -> tuple[int, ...]:
-        """A list of integers that are all different."""
+    def integers(self, name: str, default: Json = _MISSING) -> tuple[int, ...]:
+        """Return a list of integers that are all different."""
         value = tuple(self._list(name, default, "a list of integers", lambda one: _is_a(one, int)))
         if len(set(value)) < len(value):
             raise InputError(f"{self.key(name)}: a number is given twice in {shown(list(value))}")
@@ -77,16 +77,16 @@ class Fields:
 
     @contextlib.contextmanager
     def at(self, name: str) -> Iterator[None]:
-        """Put the name of a key before what `InputError` says inside."""
+        """Put the name of a key before the message of an `InputError` raised inside."""
         try:
             yield
         except InputError as error:
             raise InputError(f"{self.key(name)}: {error}") from None
 
-    def _list(self, name: str, default: Any, expected: str, fits: Callable[[Any], bool]) -> Any:
+    def _list(self, name: str, default: Json, expected: str, fits: Callable[[Json], bool]) -> Json:
         return self._get(name, default, expected, lambda value: _is_a(value, list) and all(map(fits, value)))
 
-    def _get(self, name: str, default: Any, expected: str, fits: Callable[[Any], bool]) -> Any:
+    def _get(self, name: str, default: Json, expected: str, fits: Callable[[Json], bool]) -> Json:
         value = self.values.get(name, default)
         if value is _MISSING:
             raise InputError(f"{self.key(name)}: missing, expected {expected}")
@@ -95,9 +95,9 @@ class Fields:
         return value
 
 
-def _is_a(value: Any, *forms: type) -> bool:
+def _is_a(value: object, *forms: type) -> bool:
     return type(value) in forms  # True is an int elsewhere
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return type(value) is str and value.strip() == value and value != "" and value.isprintable()

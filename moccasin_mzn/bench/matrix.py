@@ -1,4 +1,7 @@
-"""The runs of an experiment: every graph within every budget by every method with every seed."""
+"""The graphs and the runs of an experiment.
+
+Graphs are read or generated, and get a digest of their content; compressed, they go to other machines with their runs.
+"""
 
 from __future__ import annotations
 
@@ -6,56 +9,171 @@ import hashlib
 import itertools
 import json
 import shlex
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
 from moccasin_mzn.api.request import AllocationRequest, Request
-from moccasin_mzn.bench.experiment import Experiment
-from moccasin_mzn.bench.graphs import BenchGraph
-from moccasin_mzn.bench.methods import Method
-from moccasin_mzn.bench.plan_methods import extension_words, for_graph, plan_problem, question
+from moccasin_mzn.bench.experiment import Experiment, GraphSource
+from moccasin_mzn.bench.methods import Method, extension_words, for_graph, plan_problem, problem_words
 from moccasin_mzn.bench.rows import Row, empty_row
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.formulations import models
+from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.graphs.formats.node_link import graph_text, parse
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.arena import check_buffers
 from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.instance import Instance
+
+Generate = Callable[[Sequence[str]], ComputationGraph]
+"""A function that makes a graph of the arguments of `moccasin-mzn generate`; raises `InputError`."""
+
+
+@dataclass(frozen=True, eq=False)
+class BenchGraph:
+    """A graph, or buffers, with its place in the experiment."""
+
+    source: GraphSource
+    graph: ComputationGraph | None
+    """The graph; None for buffers."""
+    digest: str
+    """The digest, see `graph_digest`; for buffers that of the file."""
+    shell: str
+    """The argument GRAPH of `solve`, or FILE of `allocate`, for bash: to repeat a run by hand."""
+    packed: bytes
+    """The compressed file, which goes along with every run; see `unpacked`."""
+    buffers: int | None = None
+    """The number of buffers; None for a graph."""
+
+
+def graph_digest(graph: ComputationGraph) -> str:
+    """Return a digest of all that a solver can see of a graph, ids included, but not name, labels and provenance."""
+    content = [
+        graph.nodes, graph.durations, graph.sizes, sorted(graph.edges), graph.input_order(), graph.backward,
+        graph.total_fixed_memory, *([] if graph.workspaces is None else [graph.workspaces]),
+        *([] if graph.overwritable is None else [["in place", *graph.overwritable]]),
+        *([["computed once", *graph.computed_once]] if graph.computed_once else []),
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def unpacked(data: bytes) -> str:
+    """Return the text of a packed graph's file."""
+    return zlib.decompress(data).decode()
+
+
+def parsed(text: str) -> ComputationGraph:
+    """Return the graph of an unpacked file."""
+    return parse(parse_json(text, "graph"))
+
+
+def instance_within(graph: ComputationGraph, budget: int, most: str) -> Instance:
+    """Return the instance of a run with the input order; its row has `budget_amount` and `max_computations`."""
+    counts = int(most) if most.isdecimal() else most
+    return replace(Instance.build(graph, 1, max_computations=counts), budget=max(0, budget))
+
+
+def load_graphs(
+    experiment: Experiment, home: Path, folders: Sequence[Path], generate: Generate, warn: Callable[[str], None]
+) -> list[BenchGraph]:
+    """Read or generate all graphs.
+
+    Args:
+        home: the folder of the experiment's file; relative paths are looked up there first.
+        folders: the folders in which they are looked up next, in this order.
+        warn: gets a line for each optional graph that is left out.
+
+    Raises:
+        InputError: a graph that is not optional is missing, a graph is broken or cannot be generated, or none is left.
+    """
+    found = []
+    for source in experiment.graphs:
+        if source.generate is not None:
+            try:
+                graph = generate(source.generate)
+            except InputError as error:
+                raise InputError(f"graph {source.label}: {error}") from None
+            shell = f"<(python -m moccasin_mzn generate {shlex.join(source.generate)})"
+        else:
+            path = _find(source, [home, *folders])
+            if path is None:
+                warn(f"left out: graph {source.label}: {path_of(source)} is not at hand (see --graphs)")
+                continue
+            shell = shlex.quote(path_of(source))
+            if source.buffers is not None:
+                found.append(_read_buffers(source, path, shell))
+                continue
+            graph = read_graph(path)
+        packed = zlib.compress(graph_text(graph).encode())
+        found.append(BenchGraph(source, graph, graph_digest(graph), shell, packed))
+    if not found:
+        raise InputError("no graph of the experiment is at hand; name the folder that has them with --graphs")
+    return found
+
+
+def path_of(source: GraphSource) -> str:
+    """Return the file that a graph comes from, as given; empty if it is generated."""
+    return source.path or source.buffers or ""
+
+
+def _read_buffers(source: GraphSource, path: Path, shell: str) -> BenchGraph:
+    text = load_text(path)
+    buffers = parse_buffers(text, path)
+    check_buffers(buffers, 1)
+    content = text.encode()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    return BenchGraph(source, None, digest, shell, zlib.compress(content), len(buffers))
+
+
+def _find(source: GraphSource, folders: Sequence[Path]) -> Path | None:
+    """Return the first file that exists; None if there is none and the graph is optional, else raise `InputError`."""
+    found = next((path for folder in folders if (path := folder / path_of(source)).is_file()), None)
+    if found is not None or source.optional:
+        return found
+    where = ", ".join(map(str, folders)) if not Path(path_of(source)).is_absolute() else "its folder"
+    raise InputError(f"graph {source.label}: there is no {path_of(source)} in {where}")
+
+
+# --- Runs: every graph within every budget by every method with every seed ------------------------------------
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run, with all that a machine elsewhere needs for it."""
+    """One run, with all that another machine needs to execute it."""
 
     row: Row
-    """Of the store, with what is known before the run."""
+    """The row for the store, with what is known before the run."""
     method: Method
-    """Its times are numbers."""
+    """The method; times that were relative to the graph are numbers here."""
     count_fixed: bool
-    """Are budgets for the graph's fixed memory too?"""
+    """True: budgets include the graph's fixed memory."""
     hard_limit: float
-    """Seconds after which it is killed."""
+    """Seconds after which the run is killed."""
     graph: bytes
-    """See `graphs.packed`."""
+    """The compressed file of the graph, see `BenchGraph.packed`."""
 
     @property
     def key(self) -> str:
-        """Digest of all that defines the run, see `run_key`."""
+        """The digest of all that defines the run, see `run_key`."""
         return self.row["key"]
 
     @property
     def allocates(self) -> bool:
-        """Is it one of `allocate`, for buffers?"""
+        """True for a run of `allocate`, on buffers."""
         return self.method.allocates
 
     @property
     def order(self) -> str:
-        """The input order: "input" or "topological"; "free": to be chosen."""
+        """The order: "input", "topological", or "free", which is to be chosen."""
         return str(self.method.options.get("order", "input"))
 
     def request(self, given: ComputationGraph | str) -> Request | AllocationRequest:
-        """What is asked of the graph, or of buffers, which are a CSV.
+        """Make the request for the graph, or for buffers, which are the text of a CSV file.
 
         Raises:
             InputError: see `Method.request`.
@@ -73,11 +191,10 @@ class Run:
 
 
 def run_key(graph: BenchGraph, budget: str, method: Method, seed: int | None, experiment: Experiment) -> str:
-    """A digest of the graph's content, the budget, the method's options and limits, and the seed.
+    """Return a digest of the graph's content, the budget, the method's options and limits, and the seed.
 
-    Of a model of one's own the text counts. Names and labels are no part of it, nor is the version of this program: who
-    gives things other names, or a method another label, has the same runs. So have two experiments in one store that
-    share some; these are done once.
+    A user's own model counts by its text. Names, labels and the version of this program do not count: runs stay the
+    same where these change, and runs that two experiments in one store share are done once.
     """
     parsed = None if method.allocates else Budget.parse(budget)
     definition = [
@@ -94,35 +211,37 @@ def run_key(graph: BenchGraph, budget: str, method: Method, seed: int | None, ex
 
 
 def matrix(experiment: Experiment, graphs: Sequence[BenchGraph]) -> list[Run]:
-    """All runs, in the order in which to do them: first each once, with its method's first seed, method by method; or
-    problem by problem where methods are compared with a baseline, so that a busy hour is one of all of them.
+    """List all runs in the order in which they are to be done.
+
+    Each method runs with its first seed on all problems before any runs with its second. Within a seed the order is by
+    method; with baselines it is by problem, so that a busy hour of the machine affects all methods alike.
 
     Raises:
-        InputError: two methods mean the same run; a budget leaves nothing for outputs.
+        InputError: two methods give the same run; a budget leaves nothing for outputs.
     """
     runs: dict[str, Run] = {}
     for run in _runs(experiment, graphs):
         if run.key in runs:
             first, second = runs[run.key].row, run.row
-            alike = [f"{row['method']} on {row['graph']}, budget {row['budget']}" for row in (first, second)]
-            raise InputError(f"two runs are the same: {alike[0]}, and {alike[1]}")
+            labels = [f"{row['method']} on {row['graph']}, budget {row['budget']}" for row in (first, second)]
+            raise InputError(f"two runs are the same: {labels[0]}, and {labels[1]}")
         runs[run.key] = run
     return list(runs.values())
 
 
 def _runs(experiment: Experiment, graphs: Sequence[BenchGraph]) -> Iterator[Run]:
-    """Each budget of a graph is built once for each order that methods ask for."""
+    """Yield all runs; each budget of a graph is built once for each order that methods use."""
     build = cache(partial(_instance, count_fixed=experiment.count_fixed))
     problems = [(graph, budget) for graph in graphs for budget in graph.source.budgets]
-    asked = [
+    combinations = [
         (method, graph, budget)
         for method, (graph, budget) in itertools.product(experiment.methods, problems)
         if method.fits(graph.source.label, graph.graph is None)
     ]
     if experiment.baselines:
-        asked.sort(key=lambda run: problems.index(run[1:]))
+        combinations.sort(key=lambda run: problems.index(run[1:]))
     for turn in range(max(len(method.seeds) or 1 for method in experiment.methods)):
-        for method, graph, budget in asked:
+        for method, graph, budget in combinations:
             for seed in (method.seeds or (None,))[turn : turn + 1]:
                 yield _run(experiment, graph, budget, method, seed, build)
 
@@ -157,7 +276,7 @@ def _run(
                 plan_problem(method.options, graph.graph, budget, order, experiment.count_fixed)
         except InputError as error:
             raise InputError(f"{method.label} on graph {graph.source.label}, budget {shown(budget)}: {error}") from None
-        words = question(method.options, budget) + ["--count-fixed"] * experiment.count_fixed
+        words = problem_words(method.options, budget) + ["--count-fixed"] * experiment.count_fixed
     words += method.arguments(seed)
     row = _row(experiment, graph, budget, method, seed, words) | known | {"key": key}
     hard_limit = method.time_limit + experiment.hard_limit
@@ -167,7 +286,7 @@ def _run(
 def _row(
     experiment: Experiment, graph: BenchGraph, budget: str, method: Method, seed: int | None, words: Sequence[str]
 ) -> Row:
-    """What is known before any run."""
+    """Make the row of a run, with all that does not depend on the graph's content."""
     return {
         **empty_row(),
         "experiment": experiment.name,

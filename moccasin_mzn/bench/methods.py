@@ -1,42 +1,144 @@
-"""Methods of an experiment: options of `solve`, where lists multiply."""
+"""Methods of an experiment: options of `solve`, where lists multiply; first those for several memories and addresses.
+
+The first device has no budget of its own: it gets that of the graph, as local memory does with paging. A time per unit
+of size may be a multiple of the graph's mean duration per unit of size, "0.1x", so that it means the same for all.
+"""
 
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fnmatch import fnmatchcase
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions
+from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions, plan_options
 from moccasin_mzn.bench.fields import Fields
-from moccasin_mzn.bench.plan_methods import (
-    EXTENSIONS,
-    FLAGS,
-    extension_text,
-    how_to_plan,
-    plan_problem,
-    several_memories,
-)
+from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.extensions.devices.build import exact
+from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
+from moccasin_mzn.files import Json, JsonObject
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.option import flag, options_of
+from moccasin_mzn.option import flag, options_of, words_of
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.schedules import parse_count
 from moccasin_mzn.problem.instance import FREE, Instance
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions, model_options
 from moccasin_mzn.strategies import find_strategy, strategies
+
+EXTENSIONS = (*options_of(MemoryOptions), "addresses", "alignment")
+"""Options of `solve` beyond schedules of one memory, as in the file."""
+FLAGS = ("paging", "addresses")
+_RELATIVE = ("page_out_time", "page_in_time", "copy_time")
+_PLACES = 12
+"""Decimals of a relative time."""
+Values = Mapping[str, Json]
+"""Options of a method, by their names in the file."""
+
+
+def several_memories(options: Values) -> bool:
+    """True if a method is for several memories: it makes a plan, not a schedule.
+
+    Raises:
+        InputError: an option needs others which are missing.
+    """
+    if "alignment" in options and not options.get("addresses"):
+        raise InputError("alignment goes with addresses")
+    return _memories(options, "100%").several
+
+
+def plan_search(options: Values, **effort: object) -> SearchOptions:
+    """Return the search options of a method for several memories.
+
+    Raises:
+        InputError: a value is nonsense, or an option is for one memory only.
+    """
+    others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
+    _memories(options, "100%").refuse_others(name for name in others if name != "order")
+    return plan_options({**others, **effort})
+
+
+def plan_problem(
+    options: Values, graph: ComputationGraph, budget: str, order: str, count_fixed: bool
+) -> tuple[PlanProblem, PlanFormulation]:
+    """Return the problem that a method for several memories makes of a graph, and the formulation for it.
+
+    Raises:
+        InputError: an option is nonsense, or options contradict each other.
+    """
+    memories = _memories(options, budget)
+    others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
+    whole = None if memories.device else budget
+    return memories.problem(graph, others, budget=whole, order=order, count_fixed=count_fixed)
+
+
+def for_graph(options: Values, graph: ComputationGraph) -> JsonObject:
+    """Return the options with those times as numbers that were relative to the graph.
+
+    Raises:
+        InputError: a time is no number.
+    """
+    found = dict(options)
+    for name in _RELATIVE:
+        text = str(found.get(name, ""))
+        if text.endswith("x"):
+            cost = exact(name, text.removesuffix("x")) * Fraction(graph.total_duration, graph.total_size or 1)
+            found[name] = f"{Decimal(cost.numerator) / cost.denominator:.{_PLACES}f}"
+    return found
+
+
+def problem_words(options: Values, budget: str) -> list[str]:
+    """Return the arguments of `solve` for the budget and these options."""
+    memories = _memories(options, budget)
+    whole = [word for text in memories.device for word in ("--device", text)] or ["--budget", budget]
+    others = {name: options[name] for name in EXTENSIONS[-2:] if name in options}
+    return [*whole, *words_of(memories, without=("device",)), *_words(others)]
+
+
+def extension_text(options: Values) -> str | None:
+    """Return the options beyond one memory in one line, the first device without a budget; None if there are none."""
+    return shlex.join(extension_words(options)) or None
+
+
+def extension_words(options: Values) -> list[str]:
+    """Return the options beyond one memory as arguments of `solve`, with the values of the file."""
+    return _words({name: options[name] for name in EXTENSIONS if name in options})
+
+
+def _words(options: Values) -> list[str]:
+    words = []
+    for name, value in options.items():
+        if value is not False:
+            words += [flag(name), *([] if value is True else [str(value)])]
+    return words
+
+
+def _memories(options: Values, budget: str) -> MemoryOptions:
+    """Return the options for several memories as `solve` takes them; the first device gets the budget."""
+    given = {name: options[name] for name in options_of(MemoryOptions) if options.get(name, False) is not False}
+    given = {name: value if value is True else str(value) for name, value in given.items()}
+    devices = tuple(text.strip() for text in given.pop("device", "").split(",") if text.strip())
+    return MemoryOptions(**given, device=first_device_swept(devices, budget))
+
+
+# --- Methods --------------------------------------------------------------------------------------------------
+
 
 _OF_MODELS = {name: one for name, one in model_options().items() if name not in (*options_of(Effort), "if_none")}
 MODEL_OPTIONS = (*_OF_MODELS, "max_computations", "order", *EXTENSIONS)
 """Options of `solve` that a method may set, as in the file."""
 ALLOCATE = "allocate"
-"""A method that is this command, for buffers; of the others only "alignment" goes with it."""
+"""The option that makes a method run this command, on buffers; of the others only "alignment" goes with it."""
 ARENA = "arena"
-"""What is to be least of buffers."""
+"""The objective of methods for buffers."""
 _OF_STRATEGIES = ("strategy", "order", "addresses", "alignment")
 ORDERS = "input", "topological", FREE
 _EFFORT = ("time_limit", "threads")
@@ -55,21 +157,21 @@ class Method:
     """One way to solve an instance.
 
     Raises:
-        InputError: nonsense in the options.
+        InputError: an option is nonsense.
     """
 
     label: str
     options: Mapping[str, str | int | float | bool]
-    """Of `solve`, by the name in the file, without those that follow; those of `EXTENSIONS`, and "strategy" or any
-    others of `MODEL_OPTIONS`."""
+    """Options of `solve`, by the name in the file, without those that are fields here: those of `EXTENSIONS`, and
+    "strategy" or others of `MODEL_OPTIONS`."""
     time_limit: float
-    """Seconds."""
+    """The time limit in seconds."""
     threads: int
-    """1 for a strategy."""
+    """The number of threads; 1 for a strategy."""
     seeds: tuple[int, ...]
-    """Empty for a strategy, which draws no random numbers."""
+    """The random seeds; empty for a strategy, which draws no random numbers."""
     graphs: tuple[str, ...] = ("*",)
-    """Patterns of the labels of graphs it is for."""
+    """Patterns for the labels of the graphs that the method is for."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", dict(self.options))
@@ -99,37 +201,37 @@ class Method:
 
     @property
     def strategy(self) -> str | None:
-        """Its name; None for a model."""
+        """The name of the strategy; None for a model."""
         name = self.options.get("strategy")
         return None if name is None else str(name)
 
     @property
     def allocates(self) -> bool:
-        """Is it for buffers, not for graphs?"""
+        """True for a method on buffers, not on graphs."""
         return ALLOCATE in self.options
 
     @property
     def alignment(self) -> int:
-        """What offsets are multiples of, if there are any."""
+        """The number of which offsets, if there are any, are multiples."""
         return int(self.options.get("alignment", 1))
 
     def fits(self, graph: str, buffers: bool = False) -> bool:
-        """Is it for the graph, or the buffers, of this label?"""
+        """True if the method is for the graph, or the buffers, with this label."""
         return buffers == self.allocates and any(fnmatchcase(graph, pattern) for pattern in self.graphs)
 
     @property
     def several(self) -> bool:
-        """Does it make plans for several memories?"""
+        """True if the method makes plans for several memories."""
         return several_memories(self.options)
 
     def changed(self, other: Method) -> tuple[str, ...]:
-        """The options and limits in which it is not as another one."""
+        """Return the names of the options and limits in which the method differs from another one."""
         names = sorted({*self.options, *other.options})
         options = [name for name in names if self.options.get(name) != other.options.get(name)]
         return (*options, *(name for name in _EFFORT if getattr(self, name) != getattr(other, name)))
 
     def arguments(self, seed: int | None) -> list[str]:
-        """The words after `solve GRAPH`, as a person would ask the same, and those of `plan_methods.question`."""
+        """Return the arguments after `solve GRAPH`, without those of `problem_words`: to repeat a run by hand."""
         words = []
         for name, value in self.options.items():
             if name in EXTENSIONS or name == ALLOCATE:
@@ -142,11 +244,11 @@ class Method:
         words += ["--time-limit", f"{self.time_limit:g}"]
         if self.strategy is None:
             words += ["--threads", str(self.threads), "--seed", str(seed)]
-            words += [] if self.allocates or self.several else ["--if-none", "stop"]  # C is as it says
+            words += [] if self.allocates or self.several else ["--if-none", "stop"]  # C is not raised
         return words
 
     def request(self, graph: ComputationGraph, budget: str, seed: int | None, count_fixed: bool) -> Request:
-        """What a run asks of a graph.
+        """Make the request of a run on a graph.
 
         Raises:
             InputError: the budget leaves nothing for outputs, or options make no sense for the graph.
@@ -163,21 +265,20 @@ class Method:
             return Request(build(max_computations="unlimited"), rule, alignment=alignment)
         options, most = self._resolve(seed or 0)
         assert isinstance(options, Options)
-        return Request(
-            build(max_computations=most), replace(options, if_none=STOP), alignment=alignment
-        )  # C is as it is
+        options = replace(options, if_none=STOP)  # C is not raised
+        return Request(build(max_computations=most), options, alignment=alignment)
 
     def allocation(self, buffers: str, seed: int | None) -> AllocationRequest:
-        """What a run asks of buffers, a CSV."""
+        """Make the request of a run on buffers, the text of a CSV file."""
         return AllocationRequest(buffers, self.alignment, self.time_limit, self.threads, seed or 0)
 
-    def columns(self) -> dict[str, Any]:
-        """What the row of a run says about it: options as resolved, None for those that mean nothing here."""
+    def columns(self) -> Row:
+        """Return the columns of a run's row that are about the method: its options as resolved, where they apply."""
         if self.allocates:
             return {"extension": extension_text(self.options), "objective": ARENA}
-        told = {"extension": extension_text(self.options), "objective": self.options.get("objective", "duration")}
+        common = {"extension": extension_text(self.options), "objective": self.options.get("objective", "duration")}
         if self.strategy is not None:
-            return {"strategy": self.strategy, **told}
+            return {"strategy": self.strategy, **common}
         options, most = self._resolve(self.seeds[0])
         form = getattr(options, "form", None)
         return {
@@ -187,19 +288,19 @@ class Method:
             "search": options.search,
             "solver": options.solver,
             "max_computations": str(most),
-            **told,
+            **common,
         }
 
-    def _resolve(self, seed: int) -> tuple[SearchOptions, Any]:
-        most: Any = self.options.get("max_computations")
+    def _resolve(self, seed: int) -> tuple[SearchOptions, Json]:
+        most: Json = self.options.get("max_computations")
         if most is not None and not (most == "auto" or type(most) is int):
             raise InputError(f"max_computations {shown(most)}: expected an integer or auto")
         most = None if most is None else parse_count(str(most))
-        effort: dict[str, Any] = {"time_limit": self.time_limit, "threads": self.threads, "seed": seed}
+        effort: JsonObject = {"time_limit": self.time_limit, "threads": self.threads, "seed": seed}
         if self.several:
-            return how_to_plan(self.options, **effort), 2 if most is None else most
+            return plan_search(self.options, **effort), 2 if most is None else most
         apart = ("order", "max_computations", *EXTENSIONS)
-        given: dict[str, Any] = {name: value for name, value in self.options.items() if name not in apart}
+        given: JsonObject = {name: value for name, value in self.options.items() if name not in apart}
         if "until_gap" in given:
             given["until_gap"] = str(given["until_gap"])
         options = Options.of({**given, **effort})
@@ -207,17 +308,17 @@ class Method:
 
 
 def read_methods(fields: Fields, top: Fields, folder: Path) -> Iterator[Method]:
-    """The methods of one table [[methods]]; what it does not say, the top of the file does.
+    """Yield the methods of one table [[methods]]; keys that it does not have are taken from the top of the file.
 
     Args:
-        folder: in which models of one's own are looked for.
+        folder: the folder of the file, to which paths of models are relative.
 
     Raises:
-        InputError: a key is unknown, or nonsense.
+        InputError: a key is unknown, or its value is nonsense.
     """
     named = "strategy" in fields.values
     fields.only((*_OWN_KEYS, "strategy", ALLOCATE, *MODEL_OPTIONS), _REFUSED)
-    effort: dict[str, Any] = {
+    effort: JsonObject = {
         "time_limit": fields.seconds("time_limit", top.seconds("time_limit", 60)),
         "threads": fields.count("threads", 1 if named else top.count("threads", 1)),
         "seeds": fields.integers("seeds", () if named else top.integers("seeds", (1,))),
@@ -239,9 +340,9 @@ def read_methods(fields: Fields, top: Fields, folder: Path) -> Iterator[Method]:
             raise InputError(f"{fields.where} ({label}): {error}") from None
 
 
-def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
-    """All values of each option; patterns of strategies resolved."""
-    choices: dict[str, tuple[Any, ...]] = {}
+def _choices(fields: Fields) -> dict[str, tuple[Json, ...]]:
+    """Return all values of each option, with patterns of strategies resolved."""
+    choices: dict[str, tuple[Json, ...]] = {}
     for name, value in fields.values.items():
         if name in _OWN_KEYS:
             continue
@@ -259,20 +360,20 @@ def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
     return choices
 
 
-def _is_word(value: Any) -> bool:
-    return _is_text(value) and not value.startswith("-")
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and _is_text(value) and not value.startswith("-")
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return type(value) is str and value.isprintable() and value.strip() != ""
 
 
-def _is_number_or_word(value: Any) -> bool:
+def _is_number_or_word(value: object) -> bool:
     return type(value) in (int, float) or _is_word(value)
 
 
 _SWITCHES = [name for name, one in _OF_MODELS.items() if one.kind is bool]
-_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     **dict.fromkeys(MODEL_OPTIONS, ("a string", _is_word)),
     **dict.fromkeys(set(EXTENSIONS) - {"objective", "device"}, ("a number or a string", _is_number_or_word)),
     **dict.fromkeys((*_SWITCHES, *FLAGS), ("true or false", lambda value: type(value) is bool)),
@@ -283,10 +384,10 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "alignment": ("a positive integer", lambda value: type(value) is int and value > 0),
     ALLOCATE: ("true", lambda value: value is True),
 }
-"""Of each option what its value has to be, in words, and whether one is."""
+"""The values that each option may have, by name: a description, and a function that tests a value."""
 
 
-def _is_pattern(value: Any) -> bool:
+def _is_pattern(value: object) -> bool:
     return isinstance(value, str) and any(sign in value for sign in "*?[")
 
 
@@ -299,8 +400,8 @@ def _matching(pattern: str) -> list[str]:
     return found
 
 
-def _label(fields: Fields, options: Mapping[str, Any], several: set[str]) -> str:
-    """The label of the table, or what the options say, and the values of those with several."""
+def _label(fields: Fields, options: Values, several: set[str]) -> str:
+    """Make the label of a method: that of the table with the values of options that have several, or all options."""
     if "label" in fields.values:
         return " ".join([fields.text("label"), *(_word(name, options[name]) for name in options if name in several)])
     if "strategy" in options:
@@ -310,7 +411,7 @@ def _label(fields: Fields, options: Mapping[str, Any], several: set[str]) -> str
     return " ".join([begin, *(_word(name, options[name]) for name in others)])
 
 
-def _word(name: str, value: Any) -> str:
+def _word(name: str, value: Json) -> str:
     if name == "model":
         return Path(value).stem
     if name in _SWITCHES:

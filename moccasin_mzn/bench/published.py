@@ -1,4 +1,4 @@
-"""Published figures beside the problems they are about."""
+"""Published figures, and the problems that they are for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUDGET_TOLERANCE = 0.005
 _COLUMNS = ("graph", "n", "m", "budget")
 _FORM = f"CSV with the columns {', '.join(_COLUMNS)} and, of each family, FAMILY_tdi, FAMILY_peak, FAMILY_seconds"
 FAMILY_TITLES = {"moccasin": "MOCCASIN", "checkmate": "Checkmate", "rounding": "Checkmate, LP rounding"}
-"""How the columns of a table of published figures are called; a family that is not here keeps its name."""
+"""Titles of the families of published figures; other families keep their name."""
 
 
 _BYTES = {"GiB": 2**30, "MiB": 2**20}
@@ -33,7 +33,7 @@ class Published:
     edges: int
     budget: float
     figures: dict[str, tuple[str, str, str]]
-    """By family: TDI in percent, peak, seconds."""
+    """TDI in percent, peak and seconds, by family."""
 
     @property
     def step(self) -> tuple[int, str]:
@@ -42,7 +42,7 @@ class Published:
         return next(((_BYTES[unit], unit) for unit in units if unit in _BYTES), (1, ""))
 
     def peak(self, family: str) -> float | None:
-        """In the graph's unit; None without one."""
+        """Return the peak in the graph's size unit; None if none is published."""
         text, _, unit = self.figures.get(family, ("", "", ""))[1].partition(" ")
         value = number_of(text)
         return None if value is None else value * (self.step[0] if unit else 1)
@@ -91,21 +91,21 @@ def _published(row: dict[str, str], families: Sequence[str]) -> Published:
 
 
 def line_for(nodes: int, edges: int, budget: int, published: Sequence[Published]) -> Published | None:
-    """The published line about a graph of so many nodes and edges, and about this budget or nearly."""
+    """Return the published line of a graph with these numbers of nodes and edges and a budget within the tolerance."""
     near = BUDGET_TOLERANCE * budget
-    alike = (line for line in published if (line.nodes, line.edges) == (nodes, edges))
-    return next((line for line in alike if abs(line.budget - budget) <= near), None)
+    of_graph = (line for line in published if (line.nodes, line.edges) == (nodes, edges))
+    return next((line for line in of_graph if abs(line.budget - budget) <= near), None)
 
 
 def families_of(lines: Sequence[Published | None]) -> tuple[str, ...]:
-    """The families with a figure in one of the lines, in the order of the known ones."""
+    """List the families with a figure in one of the lines, known ones first, in the order of `FAMILY_TITLES`."""
     found = {name for line in lines if line for name, figures in line.figures.items() if any(figures)}
     known = [name for name in FAMILY_TITLES if name in found]
     return (*known, *sorted(found - set(known)))
 
 
 def number_of(text: str) -> float | None:
-    """A printed figure as a number; None where there is none."""
+    """Return a printed figure as a number; None where there is none."""
     try:
         return float(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""What one run leaves behind: the columns of a store, and what they mean."""
+"""The columns of a store, and what they mean."""
 
 from __future__ import annotations
 
-from typing import Any
+from moccasin_mzn.files import JsonObject
 
 COLUMNS: dict[str, type] = {
     "key": str, "experiment": str, "graph": str, "family": str, "graph_digest": str, "nodes": int, "edges": int,
@@ -14,7 +14,7 @@ COLUMNS: dict[str, type] = {
     "cpu_seconds": float, "memory_peak": int, "solve_seconds": float, "started": str, "machine": str, "version": str,
     "extension": str, "objective": str, "value": int, "bound": int, "arena": int, "memories": str, "baseline": str,
 }  # fmt: skip
-"""Of the table `runs`, in their order. ::
+"""The columns of the table `runs`, in their order. ::
 
     key               digest of all that defines the run, see `matrix.run_key`
     experiment        its name; a run that two experiments share has a line for each
@@ -39,11 +39,11 @@ COLUMNS: dict[str, type] = {
     schedule          JSON list of node ids, the sequence; of a plan, of its actions; of buffers, of their offsets
     seconds, cpu_seconds      wall clock and CPU time of the whole process tree
     memory_peak       bytes, of the whole process tree
-    solve_seconds     as the run itself says
+    solve_seconds     as the run itself measured
     started           ISO 8601, UTC
     machine           processor, cores, memory; version: of moccasin_mzn
     extension         options for several memories and for addresses; none without
-    objective         what is to be least: duration, energy or traffic; arena of buffers
+    objective         what is minimized: duration, energy or traffic; arena for buffers
     value, bound      its total, and what is proven to be the least
     arena             size of the arena of a schedule, of a plan's first memory, or of buffers
     memories          JSON object of a plan's memories: budget, peak and arena of each
@@ -53,42 +53,42 @@ COLUMNS: dict[str, type] = {
 TRACE_COLUMNS: dict[str, type] = {
     "key": str, "position": int, "seconds": float, "duration": int, "bound": int, "source": str
 }  # fmt: skip
-"""Of the table `traces`: one line for each improvement of a run, `position` from 0; duration, or whatever else is to
-be least, is none before the first schedule within the budget; source: who improved it or the bound."""
+"""The columns of the table `traces`: one line for each improvement of a run, `position` from 0. duration, or what else
+is minimized, is none before the first schedule within the budget; source: who improved it or the bound."""
 TRACE_VALUES = tuple(TRACE_COLUMNS)[2:]
-"""What a run tells of an improvement."""
+"""The columns of an improvement that come from the run itself."""
 
 GRAPH_COLUMNS: dict[str, type] = {"digest": str, "packed": bytes}
-"""Of the table `graphs`: the graphs of runs, or buffers, as `graphs.unpacked` reads them, by the digest in `runs`."""
+"""The columns of the table `graphs`: graphs of runs, or buffers, by digest; `matrix.unpacked` reads them."""
 
 VERSION = 3
-"""Of the tables."""
+"""The version of the tables."""
 ADDED: dict[int, dict[str, tuple[str, ...]]] = {
     2: {"runs": ("extension", "objective", "value", "bound", "arena", "memories")},
     3: {"runs": ("baseline",), "traces": ("source",), "graphs": tuple(GRAPH_COLUMNS)},
 }
-"""Columns of each table that came with a version; stores of earlier ones do not have them."""
+"""Columns of each table that came with a version; stores of earlier versions do not have them."""
 
 LABELS = ("experiment", "graph", "family", "budget", "method", "command", "baseline")
-"""Columns that are no part of what defines a run: they follow the experiment's file."""
+"""Columns that do not define a run: they follow the experiment's file."""
 
 INTEGER_BITS = 63
-"""Integers of more bits do not fit into a store."""
+"""The most bits of an integer in a store, a limit of SQLite."""
 
 STATUSES = (
     "optimal", "feasible", "infeasible", "unknown", "over-budget",
     "not-applicable", "error", "out-of-memory", "out-of-time", "crashed",
 )  # fmt: skip
 
-Row = dict[str, Any]
+Row = JsonObject
 """A line of a table: a value for each of its columns."""
 
 
 def empty_row() -> Row:
-    """A line of `runs` with nothing in it."""
+    """Make a line of `runs` without any values."""
     return dict.fromkeys(COLUMNS)
 
 
 def took(row: Row) -> float:
-    """Seconds, as the run itself says; of its processes, if it did not."""
+    """Return the seconds that the run itself measured, or else those of its processes."""
     return row["seconds"] if row["solve_seconds"] is None else row["solve_seconds"]

@@ -1,7 +1,7 @@
 """Results in SQLite: one line per run and experiment, one trace per run, and the graphs of them all.
 
-A store is one file (and SQLite's own `-wal` and `-shm` beside it while it is open). Each run is one transaction that is
-on the disk before `add` returns: whatever is killed, whenever, a run is in the store wholly or not at all.
+A store is one file (and SQLite's own `-wal` and `-shm` while it is open). Each run is one transaction that is on the
+disk before `add` returns: no matter when a process is killed, a run is in the store wholly or not at all.
 """
 
 from __future__ import annotations
@@ -11,18 +11,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
-
-from moccasin_mzn.errors import InputError, missing, require, shown
-
-try:
-    import sqlalchemy
-    from sqlalchemy import Column, MetaData, Table, event
-    from sqlalchemy.exc import DBAPIError, IntegrityError
-    from sqlalchemy.pool import NullPool
-except ImportError:
-    raise missing("sqlalchemy", "bench") from None
 
 from moccasin_mzn.bench.rows import (
     ADDED,
@@ -35,15 +25,28 @@ from moccasin_mzn.bench.rows import (
     VERSION,
     Row,
 )  # fmt: skip
+from moccasin_mzn.errors import InputError, missing, require, shown
+from moccasin_mzn.files import Json
 
 if TYPE_CHECKING:
     import pandas
+    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+
+try:
+    import sqlalchemy
+    from sqlalchemy import Column, MetaData, Table, event
+    from sqlalchemy.exc import DBAPIError, IntegrityError
+    from sqlalchemy.pool import NullPool
+except ImportError:
+    raise missing("sqlalchemy", "bench") from None
 
 APPLICATION = 0x4D6F6342
-"""What SQLite's header says a store is: "MocB"."""
+"""The application id of a store in SQLite's header: "MocB"."""
 BUSY_SECONDS = 60
 
-_TYPES: dict[type, Any] = {
+_TYPES = {
     str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean,
     bytes: sqlalchemy.LargeBinary,
 }  # fmt: skip
@@ -51,7 +54,9 @@ _METADATA = MetaData()
 
 
 def _table(name: str, columns: Mapping[str, type], primary: Sequence[str]) -> Table:
-    parts = [Column(key, _TYPES[form], primary_key=key in primary) for key, form in columns.items()]
+    parts: list[Column[object]] = [
+        Column(key, _TYPES[form], primary_key=key in primary) for key, form in columns.items()
+    ]
     return Table(name, _METADATA, *parts)
 
 
@@ -67,17 +72,17 @@ class Store:
     """
 
     def __init__(self, path: Path) -> None:
-        """For `open` and `create`."""
+        """Prepare a store at a path; use `open` or `create`."""
         self.path, self._engine = path, _engine(path)
         self._lacks: dict[str, tuple[str, ...]] = {}
-        """Columns of each table that an older store does not have; it gets them once it is written to."""
+        """The columns of each table that an older store does not have; it gets them once it is written to."""
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Store:
         """Open a store that is there.
 
         Raises:
-            InputError: there is no such file, or it is no store, or one of another version, or broken; it is untouched.
+            InputError: the file is missing, no store, a store of another version, or broken; it is left untouched.
         """
         path = Path(path)
         if not path.is_file() or path.stat().st_size == 0:
@@ -91,7 +96,7 @@ class Store:
         """Open a store for writing; make an empty one where there is no file, or an empty one.
 
         Raises:
-            InputError: as `open`, or the file cannot be written.
+            InputError: what `open` raises, or the file cannot be written.
         """
         path = Path(path)
         if not path.parent.is_dir():
@@ -109,7 +114,7 @@ class Store:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")  # readers while one writes
         return store
 
-    def add(self, run: Mapping[str, Any], trace: Sequence[Mapping[str, Any]] = ()) -> None:
+    def add(self, run: Mapping[str, Json], trace: Sequence[Mapping[str, Json]] = ()) -> None:
         """Write a run and its trace, in one transaction.
 
         Args:
@@ -141,25 +146,25 @@ class Store:
                 connection.execute(GRAPHS.insert(), lines)
 
     def graphs(self) -> dict[str, bytes]:
-        """The graphs of runs, packed, by digest; older stores lack those of runs that were not asked for since."""
+        """Return the graphs of runs, packed, by digest; older stores lack those of runs not requested since."""
         if "graphs" in self._lacks:
             return {}
         return {row["digest"]: row["packed"] for row in self._read(GRAPHS)}
 
     def keys(self) -> set[str]:
-        """The keys of all runs that are done."""
+        """Return the keys of all runs that are done."""
         with self._connected() as connection:
             return set(connection.scalars(sqlalchemy.select(RUNS.c.key)))
 
-    def adopt(self, runs: Sequence[Mapping[str, Any]]) -> int:
+    def adopt(self, runs: Sequence[Mapping[str, Json]]) -> int:
         """Give runs that are done, by key, the labels they have in `runs`; those that are not done are passed over.
 
         A run that was done for another experiment keeps its line, and gets a second one for the experiment of `runs`.
         A run of that experiment which one of `runs` replaces (the same graph, budget, method and seed by their labels,
-        but another time limit, say) is kept as one of the experiment "NAME (before)".
+        but for example another time limit) is kept as one of the experiment "NAME (before)".
 
         Returns:
-            How many are replaced.
+            The number of runs that are replaced.
         """
         rows = self.rows()
         done = {row["key"]: row for row in rows}
@@ -181,19 +186,19 @@ class Store:
         return len(old)
 
     def rows(self) -> list[Row]:
-        """All runs, in the order in which they were added, with integers as integers and None where nothing is."""
+        """Return all runs, in the order in which they were added; integers are integers, missing values None."""
         return self._read(RUNS)
 
     def trace_rows(self) -> list[Row]:
-        """All traces, by run in the order in which they were added, then by position."""
+        """Return all traces, by run in the order in which they were added, then by position."""
         return self._read(TRACES)
 
     def runs(self) -> pandas.DataFrame:
-        """All runs as a table with `COLUMNS`; None or NaN where nothing is."""
+        """Return all runs as a table with `COLUMNS`; missing values are None or NaN."""
         return _frame(self.rows(), COLUMNS)
 
     def traces(self) -> pandas.DataFrame:
-        """All traces as a table with `TRACE_COLUMNS`; NaN where nothing is."""
+        """Return all traces as a table with `TRACE_COLUMNS`; missing values are NaN."""
         return _frame(self.trace_rows(), TRACE_COLUMNS)
 
     def close(self) -> None:
@@ -208,7 +213,7 @@ class Store:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlalchemy.Connection]:
-        """Errors of SQLite are told in one line."""
+        """Connect, and turn errors of SQLite into an `InputError` of one line."""
         try:
             with self._engine.connect() as connection:
                 yield connection
@@ -218,7 +223,7 @@ class Store:
             raise InputError(f"{self.path}: the store is broken: it has no table {error}") from None
 
     def _read(self, table: Table) -> list[Row]:
-        """All lines, in the order in which they were added."""
+        """Return all lines of a table, in the order in which they were added."""
         lacks = self._lacks.get(table.name, ())
         columns = [column for column in table.columns if column.name not in lacks]
         with self._connected() as connection:
@@ -268,7 +273,7 @@ class Store:
             connection.commit()
 
 
-def check_row(run: Mapping[str, Any]) -> None:
+def check_row(run: Mapping[str, Json]) -> None:
     """Check a line of `runs`.
 
     Raises:
@@ -282,7 +287,7 @@ def check_row(run: Mapping[str, Any]) -> None:
         raise InputError(f"run {run['key']}: status {shown(run['status'])}, valid {shown(run['valid'])}")
 
 
-def _check_values(values: Mapping[str, Any], columns: Mapping[str, type], what: str) -> None:
+def _check_values(values: Mapping[str, Json], columns: Mapping[str, type], what: str) -> None:
     if set(values) != set(columns):
         odd = sorted(set(values) ^ set(columns))
         raise InputError(f"{what}: columns missing or unknown: {', '.join(odd)}")
@@ -294,11 +299,11 @@ def _check_values(values: Mapping[str, Any], columns: Mapping[str, type], what: 
             raise InputError(f"{what}: {name} is {shown(values[name])}, too large for SQLite")
 
 
-def _is_line(run: Mapping[str, Any]) -> sqlalchemy.ColumnElement[bool]:
+def _is_line(run: Mapping[str, Json]) -> sqlalchemy.ColumnElement[bool]:
     return (RUNS.c.key == run["key"]) & (RUNS.c.experiment == run["experiment"])
 
 
-def _place(run: Mapping[str, Any]) -> tuple[Any, ...]:
+def _place(run: Mapping[str, Json]) -> tuple[object, ...]:
     return tuple(run[name] for name in ("experiment", "graph", "budget", "method", "seed"))
 
 
@@ -311,7 +316,7 @@ def _engine(path: Path) -> sqlalchemy.Engine:
     engine = sqlalchemy.create_engine(url, poolclass=NullPool, connect_args={"timeout": BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
-    def _(connection: Any, _record: Any) -> None:
+    def _(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
         connection.execute("PRAGMA synchronous = FULL")
 
     return engine
@@ -324,3 +329,44 @@ def _frame(rows: Sequence[Row], columns: Mapping[str, type]) -> pandas.DataFrame
     frame = pandas.DataFrame(rows, columns=list(columns))
     empty = [name for name, form in columns.items() if form in (int, float) and frame[name].isna().all()]
     return frame.astype(dict.fromkeys(empty, float))
+
+
+# --- The lock: at most one writer at a time; it ends with its process, however that ends ----------------------
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock a file by means of a file `path`.lock in its folder, which is removed afterwards.
+
+    Raises:
+        InputError: another process has the lock, or the folder cannot be written to.
+    """
+    import fcntl  # where there is none (Windows), nothing else of this package imports it
+
+    name = f"{os.path.realpath(path)}.lock"
+    while True:
+        try:
+            descriptor = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be locked: {error.strerror or error}") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise InputError(f"{path}: another `bench run` is writing to this store") from None
+        if _is_still(name, descriptor):  # else its owner has removed it between the two
+            break
+        os.close(descriptor)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        os.close(descriptor)
+
+
+def _is_still(name: str, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(name), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

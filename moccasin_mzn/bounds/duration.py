@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from moccasin_mzn.bounds.cover import cover_bound
-from moccasin_mzn.bounds.moment import moment_bound, moments_bounds
-from moccasin_mzn.bounds.question import CLAUSES_PER_SECOND
+from moccasin_mzn.bounds.instant import cover_bound, moment_bound, moments_bounds
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.bounds.worker import State, Worker
+from moccasin_mzn.bounds.worker import CLAUSES_PER_SECOND, State, Worker
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.heuristics.compiled_searches import ignore

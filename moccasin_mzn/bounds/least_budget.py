@@ -98,7 +98,7 @@ def held_in_stages(instance: Instance) -> list[int]:
 
 
 def _memory_of(graph: ComputationGraph, anew: Sequence[int], node: int, enough: int, work: int) -> tuple[int, int]:
-    """(bound on the memory to compute `node`, work done); a bound up to `enough` is not told from `enough`.
+    """(bound on the memory to compute `node`, work done); a bound up to `enough` is not distinguished from `enough`.
 
     A search for the way with the least largest set. Sets only ever grow towards the bound: when work runs out, the
     least of the open ones is the bound. Among equals, one without the last nodes comes first.
@@ -150,7 +150,7 @@ def _anew(graph: ComputationGraph) -> list[int]:
 
 
 def _one_by_one(graph: ComputationGraph, anew: Sequence[int], together: Iterable[int]) -> int:
-    """Memory that is enough to get `together` into it, each computed anew beside those before it."""
+    """Memory that is enough to get `together` into it, each computed anew while those before it stay."""
     sizes, held, enough = graph.sizes, 0, 0
     for _, v in sorted([(sizes[v] - anew[v], v) for v in together]):
         if held + anew[v] > enough:

@@ -69,7 +69,7 @@ class Relaxation(Program):
         return relaxation
 
     def items(self) -> dict[str, set[int] | list[int]]:
-        """What `models/lib/blocks.mzn` takes beside an instance, to be the same relaxation."""
+        """What `models/lib/blocks.mzn` takes besides an instance, to be the same relaxation."""
         return {
             "chosen": {k + 1 for k in self.chosen},
             "moments": {k + 1 for k in self.moments},

@@ -4,7 +4,7 @@ The block relaxation (see `relaxation`) is solved with few stages; its solution 
 Where that schedule exceeds the budget, the relaxation does not see enough: a stage is added there, or a recomputation
 that it watches, or moments, while no schedule is known. A schedule that exceeds nothing is as good as its bound.
 
-A relaxation that is not solved at once is asked for a solution little over the bound (see `question`). Mostly there is
+A relaxation that is not solved at once is asked for a solution little over the bound (see `Question`). Mostly there is
 none, which is proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine. Where
 that takes long, all begins anew with the stages that matter to the linear relaxation (see `first_stages`).
 """
@@ -12,19 +12,181 @@ that takes long, all begins anew with the stages that matter to the linear relax
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from moccasin_mzn.bounds.first_stages import first_stages
-from moccasin_mzn.bounds.question import Question
-from moccasin_mzn.bounds.realise import Computation, realise
-from moccasin_mzn.bounds.refinement import Refinement
-from moccasin_mzn.bounds.relaxation import Relaxation
+from moccasin_mzn.bounds.relaxation import YES, Literal, Relaxation
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.problem.stages import Stages, highest_maxima
+from moccasin_mzn.problem.stages import Stages, highest_maxima, sums_of_ranges
 from moccasin_mzn.solvers.cpsat.branching import Branched, branch
+
+
+@dataclass(frozen=True)
+class Computation:
+    """One computation of the suggested sequence."""
+
+    node: int
+    stage: int
+    """From 0; the computation is the first of its node if it is the stage's node."""
+    memory: int
+    """In use, in the unit of `Stages`."""
+
+
+def realise(relaxation: Relaxation, solution: Sequence[bool]) -> list[Computation]:
+    """Everything computed again as late in its block as its readers allow; within a stage in input order."""
+    sequence: list[tuple[int, int]] = []  # (stage, node)
+    for j in range(len(relaxation.chosen) + 1):
+        stage = _places(relaxation, solution, j)
+        sequence += sorted((k, v) for v, k in stage.items())
+    sequence += [(k, k) for k in range(relaxation.stages.n)]
+    sequence.sort()
+    memory = _memory(relaxation, [v for _, v in sequence])
+    return [Computation(v, k, used) for (k, v), used in zip(sequence, memory, strict=True)]
+
+
+def _places(relaxation: Relaxation, solution: Sequence[bool], j: int) -> dict[int, int]:
+    """The stage of each recomputation in block j that is of use."""
+    s, last = relaxation.stages, relaxation.last(j)
+    ends = relaxation.held[j] if j < len(relaxation.chosen) else {}
+
+    def true(literal: Literal) -> bool:
+        return literal == YES or (literal is not None and solution[literal])
+
+    place: dict[int, int] = {}
+    for u in sorted((u for u, again in relaxation.again[j].items() if true(again)), reverse=True):
+        at_end = [last] if true(ends.get(u)) else []
+        if true(relaxation.at_start(j, u)):
+            reads = at_end  # earlier ones are served by the copy that is there
+        else:
+            firsts = [x for x in s.readers[u] if relaxation.before(j) < x <= last]
+            reads = firsts + [place[x] for x in s.readers[u] if x in place] + at_end
+        if reads:
+            place[u] = min(reads)
+    return place
+
+
+def _memory(relaxation: Relaxation, sequence: Sequence[int]) -> list[int]:
+    s = relaxation.stages
+    latest: dict[int, int] = {}
+    end = list(range(len(sequence)))
+    for t, v in enumerate(sequence):
+        for u in s.inputs[v]:
+            end[latest[u]] = t
+        latest[v] = t
+    held = sums_of_ranges([s.size[v] for v in sequence], enumerate(end))
+    return [memory + s.workspace[v] for memory, v in zip(held, sequence, strict=True)]
+
+
+# --- What a block relaxation sees, finer and finer ------------------------------------------------------------
+
+
+@dataclass
+class Refinement:
+    """Stages, moments and watched recomputations (see `relaxation`)."""
+
+    stages: Stages
+    chosen: set[int]
+    moments: set[int] = field(default_factory=set)
+    watched: set[tuple[int, int]] = field(default_factory=set)
+    step: int | None = None
+    """How much more than the bound is asked for; None: anything."""
+    exhausted: bool = False
+    """There is nothing to refine."""
+    _latest: Relaxation | None = field(default=None, repr=False)
+
+    def relaxation(self) -> Relaxation:
+        """The relaxation that sees all this."""
+        if self._latest is None:
+            self._latest = Relaxation.of(self.stages, self.chosen, self.moments, self.watched)
+        return self._latest
+
+    def refine(self, seen: Relaxation, computations: Iterable[Computation], unanswered: bool) -> bool:
+        """See more of what exceeds the budget most, first computations first; False if that is all.
+
+        Args:
+            seen: whose solution suggested the computations.
+            unanswered: perhaps there is no schedule: stages and moments show that soonest.
+        """
+        self._latest = None
+        over = sorted((c for c in computations if c.memory > self.stages.budget), key=lambda c: -c.memory)
+        unseen = [c.stage for c in over if c.node == c.stage and c.stage not in self.chosen]
+        for c in over:
+            block = seen.block(c.stage)
+            firsts = [k for k in unseen if unanswered or seen.block(k) == block]
+            if firsts:  # of a narrower block a watch excludes more
+                self.chosen.add(firsts[0])
+                return True
+            if c.node != c.stage and unanswered and seen.last(block) not in self.moments:
+                self.moments.add(seen.last(block))  # of all nodes at once
+                return True
+            if c.node != c.stage and not seen.watches(c.node, c.stage):
+                self.watched.add((c.node, c.stage))
+                return True
+        for k in (k for c in over for k in (c.stage, c.stage - 1)):
+            if k not in self.chosen:
+                self.chosen.add(k)
+                return True
+        return False
+
+
+# --- One question to a relaxation -----------------------------------------------------------------------------
+
+
+PATIENCE = 1.0
+"""Seconds after which a relaxation is not solved to the end any more, if it is small."""
+CLAUSES_PER_SECOND = 10_000
+"""Large relaxations get more time, one second for so many clauses."""
+NEARLY_ALL = 0.05
+"""If the bound lacks no more than this fraction of itself to the best schedule, all of it is asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Is there a solution that costs at most `most`?"""
+
+    seen: Refinement
+    relaxation: Relaxation
+    """What is seen."""
+    most: int | None
+    """Solutions that cost more are of no interest; None: all are."""
+    begun: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, seen: Refinement, bound: int, known: int | None) -> Question:
+        """What to ask next.
+
+        Args:
+            bound: on what recomputations cost in any schedule.
+            known: what they cost in the best known one.
+        """
+        relaxation, most = seen.relaxation(), _asked_for(seen.step, bound, known)
+        if known is None and most is not None and most >= sum(relaxation.cost):
+            most = None  # any solution will do: if there is none, there is no schedule
+        return cls(seen, relaxation, most)
+
+    def lasts(self) -> bool:
+        """Has it taken so long that an answer in part will do?"""
+        return time.monotonic() > self.begun + max(PATIENCE, len(self.relaxation.clauses) / CLAUSES_PER_SECOND)
+
+    def is_enough(self, found: bool) -> bool:
+        """Need it be answered no further, with a solution found or none?"""
+        return (found or self.seen.step is None) and not self.seen.exhausted and self.lasts()
+
+
+def _asked_for(step: int | None, bound: int, known: int | None) -> int | None:
+    """The most that a solution may cost: less than is known, and little over the bound, unless that is nearly all
+    there is."""
+    if step is None:
+        return None if known is None else known - 1
+    nearly = max(step * 5 // 4, int(NEARLY_ALL * bound))
+    return (known if known is not None and known <= bound + nearly else bound + step) - 1
+
+
+# --- The worker -----------------------------------------------------------------------------------------------
 
 ANEW_SHARE, ANEW_SECONDS, ANEW_LATEST = 0.05, 4.0, 12.0
 """Part of the time limit after which it begins anew, but after 4 s at the soonest and 12 s at the latest."""

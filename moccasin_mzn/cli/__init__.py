@@ -1,1 +1,1 @@
-"""The commands of the command line, one a module."""
+"""The command line: each module has one command or a family of commands."""

@@ -1,4 +1,4 @@
-"""The command `bench run`."""
+"""The command `bench run`: the runs of an experiment that a store does not have yet."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE
-from moccasin_mzn.cli.strict import command
+from moccasin_mzn.cli.options import command
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.terminal import own_stderr, stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.bench.execute import Outcome
-    from moccasin_mzn.bench.graphs import BenchGraph
-    from moccasin_mzn.bench.matrix import Run
+    from moccasin_mzn.bench.matrix import BenchGraph, Run
+    from moccasin_mzn.bench.rows import Row
     from moccasin_mzn.bench.store import Store
     from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -39,14 +39,14 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://[^\s/]+:[0-9]{1,5}", re.ASCII)
 @click.option("--scheduler", metavar="tcp://HOST:PORT", help="A dask scheduler, whose workers do the runs.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, metavar="N",
               help="Without a scheduler: processes of this machine that share its cores and memory.")  # fmt: skip
-@click.option("--list", "listing", is_flag=True, help="List the runs, and which of them are done, and run nothing.")
+@click.option("--list", "listing", is_flag=True, help="List the runs and which of them are done, without running any.")
 def run(
     experiment: Path, store: Path | None, folders: tuple[Path, ...], scheduler: str | None, workers: int, listing: bool
 ) -> int:
     """Run what is missing of EXPERIMENT.
 
-    Every run is a process of its own. Its result is in the store as soon as it ends; the same command goes on after an
-    interruption, of whatever kind.
+    Every run is a process of its own. Its result is in the store as soon as it ends; the same command continues after
+    an interruption of any kind.
     """
     if scheduler is not None and workers != 1:
         raise InputError("--workers is for this machine; a scheduler has workers of its own")
@@ -58,45 +58,43 @@ def run(
 
 
 def planned(experiment: Path, folders: Sequence[Path]) -> tuple[list[BenchGraph], list[Run]]:
-    """The graphs of an experiment, which are looked for in these folders too, and its runs."""
+    """Return the graphs of an experiment, which are looked up in `folders` too, and its runs."""
     from moccasin_mzn.bench.experiment import read_experiment
-    from moccasin_mzn.bench.graphs import load_graphs
-    from moccasin_mzn.bench.matrix import matrix
+    from moccasin_mzn.bench.matrix import load_graphs, matrix
 
     description = read_experiment(experiment)
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"--graphs {folder}: there is no such folder")
     with located(experiment):
-        graphs = load_graphs(description, experiment.parent, folders, generated, _tell)
+        graphs = load_graphs(description, experiment.parent, folders, generated, _note)
         return graphs, matrix(description, graphs)
 
 
 def run_missing(runs: Sequence[Run], path: Path, scheduler: str | None = None, workers: int = 1) -> int:
-    """Run what a store does not have of these runs of one experiment; the exit status."""
-    from moccasin_mzn.bench.lock import locked
-    from moccasin_mzn.bench.store import Store
+    """Execute the runs of one experiment that a store does not have, and return the exit status."""
+    from moccasin_mzn.bench.store import Store, locked
 
     with locked(path), Store.create(path) as opened:
         opened.add_graphs({one.row["graph_digest"]: one.graph for one in runs})
         replaced = opened.adopt([one.row for one in runs])
         if replaced:
             name = f"{runs[0].row['experiment']} (before)"
-            _tell(
+            _note(
                 f"{path}: {count_text(replaced, 'run')} with other options or limits kept as experiment {shown(name)}"
             )
         return _run_missing(runs, opened, scheduler, workers)
 
 
-def _tell(line: str) -> None:
+def _note(line: str) -> None:
     click.echo(line, err=True)
 
 
 def generated(words: Sequence[str]) -> ComputationGraph:
-    """The graph that `generate` makes."""
+    """Return the graph that `generate` makes of these arguments."""
     import io
 
-    from moccasin_mzn.cli.generate import generate
+    from moccasin_mzn.cli.graphs import generate
     from moccasin_mzn.graphs.formats import read_graph
 
     with tempfile.TemporaryDirectory() as folder:
@@ -141,29 +139,29 @@ def _at_most(runs: Iterable[Run]) -> str:
 
 
 def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, workers: int) -> int:
-    """Do what the store does not have, and tell of each run as it ends; the exit status."""
+    """Execute what the store does not have, print a line for each run as it ends, and return the exit status."""
     done = store.keys()
     missing = [run for run in runs if run.key not in done]
     if len(missing) < len(runs):
         click.echo(f"{store.path}: {len(runs) - len(missing)} of {count_text(len(runs), 'run')} done already")
     progress = _Progress(store, len(runs), missing)
     if missing:
-        from moccasin_mzn.bench.worker import held_signals
+        from moccasin_mzn.bench.execute import blocked_signals
 
         try:
             if scheduler is None:
                 click.echo(f"{count_text(len(missing), 'run')} to do, {_at_most(missing)}")
-            with held_signals():  # libraries that load may swallow an interrupt
+            with blocked_signals():  # libraries that load may swallow an interrupt
                 import numba  # noqa: F401
 
                 from moccasin_mzn.bench.cluster import run_all
-                from moccasin_mzn.cli.compiling import searches
+                from moccasin_mzn.cli.install import searches
                 from moccasin_mzn.heuristics.compiled_searches import ready
             if scheduler is None:
                 ready(*searches())  # once, not in all runs at the same time
             with (
                 stopped_by_signals(), own_stderr(),  # an interrupt has dask's workers print where they were
-                contextlib.closing(run_all(missing, scheduler, workers, _tell)) as ended,
+                contextlib.closing(run_all(missing, scheduler, workers, _note)) as ended,
             ):  # fmt: skip
                 for one, outcome in ended:
                     progress.take(one, outcome)
@@ -182,22 +180,22 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
 
 
 def _conclude(runs: Sequence[Run], store: Store) -> None:
-    """Tell what came of all runs, and what to do with them."""
+    """Print the outcomes of all runs, and the command that makes a report of them."""
     from moccasin_mzn.bench.rows import STATUSES
 
     rows = store.rows()
     name = runs[0].row["experiment"]
     keys = {run.key for run in runs}
     counts = Counter(row["status"] for row in rows if row["experiment"] == name and row["key"] in keys)
-    told = ", ".join(f"{counts[status]} {status}" for status in STATUSES if status in counts)
+    outcomes = ", ".join(f"{counts[status]} {status}" for status in STATUSES if status in counts)
     several = len({row["experiment"] for row in rows}) > 1
     choice = f" --experiment {shlex.quote(name)}" if several else ""
-    click.echo(f"{store.path}: {len(runs)} of {count_text(len(runs), 'run')} done: {told}")
+    click.echo(f"{store.path}: {len(runs)} of {count_text(len(runs), 'run')} done: {outcomes}")
     click.echo(f"next: python -m moccasin_mzn bench report {shlex.quote(str(store.path))}{choice}")
 
 
 class _Progress:
-    """Writes results into the store and tells of them."""
+    """Writes results into the store and prints a line for each."""
 
     def __init__(self, store: Store, total: int, missing: Sequence[Run]) -> None:
         self.store, self.total, self.done = store, total, total - len(missing)
@@ -205,9 +203,9 @@ class _Progress:
         self.begin = time.monotonic()
 
     def take(self, run: Run, outcome: Outcome | str) -> None:
-        """A run has ended, or could not be done."""
+        """Store and print the outcome of a run, or print why it could not be done."""
         if isinstance(outcome, str):
-            _tell(f"not done: {run.label}: {outcome}")
+            _note(f"not done: {run.label}: {outcome}")
             return
         self.store.add(outcome.row, outcome.trace)
         self.done += 1
@@ -215,15 +213,15 @@ class _Progress:
         self.waiting -= _effort(run)
         rest = (time.monotonic() - self.begin) / self.ended * self.waiting
         left = f", about {_duration(rest)} left" if self.done < self.total else ""
-        click.echo(f"{self.done}/{self.total}  {run.label}: {_told(outcome.row)}{left}")
+        click.echo(f"{self.done}/{self.total}  {run.label}: {_outcome_text(outcome.row)}{left}")
 
 
 def _effort(run: Run) -> float:
-    """The core seconds that a run may take."""
+    """Return the core seconds that a run may take."""
     return run.row["time_limit"] * run.row["threads"]
 
 
-def _told(row: dict[str, Any]) -> str:
+def _outcome_text(row: Row) -> str:
     words = [row["status"]]
     if row["valid"]:
         words.append(f"arena {row['arena']:,}" if row["tdi_percent"] is None else f"+{row['tdi_percent']:.3f} %")

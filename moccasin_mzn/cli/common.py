@@ -1,26 +1,123 @@
-"""What several commands share: arguments, exit statuses, signals."""
+"""Parts that several commands share: output files, arguments, exit statuses, progress and answers.
+
+Files that a command writes replace nothing that it reads, and are there before anything is printed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TextIO, TypeGuard
 
 import click
 from cloup import option
 
-from moccasin_mzn.cli.outputs import Job, write_files
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
+    from moccasin_mzn.api.json_lines import JsonStream
     from moccasin_mzn.api.request import Request
-    from moccasin_mzn.search.result import Listener, Progress
+    from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
+    from moccasin_mzn.report.plots.picture import Picture
+    from moccasin_mzn.search.result import Listener, Progress, Result
+
+
+_WORDS = ("input", "topological", "free", "auto")
+"""Words that are not files, where an option takes a file or one of them."""
+
+Job = tuple[Path, Callable[[], None]]
+"""A file, and a function that writes it, all or nothing, and raises `InputError` where it cannot."""
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, object]) -> None:
+    """Refuse, before any work, outputs that cannot be written or would overwrite an input or each other.
+
+    Args:
+        outputs: see `check_apart`; "--plot" is a picture.
+        inputs: see `check_apart`.
+
+    Raises:
+        InputError: see `check_apart`; or a file cannot be written.
+    """
+    from moccasin_mzn.files import check_writable
+
+    check_apart(outputs, inputs)
+    for name, path in outputs.items():
+        if path is not None and name == "--plot":
+            from moccasin_mzn.report.plots.files import check_picture_file
+
+            check_picture_file(path)
+        elif path is not None:
+            check_writable(path)
+
+
+def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, object]) -> None:
+    """Refuse outputs that would overwrite an input or each other.
+
+    Args:
+        outputs: files to write, by option; None: the option is not given.
+        inputs: files to read, by description, such as "the graph"; values that are no file's path are ignored.
+
+    Raises:
+        InputError: an output is an input, also by a link, or another output.
+    """
+    there = {what: Path(given) for what, given in inputs.items() if _may_be_file(given)}
+    seen: dict[str, Path] = {}
+    for name, path in outputs.items():
+        if path is None or _is_special(path):
+            continue
+        for what, other in there.items():
+            if _same(path, other):
+                raise InputError(f"{path}: is {what}, and would be lost")
+        for former, other in seen.items():
+            if _same(path, other):
+                raise InputError(f"{path}: {former} and {name} would be one file")
+        seen[name] = path
+
+
+def write_files(jobs: Sequence[Job]) -> bool:
+    """Do all jobs, print a line on stderr for each that fails, and return whether none failed."""
+    all_done = True
+    for path, write in jobs:
+        try:
+            write()
+            continue
+        except InputError as error:
+            complaint = str(error)
+        except MemoryError as error:
+            complaint = f"{path}: cannot write: {error or 'out of memory'}"
+        except KeyboardInterrupt:  # the answer is still to be printed
+            complaint = f"{path}: not written: interrupted"
+        click.echo(f"error: {' '.join(complaint.split())}", err=True)
+        all_done = False
+    return all_done
+
+
+def _may_be_file(given: object) -> TypeGuard[str | Path]:
+    return isinstance(given, Path) or (isinstance(given, str) and given not in _WORDS and not given.isdecimal())
+
+
+def _is_special(path: Path) -> bool:
+    """True for pipes and devices, in which nothing is lost."""
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them is not there yet
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+# --- Arguments, exit statuses, progress and answers -----------------------------------------------------------
+
 
 EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
 
@@ -29,7 +126,7 @@ GRAPH = click.argument("graph", type=click.Path(path_type=Path))
 
 def _not_free(context: click.Context, parameter: click.Parameter, value: str) -> str:
     if value == "free":
-        raise InputError(f"--order free is for searches: {context.info_name} is told an order")
+        raise InputError(f"--order free is for searches: {context.info_name} needs a given order")
     return value
 
 
@@ -39,7 +136,7 @@ BUDGET = option(
 )  # fmt: skip
 MAX_COMPUTATIONS = option(
     "--max-computations", metavar="C|auto|FILE",
-    help="How often a node may be computed; a JSON file may say it for each.  [default: 2]",
+    help="The most computations of a node; a JSON file can have one for each node.  [default: 2]",
 )  # fmt: skip
 _ORDER_HELP = "Input order: the graph file's (else a topological one), a topological one, or a file of node ids."
 ORDER = click.option(
@@ -52,7 +149,7 @@ ORDER_OR_FREE = option(
 )  # fmt: skip
 IN_PLACE = option(
     "--in-place", is_flag=True,
-    help="Outputs overwrite inputs where the graph says that they may, and nobody reads those later.",
+    help="Outputs overwrite inputs where the graph allows it and no later operation reads these.",
 )  # fmt: skip
 COUNT_FIXED = option(
     "--count-fixed", is_flag=True, help="The budget is for the graph's fixed memory too (parameters, optimizer state)."
@@ -61,38 +158,40 @@ COUNT_FIXED = option(
 
 @contextlib.contextmanager
 def progress_lines(request: Request, also: Listener | None = None) -> Iterator[Listener]:
-    """While a request is answered: gives what writes lines about it on stderr; being told to end stops the search.
+    """Print progress on stderr while a request is answered, and let signals stop the search.
 
     Args:
-        also: gets what the lines tell.
+        also: a second listener for the same progress.
+
+    Yields:
+        The listener for the search.
     """
-    from moccasin_mzn.report.progress_lines import ProgressLines
+    from moccasin_mzn.report.tables import ProgressLines
 
     lines = ProgressLines(request.problem, sys.stderr, named=len(getattr(request.options, "solvers", ())) > 1)
 
-    def tell(progress: Progress) -> None:
+    def listener(progress: Progress) -> None:
         lines(progress)
         if also is not None:
             also(progress)
 
     with stopped_by_signals():
-        yield tell
+        yield listener
     lines.flush()
 
 
-def told(
-    result: Any, good: bool, files: Sequence[Job], as_json: bool, stream: Any,
-    print_result: Callable[[Any, Any], None], what: str = "schedule",
+def write_answer(
+    result: Result, good: bool, files: Sequence[Job], as_json: bool, stream: JsonStream | None,
+    print_result: Callable[[Result, TextIO], None], what: str = "schedule",
 ) -> int:  # fmt: skip
-    """Write the answer if it is good, and print it; the exit status.
+    """Write the files of an answer if it is good, print it, and return the exit status.
 
     Args:
-        result: has `as_dict` and `reason`.
-        good: is there what was asked for?
-        files: to write if so.
+        good: True if the result is an answer to the request.
+        files: the files to write if it is.
         stream: gets the result instead of stdout; None: there is none.
-        print_result: prints it for people.
-        what: was asked for.
+        print_result: prints the result for people.
+        what: the kind of answer, for the message that there is none.
     """
     all_written = write_files(files if good else ())
     text = json_line(result)
@@ -109,23 +208,27 @@ def told(
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
 
-def with_verdicts(result: Any, verdicts: Callable[[], Sequence[str]]) -> tuple[Any, bool]:
-    """The result with what solution checkers say of it, and whether they all accept it: one that rejects it, or a
-    MiniZinc that fails, is told on stderr, and takes no answer along."""
+def with_checks(result: Result, check: Callable[[], Sequence[str]]) -> tuple[Result, bool]:
+    """Add the verdicts of solution checkers to a result.
+
+    Returns:
+        The result with the verdicts, True; or, with a line on stderr, the result as it was, False: a checker rejects
+        it, or MiniZinc fails.
+    """
     try:
-        return replace(result, checks=tuple(verdicts())), True
+        return replace(result, checks=tuple(check())), True
     except InputError as error:
         click.echo(f"error: {' '.join(str(error).split())}", err=True)
         return result, False
 
 
-def json_line(result: Any) -> str:
-    """What --json prints of a result, and --output writes."""
+def json_line(result: Result) -> str:
+    """Return the line of JSON that --json prints of a result, and --output writes."""
     return json.dumps(result.as_dict()) + "\n"
 
 
 def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job]:
-    """What writes the files that are asked for, each with its content, which is made only then."""
+    """Return the jobs that write these files, without those that are None; contents are made when they are written."""
     from moccasin_mzn.files import replace_file
 
     def job(path: Path, content: Callable[[], str | bytes]) -> Job:
@@ -134,8 +237,8 @@ def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job
     return [job(path, content) for path, content in files if path is not None]
 
 
-def pictures(path: Path | None, picture: Callable[[], Any]) -> list[Job]:
-    """What draws a `Picture`, if that is asked for; it is made only then."""
+def pictures(path: Path | None, picture: Callable[[], Picture | FrontierPicture]) -> list[Job]:
+    """Return the job that draws a picture, none without a path; the picture is made when it is drawn."""
 
     def draw() -> None:
         from moccasin_mzn.report.plots.files import write_picture

@@ -2,16 +2,247 @@
 
 from __future__ import annotations
 
-from moccasin_mzn.cli.deploy_c_header import c_header
-from moccasin_mzn.cli.deploy_onnx import onnx
-from moccasin_mzn.cli.deploy_tflite import tflite
-from moccasin_mzn.cli.strict import group
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, check_outputs
+from moccasin_mzn.cli.deploy_options import ALIGNMENT, EFFORT, files_read, output, request_maker, schedule_of, searching
+from moccasin_mzn.cli.graphs import command_line, integers
+from moccasin_mzn.cli.imports import (
+    DIMS,
+    FOLD,
+    OPTIMIZE,
+    RESULTS,
+    UNKNOWN_DURATION,
+    UNKNOWN_SIZE,
+    VIEWS,
+    WORKSPACES,
+    missing_of,
+    source_of,
+)
+from moccasin_mzn.cli.options import OptionValue, group
+from moccasin_mzn.doc_links import Page
+from moccasin_mzn.errors import InputError
+
+if TYPE_CHECKING:
+    from moccasin_mzn.deploy.onnx_deployment import Deployment
+    from moccasin_mzn.deploy.onnx_session import Comparison
+    from moccasin_mzn.search.result import Result
 
 
 @group()
 def deploy() -> None:
-    """Turn a plan into what a runtime carries out."""
+    """Turn a plan into what a runtime executes."""
 
 
-for command in (c_header, onnx, tflite):
-    deploy.add_command(command)
+# --- deploy c-header ------------------------------------------------------------------------------------------
+
+
+@deploy.command(name="c-header")
+@click.argument("plan", type=click.Path(path_type=Path))
+@output("The header.")
+@click.option("--prefix", default="plan", show_default=True, metavar="NAME", help="Prefix of all names in the header.")
+@ALIGNMENT
+@searching(default="60, for offsets alone 10")
+def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **options: OptionValue) -> int:
+    """Write PLAN as a header of C99 and C++: offsets, sizes, reads of each step as constant arrays.
+
+    PLAN is what `solve --output` writes; offsets that it does not have are searched for. Or it is a graph, with
+    --budget, which is for the arena: then a schedule is searched for too. data/run_plan.c is an example that executes
+    such a header.
+
+    Exit status 1: there is no schedule within the budget.
+    """
+    from moccasin_mzn.deploy.c_header import c_header as header_of
+    from moccasin_mzn.deploy.source import placed, plan_in, planned
+    from moccasin_mzn.files import replace_file
+    from moccasin_mzn.formatting import count_text
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.search.options import Effort
+
+    effort = Effort(*(options[name] for name in EFFORT))
+    check_outputs({"--output": output}, files_read(options, plan=plan))
+    make_request = request_maker(options, alignment or 1, EFFORT)
+    given = plan_in(plan)
+    if given is not None and make_request is not None:
+        raise InputError("--budget is for a graph: a plan has a budget of its own")
+    if given is not None:
+        found = placed(given, alignment, effort)
+    elif make_request is None:
+        message = f"{plan}: no plan for runtimes; of a graph one is made within --budget"
+        raise InputError(Page.PLAN_FORMAT.after(message))
+    else:
+        result = schedule_of(read_graph(plan), make_request)
+        if result is None:
+            return EXIT_NONE
+        found = planned(result)
+    replace_file(output, header_of(found, prefix))
+    arenas = zip(found.memories, found.arenas, strict=True)
+    sizes = ", ".join(f"{name} {size:,}" for name, size in arenas)
+    click.echo(f"{output}: {count_text(len(found.steps), 'step')}, {sizes} bytes")
+    return EXIT_FOUND
+
+
+# --- deploy tflite --------------------------------------------------------------------------------------------
+
+
+@deploy.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("plan", type=click.Path(path_type=Path), required=False)
+@output("The new model.")
+@ALIGNMENT
+@searching(default="60, for offsets alone 10")
+def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, **options: OptionValue) -> int:
+    """Write the TFLite MODEL with its operators in the order of PLAN, and with PLAN's offsets for TFLite Micro.
+
+    PLAN is what `solve --output` writes for the graph that `import tflite` makes of MODEL; without it a plan is
+    searched for whose arena is within --budget. Offsets are searched for where the plan has none that are multiples of
+    16.
+
+    Exit status 1: there is no schedule within the budget.
+    """
+    from moccasin_mzn.deploy.source import placed, planned
+    from moccasin_mzn.deploy.tflite_model import planned_model
+    from moccasin_mzn.files import replace_file
+    from moccasin_mzn.formatting import count_text
+    from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
+    from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
+    from moccasin_mzn.problem.files.plan_format import read_runtime_plan
+    from moccasin_mzn.search.options import Effort
+
+    effort, step = Effort(*(options[name] for name in EFFORT)), alignment or LEAST
+    check_outputs({"--output": output}, files_read(options, model=model, plan=plan))
+    if (plan is None) == (options["budget"] is None):
+        raise InputError("expected a plan, or --budget to make one within it")
+    if step % LEAST:
+        raise InputError(f"--alignment {step}: TFLite Micro wants multiples of {LEAST}")
+    make_request = request_maker(options, step, EFFORT)
+    network = read_model(model)
+    graph = graph_of(network, model.stem)
+    if make_request is None:
+        assert plan is not None
+        found = placed(read_runtime_plan(plan, graph), step, effort)
+    else:
+        result = schedule_of(graph, make_request)
+        if result is None:
+            return EXIT_NONE
+        found = planned(result)
+    replace_file(output, planned_model(network, found))
+    recomputed = count_text(len(found.steps) - len(graph.nodes), "operator")
+    click.echo(f"{output}: arena {found.arenas[0]:,} bytes, {recomputed} recomputed")
+    return EXIT_FOUND
+
+
+# --- deploy onnx ----------------------------------------------------------------------------------------------
+
+
+@deploy.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("schedule", type=click.Path(path_type=Path), required=False)
+@output("The new model.")
+@DIMS
+@VIEWS
+@WORKSPACES
+@RESULTS
+@FOLD
+@OPTIMIZE
+@UNKNOWN_SIZE
+@UNKNOWN_DURATION
+@click.option("--reduced", is_flag=True,
+              help="The schedule is for what `reduce` made of that graph: elementwise operators run in the memory of "
+                   "what they read.")  # fmt: skip
+@IN_PLACE
+@click.option("--check", is_flag=True,
+              help="Run both models in ONNX Runtime on random inputs, in one thread: are the outputs equal bit for "
+                   "bit, is the order that of the schedule, and what are the peaks?")  # fmt: skip
+@click.option("--inputs", type=click.Path(path_type=Path), metavar="FILE.npz",
+              help="For --check: arrays by names of inputs, instead of random ones.")  # fmt: skip
+@searching(seed="Random seed of all searches, and of the inputs of --check.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def onnx(
+    model: Path, schedule: Path | None, output: Path, dims: tuple[str, ...], views: str, workspaces: bool,
+    keep_results: bool, fold: str, optimize: str, unknown_size: tuple[str, ...], unknown_duration: str, reduced: bool,
+    in_place: bool, check: bool, inputs: Path | None, as_json: bool, **options: OptionValue,
+) -> int:  # fmt: skip
+    """Rewrite the ONNX file MODEL to follow SCHEDULE: operators in its order, each as often as SCHEDULE has it.
+
+    SCHEDULE is what `solve --output` wrote for the graph that `import onnx` made of MODEL; repeat the options of that
+    import, and --in-place of `solve`, here. Without SCHEDULE one within --budget is searched for; its durations are
+    multiply-adds. Weights, inputs, outputs and all else stay.
+
+    ONNX Runtime executes operators in the order of a file only with the options in `moccasin_mzn.deploy.onnx_session`.
+
+    Exit status 1: there is no schedule within the budget; or with --check, outputs are not equal, or the measured peak
+    is above the planned one. Then nothing is written.
+    """
+    from moccasin_mzn.deploy.onnx_deployment import deploy, read_sequence, read_source
+    from moccasin_mzn.deploy.onnx_session import compare
+    from moccasin_mzn.errors import located
+    from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
+
+    check_outputs({"--output": output}, files_read(options, model=model, schedule=schedule, inputs=inputs))
+    if inputs is not None and not check:
+        raise InputError("--inputs is for --check")
+    if (schedule is None) == (options["budget"] is None):
+        raise InputError("expected a schedule, or --budget to make one within it")
+    make_request, seed = request_maker(options, others=("seed",)), options["seed"] or 0
+    missing = missing_of(unknown_size, "0" if make_request is None else unknown_duration, None)
+    source = read_source(
+        model, dims=integers("--dim", dims), missing=missing,
+        merge_views=views == "shared", keep_results=keep_results, workspaces=workspaces, fold=Fold(fold),
+        optimize=Optimize(optimize), reduced=reduced, in_place=in_place, folder=output.parent,
+    )  # fmt: skip
+    made = None
+    if make_request is None:
+        assert schedule is not None
+        sequence = read_sequence(schedule, source)
+    else:
+        made = schedule_of(source.graph, make_request)
+        if made is None:
+            return EXIT_NONE
+        sequence = made.sequence
+    deployed = deploy(source, sequence)
+    with located(model):
+        found = compare(
+            deployed.model, deployed.original, folder=model.parent, draws=deployed.draws,
+            shared_views=views == "shared", in_place=source.runs_in_place, inputs=inputs, seed=seed,
+        ) if check else None  # fmt: skip
+    wrong = found is not None and (found.equal is False or found.peak > deployed.planned_values)
+    if not wrong:
+        _write(deployed, model, output)
+    _print(deployed, made, found, None if wrong else output, as_json)
+    return EXIT_NONE if wrong else EXIT_FOUND
+
+
+def _write(deployed: Deployment, model: Path, output: Path) -> None:
+    from moccasin_mzn.deploy.onnx_deployment import file_of
+    from moccasin_mzn.errors import located
+    from moccasin_mzn.files import replace_file
+    from moccasin_mzn.graphs.importers.onnx.file import versions
+    from moccasin_mzn.graphs.provenance import ATTRIBUTE, made_by
+
+    record = made_by(command_line(), versions(), source=source_of(model, output), peak=deployed.planned_peak)
+    deployed.model.metadata_props.add(key=ATTRIBUTE, value=json.dumps(record))
+    with located(model):
+        data = file_of(deployed.model)
+    replace_file(output, data)
+
+
+def _print(
+    deployed: Deployment, made: Result | None, found: Comparison | None, output: Path | None, as_json: bool
+) -> None:
+    from moccasin_mzn.report.runtimes import comparison_lines, deployment_dict, deployment_line, schedule_line
+
+    for note in deployed.notes:
+        click.echo(f"note: {note}", err=True)
+    if as_json:
+        click.echo(json.dumps(deployment_dict(deployed, made, found)))
+        return
+    if made is not None:
+        click.echo(schedule_line(made))
+    click.echo(f"{'not written' if output is None else output}: {deployment_line(deployed)}")
+    for line in () if found is None else comparison_lines(deployed, found):
+        click.echo(line)

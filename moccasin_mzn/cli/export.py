@@ -1,21 +1,89 @@
-"""The command `export`."""
+"""The commands `plot` and `export`: a schedule as a picture, an instance as files for MiniZinc."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from cloup import option, option_group
 
-from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, GRAPH, IN_PLACE, ORDER, file_jobs
-from moccasin_mzn.cli.making import command_line
-from moccasin_mzn.cli.outputs import check_outputs, write_files
-from moccasin_mzn.cli.strict import command
-from moccasin_mzn.cli.typed import typed
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.cli.common import (
+    COUNT_FIXED,
+    EXIT_BAD_INPUT,
+    EXIT_FOUND,
+    GRAPH,
+    IN_PLACE,
+    ORDER,
+    check_outputs,
+    file_jobs,
+    write_files,
+)
+from moccasin_mzn.cli.graphs import command_line
+from moccasin_mzn.cli.options import OptionValue, command, named_options
+from moccasin_mzn.doc_links import Page
+from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.search.options import own_options
+
+if TYPE_CHECKING:
+    from moccasin_mzn.formulations import Formulation
+
+
+@command()
+@GRAPH
+@click.argument("schedule", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
+              help="The picture: .png, .svg or, interactive, .html. Default: print it as text on stdout.")  # fmt: skip
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the budget in the file of the schedule.")
+@click.option("--by", default="event", show_default=True, metavar="event|stage",
+              help="Horizontal axis: positions of the sequence, or stages.")  # fmt: skip
+@ORDER
+@COUNT_FIXED
+def plot(
+    graph: Path, schedule: Path, output: Path | None, budget: str | None, by: str, order: str, count_fixed: bool
+) -> int:  # fmt: skip
+    """Draw SCHEDULE of GRAPH: retention intervals, and memory before and after.
+
+    SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes, of which only the sequence and
+    the budget are used; or a plan for several memories, each of which gets a panel. It may exceed the budget. Files
+    need more packages: pip install '.[plot]' in the checkout.
+    """
+    from moccasin_mzn.files import load_json
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.problem.files.plans import is_plan, read_plan
+    from moccasin_mzn.problem.files.schedules import read_schedule
+    from moccasin_mzn.problem.instance import Instance, chosen_order
+    from moccasin_mzn.report.plots.files import render_text, write_picture
+    from moccasin_mzn.report.plots.picture import AXES, Picture, check_axis
+
+    check_outputs({"--plot": output}, {"the graph": graph, "the schedule": schedule, "the order": order})
+    check_axis(by)
+    if output is None and by != AXES[0]:
+        raise InputError(f"--by {by} is for files: text counts events")
+    computation_graph = read_graph(graph)
+    positions, several = chosen_order(computation_graph, order), is_plan(load_json(schedule, Page.PLAN_FORMAT))
+    if several and budget is not None:
+        raise InputError("--budget: a plan is drawn with the budgets of its memories, which its file has")
+    if several:
+        plan = read_plan(schedule, computation_graph)
+        with located(schedule):
+            picture = Picture(plan.platform, plan.plan, positions, by)
+    else:
+        claimed = read_schedule(schedule, computation_graph)
+        amount = claimed.budget
+        if budget is not None:
+            amount = Instance.build(computation_graph, budget, order=positions, count_fixed=count_fixed).budget
+        with located(schedule):
+            picture = Picture.of_schedule(computation_graph, claimed.sequence, positions, amount, by)
+    if output is None:
+        click.echo(render_text(picture), nl=False)
+    else:
+        write_picture(output, picture)
+    return EXIT_FOUND
+
+
+# --- export ---------------------------------------------------------------------------------------------------
 
 
 @command()
@@ -29,18 +97,20 @@ from moccasin_mzn.search.options import own_options
     IN_PLACE,
     option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from."),
 )
-@option_group("Model", *typed("formulation", *own_options(), "like"))
+@option_group("Model", *named_options("formulation", *own_options(), "like"))
 @option_group(
     "Output",
     option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE.dzn|FILE.json|FOLDER",
            help="Data for the model; a folder: model, data and checker, which need nothing of this package."),
     option("--fzn", is_flag=True, help="Write what a solver gets, FlatZinc, into the file instead."),
-    option("--solver", metavar="NAME", help="For --fzn: whose FlatZinc.  [default: cp-sat]"),
+    option("--solver", metavar="NAME", help="For --fzn: the solver whose FlatZinc it is.  [default: cp-sat]"),
     option("--format", "program", type=click.Choice(["mps", "lp"]),
            help="Write a mixed-integer program into the file instead, for the formulations that are one."),
 )  # fmt: skip
-def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: str | None, **options: Any) -> int:
-    """Write GRAPH and a budget as files that plain MiniZinc solves, and say how.
+def export(
+    graph: Path, output: Path, fzn: bool, solver: str | None, program: str | None, **options: OptionValue
+) -> int:
+    """Write GRAPH and a budget as files that plain MiniZinc solves, and print the command for it.
 
     `validate --arrays` reads what MiniZinc prints, decodes it and judges it.
     """
@@ -51,13 +121,11 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: st
         MODEL,
         configurations,
         data_text,
-        mixed_integer_program,
         standalone,
         uncounted,
     )
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.solvers.minizinc.compile import compile_model, json_text
-    from moccasin_mzn.solvers.minizinc.solvers import find_backend
+    from moccasin_mzn.solvers.minizinc.run import json_text
 
     if solver is not None and not fzn:
         raise InputError("--solver is for --fzn: data and models are the same for all solvers")
@@ -81,10 +149,8 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: st
         text = json_text(form.items(instance, data, start, None))
     else:
         text = data_text(instance, form, data, command_line(), start)
-    if program is not None:
-        made = {output: mixed_integer_program(form, text, program)}
-    elif fzn:
-        made = {output: compile_model(find_backend(solver or "cp-sat"), form.program, text)}
+    if is_compiled:
+        made = {output: _compiled(form, text, program, solver or "cp-sat")}
     elif is_file:
         made = {output: text}
     else:
@@ -99,3 +165,14 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: st
         place = (MODEL, CHECKER, DATA) if not is_file else (form.file, form.checker_file, output)
         click.echo(f"minizinc --solver cp-sat {shlex.join(map(str, place))}")
     return EXIT_FOUND
+
+
+def _compiled(form: Formulation, data: str, program: str | None, solver: str) -> str:
+    """Return the mixed-integer program, "mps" or "lp", or without one the FlatZinc of a solver."""
+    from moccasin_mzn.formulations.exporting import mixed_integer_program
+    from moccasin_mzn.solvers.minizinc.run import compile_model
+    from moccasin_mzn.solvers.minizinc.solvers import find_backend
+
+    if program is not None:
+        return mixed_integer_program(form, data, program)
+    return compile_model(find_backend(solver), form.program, data)

@@ -1,13 +1,14 @@
-"""The command `frontier`."""
+"""The commands `frontier` and `compare`: one graph within many budgets, and by all methods."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -19,46 +20,47 @@ from moccasin_mzn.cli.common import (
     GRAPH,
     IN_PLACE,
     ORDER_OR_FREE,
+    check_outputs,
     file_jobs,
     pictures,
+    write_files,
 )
-from moccasin_mzn.cli.outputs import check_outputs, write_files
-from moccasin_mzn.cli.strict import command
-from moccasin_mzn.cli.typed import added, effort, grouped, typed
+from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, effort, grouped, named_options
 from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
 from moccasin_mzn.search.options import own_options
-from moccasin_mzn.terminal import stopped_by_signals
+from moccasin_mzn.terminal import is_read, stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.frontier.points import Frontier
     from moccasin_mzn.api.request import Memories
-    from moccasin_mzn.report.frontier_files import Shower
+    from moccasin_mzn.report.frontiers import Shower
     from moccasin_mzn.search.options import Options, SearchOptions
+
 
 _Options = TypeVar("_Options", "Options", "SearchOptions")
 
 
 @command()
 @GRAPH
-@click.option("--points", type=int, default=20, show_default=True, metavar="N", help="How many budgets, at most.")
+@click.option("--points", type=int, default=20, show_default=True, metavar="N", help="The most budgets.")
 @click.option("--budget", "budgets", multiple=True, metavar="0.8|80%|BYTES|1.5GiB",
               help="These budgets only, as for solve; may be given several times.")  # fmt: skip
-@effort("For all together.", time_limit=600.0)
-@added(*typed("formulation", "solver", *own_options(), "search"))
+@effort("For all budgets together.", time_limit=600.0)
+@added(*named_options("formulation", "solver", *own_options(), "search"))
 @click.option("--max-computations", metavar="C|auto|FILE",
-              help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
+              help="The most computations of a node; a JSON file can have one for each.  [default: 2]")  # fmt: skip
 @ORDER_OR_FREE
 @COUNT_FIXED
 @IN_PLACE
 @grouped(MemoryOptions)
-@added(*typed("until_gap", help="A point needs no smaller gap than this.  [default: 0]"))
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the front: .png, .svg or .html.")
+@added(*named_options("until_gap", help="A point needs no smaller gap than this.  [default: 0]"))
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the frontier: .png, .svg or .html.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
 @click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
 def frontier(
     graph: Path, points: int, budgets: tuple[str, ...], time_limit: float, plot: Path | None, output: Path | None,
-    table: Path | None, as_json: bool, **options: Any,
+    table: Path | None, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Find the least duration of GRAPH for budgets from the least feasible one to the peak of the input order.
 
@@ -82,31 +84,31 @@ def frontier(
     problem = {name: options.pop(name) for name in ("order", "count_fixed")}
     given = {name: value for name, value in options.items() if value is not None}
     prepare = prepared_sweep(
-        given, _memories(given | ({"in_place": True} if in_place else {}), several), _as_far_as_it_goes
+        given, _memories(given | ({"in_place": True} if in_place else {}), several), _without_minizinc
     )
     with stopped_by_signals():
         variant = prepare(read_graph(graph).run_in_place(in_place), **problem)
         begin += ready(*variant.compiled)
         plan = Plan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
         found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)
-    all_written = _tell(found, output, table, plot, as_json, getattr(variant, "show", None))
+    all_written = _write(found, output, table, plot, as_json, getattr(variant, "show", None))
     return (EXIT_FOUND if found.found else EXIT_NONE) if all_written else EXIT_BAD_INPUT
 
 
-def _memories(given: dict[str, Any], asked: MemoryOptions) -> Memories | None:
-    """What is asked of several memories, of which the first one's budget is varied; None: there is one."""
-    if not asked.several:
+def _memories(given: OptionValues, memories: MemoryOptions) -> Memories | None:
+    """Return what makes the problem for several memories, with the first one's budget varied; None with one memory."""
+    if not memories.several:
         return None
-    asked.refuse_others(given)
-    swept = replace(asked, device=first_device_swept(asked.device))
-    return partial(swept.problem, options=given, budget=None if asked.device else "100%")
+    memories.refuse_others(given)
+    swept = replace(memories, device=first_device_swept(memories.device))
+    return partial(swept.problem, options=given, budget=None if memories.device else "100%")
 
 
-def _as_far_as_it_goes(options: _Options) -> _Options:
-    """The options, but without the model, and a note of it, where there is no MiniZinc for it and a search beside it.
+def _without_minizinc(options: _Options) -> _Options:
+    """Drop the model, with a note, if MiniZinc is missing and searches can run without it.
 
     Raises:
-        InputError: an unknown solver, or one that cannot run, even if no budget should ask for it.
+        InputError: a solver is unknown or cannot run, even if no budget should need it.
     """
     from moccasin_mzn.solvers.minizinc.drivers import NoNativeMiniZinc
     from moccasin_mzn.solvers.minizinc.solvers import OWN, check_solvers, find_backend
@@ -126,12 +128,11 @@ def _as_far_as_it_goes(options: _Options) -> _Options:
     return options
 
 
-def _tell(
+def _write(
     found: Frontier, output: Path | None, table: Path | None, plot: Path | None, as_json: bool, shower: Shower | None
 ) -> bool:  # fmt: skip
     """Write and print the answer; True if all files are written."""
-    from moccasin_mzn.report.frontier_files import csv_text, json_text
-    from moccasin_mzn.report.frontiers import print_frontier
+    from moccasin_mzn.report.frontiers import csv_text, json_text, print_frontier
     from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 
     files = file_jobs((output, lambda: json_text(found, shower)), (table, lambda: csv_text(found, shower)))
@@ -142,3 +143,56 @@ def _tell(
         print_frontier(found, sys.stdout)
     sys.stdout.flush()
     return all_written
+
+
+# --- compare --------------------------------------------------------------------------------------------------
+
+
+@command()
+@click.argument("graphs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="GRAPH...")
+@click.option("--budget", "budgets", multiple=True, required=True, metavar="0.8|80%|BYTES|1.5GiB",
+              help="Most memory, as for solve; may be given several times.")  # fmt: skip
+@COUNT_FIXED
+@click.option("--only", multiple=True, metavar="PATTERN",
+              help='Only methods such as `chen-*`; may be given several times.')  # fmt: skip
+@click.option("--model", "models", multiple=True, metavar="FILE.mzn",
+              help="Compare a model of your own as well; may be given several times.")  # fmt: skip
+@added(*named_options("like"))
+@effort("For each method.", time_limit=60.0)
+@click.option("--warm-start", is_flag=True, help="Start models without searches from the best schedule so far.")
+@click.option("--published", type=click.Path(path_type=Path), metavar="FILE", help="CSV of published figures to print.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
+def compare(
+    graphs: tuple[Path, ...], budgets: tuple[str, ...], count_fixed: bool, only: tuple[str, ...],
+    models: tuple[str, ...], like: str | None, time_limit: float, threads: int | None, seed: int | None,
+    warm_start: bool, published: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Run all formulations and strategies on each GRAPH and budget, and print their figures side by side."""
+    from moccasin_mzn.bench.compare import ComparisonTable, ContenderOptions, contenders
+    from moccasin_mzn.bench.compare import compare as run_all
+    from moccasin_mzn.bench.published import read_published
+    from moccasin_mzn.checks import check_time_limit
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.problem.budget import Budget
+
+    check_time_limit(time_limit)
+    for budget in budgets:
+        Budget.parse(budget)
+    chosen = contenders(only, models, like)
+    lines = read_published(published) if published is not None else ()
+    read = {path: read_graph(path) for path in graphs}
+    effort = ContenderOptions(time_limit, threads, seed, warm_start)
+    with stopped_by_signals():
+        for path in graphs:
+            for budget in budgets:
+                table = ComparisonTable(sys.stdout, with_published=bool(lines))
+                for row in run_all(path.stem, read[path], budget, chosen, effort, lines, count_fixed):
+                    if as_json:
+                        click.echo(json.dumps(row.as_dict()))
+                    else:
+                        table.add(row)
+                    if not is_read() or (row.result is not None and row.result.interrupted):
+                        table.end()
+                        return EXIT_FOUND
+                table.end()
+    return EXIT_FOUND

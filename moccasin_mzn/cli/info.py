@@ -1,23 +1,29 @@
-"""The command `info`."""
+"""The commands `info`, `complexity` and `list`: graphs, models and methods in figures."""
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, IN_PLACE, ORDER
-from moccasin_mzn.cli.strict import command
+from moccasin_mzn.cli.options import added, command, named_options
 from moccasin_mzn.errors import InputError
+
+if TYPE_CHECKING:
+    from moccasin_mzn.files import JsonObject
+    from moccasin_mzn.problem.instance import Instance
 
 
 @command()
 @GRAPH
 @ORDER
 @IN_PLACE
-@click.option("--features", is_flag=True, help="Tell numbers for algorithm selection, each with its meaning, instead.")
+@click.option("--features", is_flag=True, help="Print features for algorithm selection, with meanings, instead.")
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="For --features: those of a budget as well.")
 @click.option("--max-computations", metavar="C|auto|FILE", help="For --features.  [default: 2]")
 @click.option("--csv", "as_csv", is_flag=True, help="Print --features as a line of names and one of numbers.")
@@ -26,15 +32,14 @@ def info(
     graph: Path, order: str, in_place: bool, features: bool, budget: str | None, max_computations: str | None,
     as_csv: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    """Tell the size of GRAPH, what its input order needs, and below which budgets nothing is feasible."""
-    from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
+    """Print the size of GRAPH, what its input order needs, and below which budgets nothing is feasible."""
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.orders.least_peak import peak_bound
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.report.schedules import print_info
 
     if features:
-        _tell_features(graph, in_place, order, budget, max_computations, as_csv, as_json)
+        _print_features(graph, in_place, order, budget, max_computations, as_csv, as_json)
         return EXIT_FOUND
     for name, given in (("--budget", budget), ("--max-computations", max_computations), ("--csv", as_csv)):
         if given:
@@ -45,38 +50,47 @@ def info(
     if not as_json:
         print_info(instance, order, order_bound, sys.stdout)
         return EXIT_FOUND
-    need = least_budget_bound(computation_graph)
-    facts = {
-        "graph": computation_graph.name,
-        "nodes": len(computation_graph.nodes),
-        "edges": len(computation_graph.edges),
-        "peak": instance.baseline.peak,
-        "duration": instance.baseline.duration,
-        "least_budget_bound": need.memory,
-        "least_budget_node": computation_graph.nodes[need.node],
-        "enough_budget": enough_budget(computation_graph),
-        "order_peak_bound": order_bound,
-    }
-    if computation_graph.workspaces is not None:
-        largest = computation_graph.largest_workspace()
-        plain = Instance.build(computation_graph.without_workspaces(), "100%", order=instance.order)
-        facts |= {
-            "largest_workspace": computation_graph.workspaces[largest],
-            "largest_workspace_node": computation_graph.nodes[largest],
-            "peak_without_workspaces": plain.baseline.peak,
-        }
-    if computation_graph.in_place is not None:
-        facts["may_overwrite"] = sum(map(bool, computation_graph.in_place))
-    if computation_graph.computed_once:
-        facts["computed_once"] = len(computation_graph.computed_once)
-    if computation_graph.overwritable is not None:
-        plain = Instance.build(computation_graph.run_in_place(False), "100%", order=instance.order)
-        facts["peak_not_in_place"] = plain.baseline.peak
-    click.echo(json.dumps(facts))
+    click.echo(json.dumps(_facts(instance, order_bound)))
     return EXIT_FOUND
 
 
-def _tell_features(
+def _facts(instance: Instance, order_bound: int) -> JsonObject:
+    """Return the object that `info --json` prints; `order_bound` is the least peak of any order, as proven."""
+    from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
+    from moccasin_mzn.problem.instance import Instance
+
+    graph = instance.graph
+    need = least_budget_bound(graph)
+    facts = {
+        "graph": graph.name,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+        "peak": instance.baseline.peak,
+        "duration": instance.baseline.duration,
+        "least_budget_bound": need.memory,
+        "least_budget_node": graph.nodes[need.node],
+        "enough_budget": enough_budget(graph),
+        "order_peak_bound": order_bound,
+    }
+    if graph.workspaces is not None:
+        largest = graph.largest_workspace()
+        plain = Instance.build(graph.without_workspaces(), "100%", order=instance.order)
+        facts |= {
+            "largest_workspace": graph.workspaces[largest],
+            "largest_workspace_node": graph.nodes[largest],
+            "peak_without_workspaces": plain.baseline.peak,
+        }
+    if graph.in_place is not None:
+        facts["may_overwrite"] = sum(map(bool, graph.in_place))
+    if graph.computed_once:
+        facts["computed_once"] = len(graph.computed_once)
+    if graph.overwritable is not None:
+        plain = Instance.build(graph.run_in_place(False), "100%", order=instance.order)
+        facts["peak_not_in_place"] = plain.baseline.peak
+    return facts
+
+
+def _print_features(
     path: Path, in_place: bool, order: str, budget: str | None, most: str | None, as_csv: bool, as_json: bool
 ) -> None:
     import csv
@@ -108,3 +122,74 @@ def _tell_features(
             value = found[feature.name]
             table.add_row(feature.name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}", feature.meaning)
         print_table(console(sys.stdout), table)
+
+
+# --- complexity -----------------------------------------------------------------------------------------------
+
+
+@command()
+@GRAPH
+@click.option("--budget", default="0.8", show_default=True, metavar="0.8|80%|BYTES|1.5GiB",
+              help="Most memory: presolve and redundant constraints depend on it.")  # fmt: skip
+@click.option("--max-computations", default="2", show_default=True, metavar="C|auto|FILE",
+              help="The most computations of a node, where the formulation limits them.")  # fmt: skip
+@ORDER
+@added(*named_options("model", "like"))
+@click.option("--solver", default="cp-sat", show_default=True, metavar="NAME", help="The solver to compile for.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
+def complexity(
+    graph: Path, budget: str, max_computations: str, order: str, model: str | None, like: str | None, solver: str,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Count variables and constraints of each formulation of GRAPH after flattening, with their order of growth."""
+    from moccasin_mzn.formulations.complexity import sizes
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.problem.budget import Budget
+    from moccasin_mzn.problem.files.schedules import parse_count, read_counts
+    from moccasin_mzn.problem.instance import Instance
+    from moccasin_mzn.report.schedules import print_sizes
+    from moccasin_mzn.search.options import own_models
+    from moccasin_mzn.solvers.minizinc.solvers import find_backend
+
+    amount, most, backend = Budget.parse(budget), parse_count(max_computations), find_backend(solver)
+    computation_graph = read_graph(graph)
+    counts = read_counts(most, computation_graph) if isinstance(most, Path) else most
+    instance = Instance.build(computation_graph, amount, order=order, max_computations=counts)
+    found = sizes(instance, backend, [form for _, form in own_models([model] if model else [], like)])
+    if as_json:
+        for size in found:
+            click.echo(json.dumps(size.as_dict()))
+    else:
+        print_sizes(instance, list(found), sys.stdout)
+    return EXIT_FOUND
+
+
+# --- list -----------------------------------------------------------------------------------------------------
+
+
+@command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+def list_methods(as_json: bool) -> int:
+    """List formulations, strategies and solvers, and what each guarantees; without MiniZinc there are no solvers."""
+    from moccasin_mzn.report.schedules import print_catalogue
+    from moccasin_mzn.search.catalogue import entries
+    from moccasin_mzn.solvers.minizinc.solvers import solver_list
+
+    solvers, problem = [], ""
+    try:
+        solvers = solver_list()
+    except InputError as error:
+        problem = str(error)
+    if as_json:
+        document = {
+            "methods": [asdict(entry) for entry in entries()],
+            "solvers": [solver.name for solver in solvers],
+            "solver_versions": [asdict(solver) for solver in solvers],
+            **({"no_solvers": problem} if problem else {}),
+        }
+        click.echo(json.dumps(document))
+    else:
+        print_catalogue(entries(), solvers, sys.stdout)
+        if problem:
+            click.echo(f"--solver, for formulations: none; {problem}")
+    return EXIT_FOUND

@@ -1,16 +1,20 @@
-"""The command `install-solver`."""
+"""The commands `install-solver` and `compile`, which prepare a machine."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND
-from moccasin_mzn.cli.strict import command
+from moccasin_mzn.cli.options import command
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.files import JsonObject
+
+if TYPE_CHECKING:
+    from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 
 
 @command("install-solver")
@@ -36,11 +40,11 @@ def install_solver(removing: bool, folder: Path | None) -> int:
     except install.InstallError as error:
         raise InputError(str(error)) from None
     if not removing:
-        _tell_use(configurations)
+        _print_use(configurations)
     return EXIT_FOUND
 
 
-def _tell_use(configurations: list[dict[str, Any]]) -> None:
+def _print_use(configurations: list[JsonObject]) -> None:
     from moccasin_mzn.solvers.flatzinc import configuration as install
 
     if not install.minizinc_is_there():
@@ -53,3 +57,30 @@ def _tell_use(configurations: list[dict[str, Any]]) -> None:
         name = identifier if rivals else short
         click.echo(f"minizinc --solver {name} model.mzn data.dzn    # of the Python environment {sys.prefix}")
     click.echo("python -m moccasin_mzn install-solver --remove    # undoes it")
+
+
+# --- compile --------------------------------------------------------------------------------------------------
+
+
+def searches() -> tuple[CompiledSearch, ...]:
+    """Return all compiled searches of the package."""
+    from moccasin_mzn.extensions.addresses import ADDRESSES
+    from moccasin_mzn.extensions.paging import PAGING
+    from moccasin_mzn.heuristics.compiled_searches import FREE, LOCAL, ORDERS
+    from moccasin_mzn.strategies.dtr import EVICTIONS
+
+    return LOCAL, ORDERS, FREE, PAGING, ADDRESSES, EVICTIONS
+
+
+@command("compile")
+def compile_searches() -> int:
+    """Compile the searches and keep them on disk; otherwise the first run that needs one compiles it."""
+    from moccasin_mzn.heuristics.compiled_searches import NOT_KEPT, ready
+    from moccasin_mzn.heuristics.compiling import keeps
+
+    if not keeps():
+        raise InputError(NOT_KEPT.removeprefix("note: "))
+    for search in searches():
+        seconds = ready(search)
+        click.echo(f"{search.name}: compiled in {seconds:.0f} s" if seconds else f"{search.name}: was compiled already")
+    return EXIT_FOUND

@@ -1,4 +1,4 @@
-"""The command line. Exit status 0: a valid schedule; 1: none; 2: bad usage or input, told in one line."""
+"""The command line. Exit status 0: a valid schedule; 1: none; 2: bad usage or input, with one line that explains it."""
 
 from __future__ import annotations
 
@@ -8,34 +8,78 @@ import sys
 import click
 from cloup import Section
 
-from moccasin_mzn.cli.allocate import allocate
 from moccasin_mzn.cli.bench import bench
-from moccasin_mzn.cli.certificates import check_certificate
 from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND
-from moccasin_mzn.cli.compare import compare
-from moccasin_mzn.cli.compiling import compile_searches
-from moccasin_mzn.cli.complexity import complexity
 from moccasin_mzn.cli.deploy import deploy
-from moccasin_mzn.cli.examples import add_examples
-from moccasin_mzn.cli.export import export
-from moccasin_mzn.cli.frontier import frontier
-from moccasin_mzn.cli.generate import generate
-from moccasin_mzn.cli.importing import import_
-from moccasin_mzn.cli.info import info
-from moccasin_mzn.cli.install import install_solver
-from moccasin_mzn.cli.listing import list_methods
-from moccasin_mzn.cli.order import order
-from moccasin_mzn.cli.plot import plot
-from moccasin_mzn.cli.reduce import convert, reduce
-from moccasin_mzn.cli.running import run_
+from moccasin_mzn.cli.export import export, plot
+from moccasin_mzn.cli.frontier import compare, frontier
+from moccasin_mzn.cli.graphs import convert, generate, reduce
+from moccasin_mzn.cli.imports import import_
+from moccasin_mzn.cli.info import complexity, info, list_methods
+from moccasin_mzn.cli.install import compile_searches, install_solver
+from moccasin_mzn.cli.memory import allocate, order
+from moccasin_mzn.cli.options import group
+from moccasin_mzn.cli.run import run_
 from moccasin_mzn.cli.solve import solve
-from moccasin_mzn.cli.strict import group
-from moccasin_mzn.cli.validate import validate
+from moccasin_mzn.cli.validate import check_certificate, validate
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, out_of_memory, require_address_space
 
+EXAMPLES = {
+    "solve": "GRAPH --budget 0.8 --time-limit 60 --output schedule.json --plot schedule.svg",
+    "frontier": "GRAPH --points 10 --time-limit 60 --plot front.svg",
+    "order": "GRAPH --output order.json",
+    "compare": "GRAPH --budget 0.9 --budget 0.8 --only 'chen-*' --only dtr",
+    "allocate": "BUFFERS.csv --alignment 64 --output OFFSETS.csv",
+    "run torch": "my.module:make --input 8x3x224x224 --budget 0.5",
+    "deploy c-header": "plan.json -o plan.h",
+    "deploy onnx": "MODEL.onnx MODEL.plan.json -o NEW.onnx --check",
+    "deploy tflite": "model.tflite --budget 0.8 -o new.tflite",
+    "validate": "GRAPH SCHEDULE --budget 0.8",
+    "check-certificate": "GRAPH CERTIFICATE",
+    "plot": "GRAPH SCHEDULE -o schedule.html",
+    "info": "GRAPH --budget 0.8 --features",
+    "generate layered": "--nodes 100 --seed 1 -o layered.json",
+    "generate u-shaped": "--nodes 40 --seed 2 -o u.json",
+    "generate chain": "--nodes 50 --seed 3 -o chain.json",
+    "generate random-dag": "--nodes 40 --seed 1 -o dag.json",
+    "generate network": "resnet50 --batch 64 --training -o resnet50.json",
+    "import onnx": "MODEL.onnx -o model.json",
+    "import tflite": "model.tflite -o model.json",
+    "import torch": "my.module:make --input 8x3x224x224 --training -o my.json",
+    "import graphml": "FILE -o g.json",
+    "import dot": "FILE.dot -o g.json",
+    "reduce": "GRAPH --fuse -o smaller.json",
+    "convert": "GRAPH --to dot -o g.dot",
+    "list": "--json",
+    "export": "GRAPH --budget 0.8 -o FOLDER",
+    "complexity": "GRAPH --budget 0.8",
+    "bench run": "EXPERIMENT.toml",
+    "bench export": "EXPERIMENT.sqlite -o EXPERIMENT.csv",
+    "bench report": "EXPERIMENT.sqlite --output FOLDER",
+    "bench package": "EXPERIMENT.toml --instances 5 -o FOLDER",
+    "bench best-known": "EXPERIMENT.toml --table TABLE.csv --time-limit 60",
+    "install-solver": "--folder FOLDER",
+    "compile": "",
+}
+"""The example that ends the help of each command, by its words; a test runs them all."""
+
+
+def add_examples(group: click.Group) -> None:
+    """End the help of the commands of a group with their examples."""
+    for words, arguments in EXAMPLES.items():
+        command: click.Command = group
+        for word in words.split():
+            assert isinstance(command, click.Group)
+            command = command.commands[word]
+        command.epilog = f"\b\nExample:\n  moccasin-mzn {words} {arguments}".rstrip()
+
+
+# --- The entry point ------------------------------------------------------------------------------------------
+
+
 LEAST_ADDRESS_SPACE = 200 * 2**20
-"""In bytes."""
+"""The least address space, in bytes, with which the program starts."""
 
 
 @group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -80,17 +124,17 @@ def run(arguments: list[str] | None = None) -> int:
         lack = out_of_memory(error)
         if lack is not None:
             refusal = lack
-        elif isinstance(error, OSError):  # of stdout: those of files are told by who opens them
+        elif isinstance(error, OSError):  # of stdout: whoever opens a file reports its errors
             refusal = InputError(f"{error.filename or 'stdout'}: {error.strerror or error}")
         else:
             raise
-    _tell(refusal, sys.argv[1:] if arguments is None else arguments)
+    _report(refusal, sys.argv[1:] if arguments is None else arguments)
     return EXIT_BAD_INPUT
 
 
-def _tell(refusal: InputError, arguments: list[str]) -> None:
-    """One line on stderr; and an object on stdout, if that is what stdout is for."""
-    told = refusal.as_dict()
+def _report(refusal: InputError, arguments: list[str]) -> None:
+    """Print a refusal in one line on stderr, and as an object on stdout if that is for JSON."""
+    document = refusal.as_dict()
     if not {"--json", "--json-stream"}.isdisjoint(arguments):
-        click.echo(json.dumps(told))
-    click.echo(f"error: {told['message']}", err=True)
+        click.echo(json.dumps(document))
+    click.echo(f"error: {document['message']}", err=True)

@@ -1,4 +1,4 @@
-"""The command `solve`."""
+"""The command `solve`, and the verdicts of MiniZinc's solution checkers on its answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from cloup import option, option_group
@@ -19,16 +19,16 @@ from moccasin_mzn.cli.common import (
     IN_PLACE,
     MAX_COMPUTATIONS,
     ORDER_OR_FREE,
+    check_outputs,
     file_jobs,
     json_line,
     pictures,
     progress_lines,
-    told,
-    with_verdicts,
+    with_checks,
+    write_answer,
+    write_files,
 )
-from moccasin_mzn.cli.outputs import check_outputs, write_files
-from moccasin_mzn.cli.strict import command
-from moccasin_mzn.cli.typed import grouped, typed
+from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.option import flag
@@ -36,8 +36,38 @@ from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
+    from moccasin_mzn.api.json_lines import JsonStream
     from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.result import Result
+
+
+def checker_lines(result: Result) -> list[str]:
+    """Return one line of each checker that accepts the answer.
+
+    Raises:
+        InputError: a checker rejects the answer, or MiniZinc is missing or fails.
+    """
+    from moccasin_mzn.extensions.addresses.allocate import check_arena
+    from moccasin_mzn.formulations import in_any_order
+    from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+    from moccasin_mzn.formulations.solution_checkers import check_schedule, check_solution
+    from moccasin_mzn.problem.plan_problem import PlanProblem
+
+    problem, solution = result.problem, result.solution
+    if isinstance(problem, PlanProblem):
+        form = in_any_order(result.formulation) if problem.instance.free_order else result.formulation
+        assert isinstance(form, PlanFormulation)
+        lines = form.checked(problem, result.plan, result.simulation, solution)
+    else:
+        lines = [check_schedule(result.instance, result.sequence, result.simulation)]
+        lines += [] if solution is None else [check_solution(result.formulation.checker, solution)]
+    if result.arenas is not None and result.valid:
+        for arena, limit, where in problem.arenas_with_limits(result.arenas):
+            lines.append(check_arena(arena, limit, problem.graph.size_unit) + where)
+    return lines
+
+
+# --- solve ----------------------------------------------------------------------------------------------------
 
 
 @command()
@@ -52,16 +82,16 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @option_group(
     "Search",
-    *typed("solver", "time_limit", "until_gap", "threads", "seed"),
+    *named_options("solver", "time_limit", "until_gap", "threads", "seed"),
     option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from."),
-    *typed("search", "if_none"),
+    *named_options("search", "if_none"),
 )
 @option_group(
     "Output",
     option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
     option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
-           help="Write the schedule and a proof of a bound, which check-certificate checks. The proof takes as long "
-           "again as --time-limit at most, 60 s without it."),
+           help="Write the schedule and a proof of a bound, which check-certificate checks. The proof takes at most "
+           "another --time-limit, 60 s without it."),
     option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the answer: .png, .svg or .html."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
     option("--json-stream", is_flag=True,
@@ -70,13 +100,13 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @option_group(
     "Model",
-    *typed("formulation"),
+    *named_options("formulation"),
     option("--strategy", metavar="NAME", help="Instead of a model: a rule, see the command list."),
-    *typed(*own_options(), "like", "two_phase"),
+    *named_options(*own_options(), "like", "two_phase"),
 )
 @option_group(
     "Addresses",
-    option("--addresses", is_flag=True, help="Give outputs offsets in one arena, which the budget is then for."),
+    option("--addresses", is_flag=True, help="Give outputs offsets in one arena; the budget is then for the arena."),
     option("--alignment", type=click.IntRange(min=1), metavar="N", help="Offsets are multiples of it.  [default: 1]"),
     option("--buffers", type=click.Path(path_type=Path), metavar="FILE.csv",
            help="Write outputs, lifespans and offsets as minimalloc's CSV."),
@@ -85,7 +115,7 @@ if TYPE_CHECKING:
 def solve(
     graph: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool, strategy: str | None,
     check: bool, output: Path | None, plot: Path | None, as_json: bool, json_stream: bool, addresses: bool,
-    alignment: int | None, buffers: Path | None, certificate: Path | None, **options: Any,
+    alignment: int | None, buffers: Path | None, certificate: Path | None, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
@@ -96,11 +126,9 @@ def solve(
     from moccasin_mzn.api.json_lines import JsonStream
     from moccasin_mzn.api.request import prepared
     from moccasin_mzn.api.solve import answer
-    from moccasin_mzn.cli.verdicts import verdicts
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.budget import Budget
-    from moccasin_mzn.report.schedules import print_result, print_shortfall
 
     begin = time.monotonic()
     several = MemoryOptions.taken_from(options)
@@ -109,16 +137,12 @@ def solve(
     if budget is None and not several.device and several.platform is None:  # only devices have budgets of their own
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
     outputs = {"--output": output, "--plot": plot, "--buffers": buffers, "--certificate": certificate}
-    others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
-    others["the model"] = options["model"]
-    check_outputs(outputs, {"the graph": graph, "the order": order, **others})
     given = {name: value for name, value in options.items() if value is not None}
+    _check_files(outputs, {"the graph": graph, "the order": order}, given)
     if several.several:
         more = {"strategy": strategy, "buffers": buffers, "certificate": certificate, "in_place": in_place or None}
         several.refuse_others([*(name for name, value in more.items() if value is not None), *given])
-    _check_answer(outputs, as_json and json_stream, addresses, alignment)
-    if in_place and certificate is not None:
-        raise InputError("--certificate: certificates know no execution in place: leave out --in-place")
+    _check_answer(outputs, as_json and json_stream, addresses, alignment, in_place)
     arenas = (alignment or 1) if addresses else None
     memories = partial(several.problem, options=given) if several.several else None
     prepare = prepared(given, strategy, memories, arenas, flag)
@@ -126,31 +150,52 @@ def solve(
     computation_graph = read_graph(graph).run_in_place(in_place)
     read_seconds = time.monotonic() - begin
     request = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
-    problem = request.problem
-    stream = JsonStream(problem, sys.stdout) if json_stream else None
+    stream = JsonStream(request.problem, sys.stdout) if json_stream else None
     written = None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
     with progress_lines(request, written) as lines:
         result = answer(request, lines, begin)
     accepted = True
     if check and result.found:
-        result, accepted = with_verdicts(result, lambda: verdicts(result))
+        result, accepted = with_checks(result, lambda: checker_lines(result))
     total = time.monotonic() - begin - seconds_spent()
     result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=total))
-    if result.shortfall is not None and (as_json or json_stream):
+    status = _write(result, outputs, as_json, stream, options["time_limit"])
+    return status if accepted else EXIT_BAD_INPUT
+
+
+def _write(
+    result: Result, outputs: dict[str, Path | None], as_json: bool, stream: JsonStream | None, time_limit: float | None
+) -> int:
+    """Write the files of a result, print it, and return the exit status; `time_limit` is for the certificate."""
+    from moccasin_mzn.report.schedules import print_result, print_shortfall
+
+    if result.shortfall is not None and (as_json or stream is not None):
         print_shortfall(result, sys.stderr)
-    files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
-    files += pictures(plot, lambda: _picture(result))
-    proof = file_jobs((certificate, lambda: _certificate_text(result, options["time_limit"])))
+    files = file_jobs(
+        (outputs["--output"], lambda: json_line(result)), (outputs["--buffers"], lambda: _buffers_text(result))
+    )
+    files += pictures(outputs["--plot"], lambda: _picture(result))
+    proof = file_jobs((outputs["--certificate"], lambda: _certificate_text(result, time_limit)))
     all_written = write_files(proof)  # of an answer, and of there being none
-    status = told(result, result.valid, files, as_json, stream, print_result, problem.noun)
-    return status if accepted and all_written else EXIT_BAD_INPUT
+    status = write_answer(result, result.valid, files, as_json, stream, print_result)
+    return status if all_written else EXIT_BAD_INPUT
 
 
-def _check_answer(outputs: dict[str, Path | None], twice: bool, addresses: bool, alignment: int | None) -> None:
-    """Refuse options about the answer that do not go together."""
+def _check_files(outputs: dict[str, Path | None], inputs: dict[str, object], given: OptionValues) -> None:
+    """Refuse outputs that cannot be written or would overwrite an input."""
+    names = {"a limit of computations": "max_computations", "the warm start": "warm_start", "the model": "model"}
+    check_outputs(outputs, {**inputs, **{what: given.get(name) for what, name in names.items()}})
+
+
+def _check_answer(
+    outputs: dict[str, Path | None], json_twice: bool, addresses: bool, alignment: int | None, in_place: bool
+) -> None:
+    """Refuse options about the answer that contradict each other."""
     from moccasin_mzn.problem.arena import check_alignment
 
-    if twice:
+    if in_place and outputs["--certificate"] is not None:
+        raise InputError("--certificate: certificates know no execution in place: leave out --in-place")
+    if json_twice:
         raise InputError("--json and --json-stream: give one of them")
     if not addresses and (alignment is not None or outputs["--buffers"] is not None):
         raise InputError(f"--{'buffers' if alignment is None else 'alignment'} goes with --addresses")
@@ -158,7 +203,7 @@ def _check_answer(outputs: dict[str, Path | None], twice: bool, addresses: bool,
 
 
 def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | None]:
-    """The example and its budget, where no graph is given."""
+    """Return the example and its budget, where no graph is given."""
     from moccasin_mzn.graphs.provenance import BUDGET, example_graph, example_note
 
     if budget is None and not several.device:
@@ -184,7 +229,5 @@ def _certificate_text(result: Result, time_limit: float | None) -> str:
 def _picture(result: Result) -> Picture:
     from moccasin_mzn.report.plots.picture import Picture
 
-    problem, instance = result.problem, result.instance
-    if problem.noun == "plan":
-        return Picture(problem.platform, result.plan, instance.order)
-    return Picture.of_schedule(instance.graph, result.sequence, instance.order, instance.budget)
+    problem = result.problem
+    return Picture(problem.platform, problem.as_plan(result.answer or ()), problem.instance.order)

@@ -1,4 +1,4 @@
-"""The command `validate`."""
+"""The commands `validate` and `check-certificate`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,26 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, IN_PLACE, ORDER, file_jobs
-from moccasin_mzn.cli.outputs import check_outputs, write_files
-from moccasin_mzn.cli.strict import command
-from moccasin_mzn.cli.typed import added, typed
+from moccasin_mzn.cli.common import (
+    COUNT_FIXED,
+    EXIT_BAD_INPUT,
+    EXIT_FOUND,
+    EXIT_NONE,
+    GRAPH,
+    IN_PLACE,
+    ORDER,
+    check_outputs,
+    file_jobs,
+    write_files,
+)
+from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, named_options
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.files import Json
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 
@@ -28,31 +38,31 @@ if TYPE_CHECKING:
 @command()
 @click.argument("graph", type=click.Path(path_type=Path), required=False)
 @click.argument("schedule", type=click.Path(path_type=Path), required=False)
-@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the budget in the file of the schedule.")
 @ORDER
 @COUNT_FIXED
 @IN_PLACE
 @click.option("--arrays", is_flag=True,
               help="SCHEDULE is what MiniZinc printed for an exported instance; - for standard input.")  # fmt: skip
-@added(*typed("formulation", *own_options(), "like"))
+@added(*named_options("formulation", *own_options(), "like"))
 @click.option("--max-computations", metavar="C|auto|FILE", help="As for export.  [default: 2]")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="With --arrays: write the schedule.")
 @click.option("--best-known", type=click.Path(path_type=Path), metavar="TABLE.csv",
               help="In place of GRAPH and SCHEDULE: a table of best-known values, certificates too.")  # fmt: skip
 def validate(
     graph: Path | None, schedule: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool,
-    arrays: bool, output: Path | None, best_known: Path | None, **model: Any,
+    arrays: bool, output: Path | None, best_known: Path | None, **model: OptionValue,
 ) -> int:  # fmt: skip
     """Judge SCHEDULE of GRAPH, wherever it was made: exit status 0 if it is valid, else 1 and the first violation.
 
     SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes; a plan for several memories is
     judged by the platform in its file. --order matters only for a budget given as a fraction, and for --arrays, which
-    wants all that `export` was told.
+    needs all options of `export`.
     """
     model = {name: value for name, value in model.items() if value is not None}
     if best_known is not None:
         if any((graph, budget, in_place, arrays, output, model)):
-            raise InputError("--best-known: a table tells graphs, budgets and schedules itself")
+            raise InputError("--best-known: a table has its own graphs, budgets and schedules")
         return _validate_best_known(best_known)
     if graph is None or schedule is None:
         hint = "GRAPH" if graph is None else "SCHEDULE"
@@ -66,6 +76,13 @@ def validate(
         return _validate_arrays(graph, schedule, budget, problem, model, output, in_place)
     for name in (*model, *(["output"] if output is not None else [])):
         raise InputError(f"{flag(name)} goes with --arrays")
+    return _validate_file(graph, schedule, budget, order, count_fixed, in_place)
+
+
+def _validate_file(
+    graph: Path, schedule: Path, budget: str | None, order: str, count_fixed: bool, in_place: bool
+) -> int:
+    """Judge the schedule or plan in a file."""
     from moccasin_mzn.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.files.plans import is_plan, read_plan
@@ -90,11 +107,11 @@ def validate(
     notes = [f"note: {note}" for note in repeats(computation_graph, claimed.sequence)]
     if violations and not in_place:
         notes += _of_another(document, computation_graph)
-    return _tell(figures, violations, [*judged_arenas("schedule", arenas), *notes])
+    return _print_verdict(figures, violations, [*judged_arenas("schedule", arenas), *notes])
 
 
 def _validate_arrays(
-    graph: Path, printed: Path, budget: str | None, problem: dict[str, Any], model: dict[str, Any], output: Path | None,
+    graph: Path, printed: Path, budget: str | None, problem: OptionValues, model: OptionValues, output: Path | None,
     in_place: bool,
 ) -> int:  # fmt: skip
     """Decode the last solution that MiniZinc printed, and judge it."""
@@ -103,6 +120,7 @@ def _validate_arrays(
     from moccasin_mzn.formulations.exporting import decoded, read_solution
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.files.plan_format import versioned
+    from moccasin_mzn.problem.problem import answer_document
 
     if budget is None:
         raise InputError("--budget: with --arrays give that of the export")
@@ -111,15 +129,16 @@ def _validate_arrays(
     with located("stdin" if str(printed) == "-" else printed):
         sequence = decoded(instance, form, read_solution(text))
     simulation = instance.judge(sequence)
-    told = instance.document(sequence, simulation, None)
-    document = versioned(instance.graph, sequence, told) if simulation.feasible else told
+    document = answer_document(instance, sequence, simulation, None)
+    if simulation.feasible:
+        document = versioned(instance.graph, sequence, document)
     if not write_files(file_jobs((output, lambda: json.dumps(document) + "\n"))):
         return EXIT_BAD_INPUT
-    return _tell(_figures(instance.graph, simulation, instance.budget), simulation.violations, ())
+    return _print_verdict(_figures(instance.graph, simulation, instance.budget), simulation.violations, ())
 
 
 def _validate_best_known(table: Path) -> int:
-    """Check each line, and tell of all that are wrong."""
+    """Check each line of the table, and print one verdict each."""
     from moccasin_mzn.bench.best_known import checked, read_table, summary
     from moccasin_mzn.cli.bench_run import generated
 
@@ -144,8 +163,8 @@ def _figures(graph: ComputationGraph, simulation: Simulation, budget: int | None
     return f"peak {memory_text(simulation.peak, graph.size_unit)}, duration {duration}, {within}"
 
 
-def _tell(figures: str, violations: Sequence[Violation], more_lines: Sequence[str]) -> int:
-    """The verdict, what it covers, and notes; the exit status."""
+def _print_verdict(figures: str, violations: Sequence[Violation], more_lines: Sequence[str]) -> int:
+    """Print the verdict, what it covers, and notes; return the exit status."""
     from moccasin_mzn.formatting import count_text
 
     click.echo(f"invalid: {violations[0].message}" if violations else f"valid: {figures}")
@@ -157,8 +176,8 @@ def _tell(figures: str, violations: Sequence[Violation], more_lines: Sequence[st
     return EXIT_NONE if violations else EXIT_FOUND
 
 
-def _of_format(document: Any, graph: ComputationGraph) -> tuple[Violation, ...]:
-    """What is wrong with all else that a plan for runtimes says, where the judge finds nothing wrong."""
+def _of_format(document: Json, graph: ComputationGraph) -> tuple[Violation, ...]:
+    """Check the parts of a plan for runtimes that the judge does not know."""
     from moccasin_mzn.problem.files.plan_format import runtime_plan
     from moccasin_mzn.problem.files.schedules import is_versioned
     from moccasin_mzn.problem.judges.schedules import Violation
@@ -171,27 +190,59 @@ def _of_format(document: Any, graph: ComputationGraph) -> tuple[Violation, ...]:
     return ()
 
 
-def _of_another(document: Any, graph: ComputationGraph) -> list[str]:
-    """A note if the file says that it is of another graph."""
+def _of_another(document: Json, graph: ComputationGraph) -> list[str]:
+    """Return a note if the file is for another graph, by its digest."""
     from moccasin_mzn.problem.judges.certificates import graph_digest
 
-    told = document.get("graph_digest") if isinstance(document, dict) else None
-    if told in (None, graph_digest(graph)):
+    digest = document.get("graph_digest") if isinstance(document, dict) else None
+    if digest in (None, graph_digest(graph)):
         return []
     return [f"note: the schedule is of another graph, {shown(document.get('graph'))}; this is {shown(graph.name)}"]
 
 
-def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Any) -> int:
+def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Json) -> int:
     from moccasin_mzn.formatting import memory_text
     from moccasin_mzn.graphs.wording import total_text
     from moccasin_mzn.problem.platform import OBJECTIVES
     from moccasin_mzn.problem.validate import arenas_of_plan, judged_arenas, validate_plan
 
     if budget is not None:
-        raise InputError("--budget: a plan is judged by the budgets of its memories, which its file tells")
+        raise InputError("--budget: a plan is judged by the budgets of its memories, which its file has")
     simulation, graph = validate_plan(claimed), claimed.platform.graph
     peaks = zip(claimed.platform.memories, simulation.peaks, strict=True)
     figures = [f"peak in {memory.name} {memory_text(peak, graph.size_unit)}" for memory, peak in peaks]
     figures += [f"{what} {total_text(graph, what, simulation.total(what))}" for what in OBJECTIVES]
     violations = simulation.violations or _of_format(document, graph)
-    return _tell(", ".join(figures), violations, judged_arenas("plan", arenas_of_plan(claimed)))
+    return _print_verdict(", ".join(figures), violations, judged_arenas("plan", arenas_of_plan(claimed)))
+
+
+# --- check-certificate ----------------------------------------------------------------------------------------
+
+
+@command("check-certificate")
+@GRAPH
+@click.argument("file", metavar="CERTIFICATE", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def check_certificate(graph: Path, file: Path, as_json: bool) -> int:
+    """Check CERTIFICATE, made by `solve --certificate` for GRAPH: print what it proves, or what is wrong with it.
+
+    The checker needs no solver: it reads the graph, and computes in exact integers.
+    """
+    from moccasin_mzn.errors import InputError
+    from moccasin_mzn.files import load_json
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.problem.judges.certificates import CertificateError
+    from moccasin_mzn.problem.judges.certificates import check_certificate as check
+    from moccasin_mzn.report.schedules import certificate_lines, proven_dict
+
+    computation_graph = read_graph(graph)
+    try:
+        proven = check(computation_graph, load_json(file, Page.CERTIFICATES))
+    except CertificateError as error:
+        raise InputError(Page.CERTIFICATES.after(f"{file}: {error}")) from None
+    if as_json:
+        click.echo(json.dumps(proven_dict(computation_graph, proven)))
+    else:
+        for line in certificate_lines(computation_graph, proven):
+            click.echo(line)
+    return EXIT_FOUND

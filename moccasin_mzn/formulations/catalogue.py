@@ -13,6 +13,8 @@ from moccasin_mzn.formulations.checkmate import Checkmate
 from moccasin_mzn.formulations.formulation import Formulation, Growth, Variant
 from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.formulations.models import included
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.searched import Searched
 
 GROUP = "moccasin_mzn.formulations"
 _CHECKMATE: dict[str, Any] = {
@@ -68,6 +70,18 @@ FORMULATIONS: tuple[Formulation, ...] = (
         **_CHECKMATE,
     ),
 )
+
+
+def in_any_order(form: Searched) -> Searched | None:
+    """The form of a formulation that leaves the order open, with the same precedence; None: there is none."""
+    if isinstance(form, PlanFormulation):
+        return form.in_any_order()
+    if not form.staged:
+        return form
+    if not isinstance(form, Formulation) or form.model or not form.limited:
+        return None
+    precedence = getattr(form, "precedence", None)
+    return find_formulation("general", **({} if precedence is None else {"precedence": precedence}))
 
 
 @cache

@@ -9,7 +9,7 @@ from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, presolve
 from moccasin_mzn.graphs.memory_model import refuse_in_place
 from moccasin_mzn.problem.instance import MOST_COMPUTATIONS, Instance
-from moccasin_mzn.solvers.minizinc.compile import Member
+from moccasin_mzn.solvers.minizinc.run import Member
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from moccasin_mzn.formulations.formulation import Formulation, Growth
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.flatzinc.parser import parse
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, IntSet
-from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 KINDS_SHOWN = 3

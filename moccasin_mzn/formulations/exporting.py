@@ -18,7 +18,7 @@ from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.linear.isolated import RelaxationError, program_text
-from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import LARGEST, NARROW_TITLES, find_backend, too_wide
 
 MODEL, DATA = "model.mzn", "data.dzn"

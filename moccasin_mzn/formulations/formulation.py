@@ -156,13 +156,18 @@ class Formulation(Searched):
                 f"node {node_text(graph, v)} is computed {count_text(count, 'time')}, at most {most[v]} allowed"
                 for v, count in often
             ]
-        position = first_out_of_stage(problem.order, problem.useful(sequence)) if self.staged and not flaws else None
-        if position is not None:
-            node = node_text(graph, sequence[position - 1])
-            flaws = [f"position {position}: node {node} is out of place in stages of the input order"]
+        if not flaws:
+            flaws = [flaw for flaw in [self.out_of_scope(problem, sequence)] if flaw is not None]
         if flaws:
             raise InputError(f"warm start: {flaws[0]}")
         return sequence
+
+    def out_of_scope(self, problem: Instance, sequence: Sequence[int]) -> str | None:
+        position = first_out_of_stage(problem.order, problem.useful(sequence)) if self.staged else None
+        if position is None:
+            return None
+        node = node_text(problem.graph, sequence[position - 1])
+        return f"position {position}: node {node} is out of place in stages of the input order"
 
     def sums(self, data: ModelData) -> tuple[Sum, ...]:
         durations = tuple(w * most for w, most in zip(data.duration, data.max_computations, strict=True))

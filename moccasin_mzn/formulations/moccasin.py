@@ -13,7 +13,7 @@ from moccasin_mzn.formulations.presolve import ModelData, as_given, presolve
 from moccasin_mzn.formulations.retention import Intervals, decode
 from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.compile import Member
+from moccasin_mzn.solvers.minizinc.run import Member
 
 PRECEDENCE = Option("served-by|reservoir", "Form of the precedence constraints.", choices=("served-by", "reservoir"))
 INDEX = Option(

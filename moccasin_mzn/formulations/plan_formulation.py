@@ -8,7 +8,6 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.searched import Searched
-from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
@@ -16,9 +15,6 @@ from moccasin_mzn.problem.platform import Plan
 
 class PlanFormulation(Searched):
     """A model of plans, over some data of its own besides."""
-
-    compiled: tuple[CompiledSearch, ...] = ()
-    """What its search needs of `compiled_searches`, beside what schedules for one memory need."""
 
     @abstractmethod
     def data_items(self, data: Any, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Any]:
@@ -52,16 +48,11 @@ class PlanFormulation(Searched):
         return None
 
     def title(self) -> str:
-        """Name and form, as told to people."""
+        """Name and form for people."""
         return f"{self.name}, {'staged' if self.staged else 'general'}"
 
     def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
-        """Why a plan is no solution of this formulation, although the judge accepts it; None: it is one."""
         return problem.out_of_scope(plan)
-
-    def instant_bound(self, problem: PlanProblem) -> int:
-        """What is known at once: no solution of this formulation has less of the objective, in the problem's unit."""
-        return 0
 
     def search(  # noqa: B027 (not every formulation has one)
         self, problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],

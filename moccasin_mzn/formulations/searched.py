@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
 
@@ -16,6 +17,8 @@ class Searched(ABC):
     """As told to people."""
     staged: bool
     """Do first computations keep to the input order? Then so do its proofs."""
+    compiled: ClassVar[tuple[CompiledSearch, ...]] = ()
+    """Compiled searches that it needs besides those of one memory."""
     limited: ClassVar[bool] = True
     """Is C, the most computations of a node, part of it?"""
 
@@ -79,6 +82,21 @@ class Searched(ABC):
         Raises:
             InputError: it is not within budgets and limits, or no solution of the formulation; the message says where.
         """
+
+    # What follows has a default.
+
+    def out_of_scope(self, problem: Any, answer: Any) -> str | None:
+        """Why a schedule is no solution of this formulation, although the judge accepts it; None: it is one."""
+        return None
+
+    def instant_bound(self, problem: Any) -> int:
+        """A bound that needs no search: no solution has less of the objective, in the problem's unit."""
+        return 0
+
+    @property
+    def called(self) -> str:
+        """Its name, or that of the model in its place."""
+        return self.name
 
     def solution_items(self, data: Any, values: Any) -> dict[str, Any]:
         """A solution's arrays, and its objective, as the checker takes them."""

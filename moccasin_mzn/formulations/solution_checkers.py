@@ -17,7 +17,7 @@ from moccasin_mzn.formulations import encode, find_formulation, models_folder
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
-from moccasin_mzn.solvers.minizinc.compile import Value, dzn_text, printed
+from moccasin_mzn.solvers.minizinc.run import Value, dzn_text, printed
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 _VERDICT = re.compile(r"CORRECT: duration (\d+), peak (\d+)")

@@ -18,11 +18,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from moccasin_mzn.heuristics.randomness import generator_of
+from moccasin_mzn.heuristics.compiling import generator_of
 
 TEMPERATURE, PENALTY = 0, 1
 """Where they stand in the control array of compiled code; more penalties may follow the first."""
@@ -31,6 +31,11 @@ PENALTY_RANGE = 1e4
 TRAIL = 256
 """Changes of one move that can be noted, to be undone."""
 NOTHING, INCUMBENT, DRAFT = "nothing", "incumbent", "draft"
+
+Found = TypeVar("Found")
+"""The answers of a search: schedules, plans."""
+Start = TypeVar("Start")
+"""What its rounds begin with."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Round:
     """How often a node is computed again at most, within what is allowed; for searches to which that matters."""
 
 
-class Annealing(ABC):
+class Annealing(ABC, Generic[Found, Start]):
     """A search in rounds. For a seed, the same incumbents in the same order; only how many depends on time.
 
     Args:
@@ -61,7 +66,7 @@ class Annealing(ABC):
     patience = 1
     """A round that finds nothing within the budget goes on until it has made so many times its moves."""
     chunks_per_report = 1
-    """After a round's first incumbent, better ones are told of after so many chunks."""
+    """After a round's first incumbent, better ones are reported after so many chunks."""
 
     def __init__(self, seed: int, unit: float, penalties: Sequence[float], chunk: int, kept: Sequence[float]) -> None:
         self._unit, self._chunk = unit, chunk
@@ -69,12 +74,13 @@ class Annealing(ABC):
         self._control = np.array([0.0, *penalties, *kept])
         self._generator = generator_of(seed)
         self._least_over = math.inf
-        self._on_peak: Callable[[Any], Any] = lambda sequence: None
+        self._on_peak: Callable[[Found], object] = lambda sequence: None
 
     def run(
-        self, on_incumbent: Callable[[Any], Any], stop: Callable[[], bool],
-        better: Callable[[int | None], Any] = lambda duration: None, draft: Callable[[], Any] = lambda: None,
-        max_rounds: int | None = None, on_peak: Callable[[Any], Any] = lambda sequence: None,
+        self, on_incumbent: Callable[[Found], object], stop: Callable[[], bool],
+        better: Callable[[int | None], Found | None] = lambda duration: None,
+        draft: Callable[[], Found | None] = lambda: None, max_rounds: int | None = None,
+        on_peak: Callable[[Found], object] = lambda sequence: None,
     ) -> None:  # fmt: skip
         """Search until `stop()`, which is asked every few hundredths of a second (more often on small graphs).
 
@@ -102,7 +108,9 @@ class Annealing(ABC):
             if start is not None and not self._round(plan, start, on_incumbent, stop):
                 return
 
-    def _round(self, plan: Round, start: Any, on_incumbent: Callable[[Any], Any], stop: Callable[[], bool]) -> bool:
+    def _round(
+        self, plan: Round, start: Start, on_incumbent: Callable[[Found], object], stop: Callable[[], bool]
+    ) -> bool:  # fmt: skip
         """Cool down from `start`; False if stopped."""
         reported, done, penalties = self._value, 0, self._control[PENALTY : PENALTY + len(self._penalties)]
         self._enter(plan, start)
@@ -125,7 +133,8 @@ class Annealing(ABC):
 
     @property
     def duration(self) -> int | None:
-        """Of the best schedule so far, in the graph's duration unit; of other answers, what they are judged by."""
+        """The duration of the best schedule so far, in the graph's duration unit; of other answers, what they are
+        judged by."""
         return None if math.isinf(self._value) else int(self._value)
 
     @property
@@ -138,11 +147,11 @@ class Annealing(ABC):
         """One after the other, each asked for when the one before is over."""
 
     @abstractmethod
-    def _start(self, plan: Round) -> Any:
+    def _start(self, plan: Round) -> Start | None:
         """What a round begins with; None if it is to be left out."""
 
     @abstractmethod
-    def _enter(self, plan: Round, start: Any) -> None:
+    def _enter(self, plan: Round, start: Start) -> None:
         """Make that the present state."""
 
     @abstractmethod
@@ -150,27 +159,27 @@ class Annealing(ABC):
         """Make a chunk of moves, each a factor cooler."""
 
     @abstractmethod
-    def _found(self) -> Any:
+    def _found(self) -> Found:
         """The best so far, as an answer."""
 
     @abstractmethod
-    def adopt(self, known: Any) -> None:
+    def adopt(self, known: Found) -> None:
         """Go on from an answer from elsewhere, if it is better."""
 
     def _drafts_before(self, number: int) -> int | None:
         """How many drafts are asked for before a round; None: all."""
         return 0
 
-    def _begin_with(self, near: Any) -> tuple[Round, Any]:
+    def _begin_with(self, near: Found) -> tuple[Round, Start]:
         """A draft's own round, and what it begins with."""
         raise NotImplementedError
 
     def _over(self) -> float:
-        """How far what `_nearest` tells is over the budget, in a measure of the search's own."""
+        """How far the answer of `_nearest` is over the budget, in a measure of the search's own."""
         return math.inf
 
-    def _nearest(self) -> Any:
-        """What is to be told of while nothing is within the budget."""
+    def _nearest(self) -> Found:
+        """What is to be reported while nothing is within the budget."""
         raise NotImplementedError
 
 

@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from types import FrameType
 
 from moccasin_mzn.errors import require_address_space
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.heuristics.interrupts import none_lost
 from moccasin_mzn.problem.instance import Instance
+
+# --- Interrupts while compiled code is loaded -----------------------------------------------------------------
+
+# LLVM calls back into Python, which drops what is raised there::
+#
+#     compile_all() ... LLVM ... callback     Ctrl-C here would be lost: it is raised
+#     next function, or the end of the block  here
+
+
+@contextlib.contextmanager
+def none_lost() -> Iterator[Callable[[], None]]:
+    """Have an interrupt that comes within a callback wait until that is over, others as they are.
+
+    Yields:
+        What raises an interrupt that waits, if one does; the end of the block does so too.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if not callable(usual) or threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    waits = threading.Event()
+
+    def take(number: int, frame: FrameType | None) -> None:
+        if _within_callback(frame):
+            waits.set()
+        else:
+            usual(number, frame)
+
+    def raise_waiting() -> None:
+        if waits.is_set():
+            waits.clear()
+            usual(signal.SIGINT, None)
+
+    signal.signal(signal.SIGINT, take)
+    try:
+        yield raise_waiting
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    raise_waiting()
+
+
+def _within_callback(frame: FrameType | None) -> bool:
+    """Is there a callback of llvmlite's cache of objects among what is being called?"""
+    while frame is not None:
+        if frame.f_code.co_name.startswith("_raw_object_cache_"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+# --- What is made ready ---------------------------------------------------------------------------------------
+
 
 FIRST_TIME = "compiling the {}, once after an installation; `python -m moccasin_mzn compile` does it beforehand"
 NOT_KEPT = (
@@ -29,7 +84,7 @@ _noted: set[str] = set()
 @dataclass(frozen=True)
 class CompiledSearch:
     name: str
-    """As told to people."""
+    """The name in messages."""
     module: str
     """Its `compile_all()` calls every compiled function of the search once, as the search itself does."""
 
@@ -62,14 +117,14 @@ def _made_ready(search: CompiledSearch) -> float:
 
     from moccasin_mzn.heuristics.compiling import keeps
 
-    begin, told = time.monotonic(), list[CompiledSearch]()
+    begin, announced = time.monotonic(), list[CompiledSearch]()
 
     class Compiling(event.Listener):
         def on_start(self, event: event.Event) -> None:
             raise_waiting()
-            if not told:
-                told.append(search)
-                _say(FIRST_TIME.format(search.name) if keeps() else NOT_KEPT)
+            if not announced:
+                announced.append(search)
+                _print_once(FIRST_TIME.format(search.name) if keeps() else NOT_KEPT)
 
         def on_end(self, event: event.Event) -> None:
             raise_waiting()
@@ -81,11 +136,11 @@ def _made_ready(search: CompiledSearch) -> float:
             import_module(search.module).compile_all()
         finally:
             event.unregister("numba:compile", listener)
-    _ready[search] = time.monotonic() - begin if told else 0.0
+    _ready[search] = time.monotonic() - begin if announced else 0.0
     return _ready[search]
 
 
-def _say(line: str) -> None:
+def _print_once(line: str) -> None:
     if line not in _noted:
         _noted.add(line)
         print(line, file=sys.stderr, flush=True)
@@ -99,7 +154,7 @@ def small_instance(order: str = "input") -> Instance:
 
 
 def later(times: int) -> Callable[[], bool]:
-    """Says so often that it is not time to stop yet."""
+    """A condition to stop that is false so many times, then true."""
     left = itertools.repeat(False, times)
     return lambda: next(left, True)
 

@@ -1,4 +1,4 @@
-"""How functions of this package are compiled: once, and kept on disk for the next process."""
+"""How functions are compiled, once, and kept on disk for the next process; and what compiled searches share."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 from numba import config, njit
 from numba.misc.appdirs import AppDirs
+
+from moccasin_mzn.graphs.arrays import graph_arrays
+from moccasin_mzn.problem.instance import Instance
 
 _FOLDER = Path(__file__).parent
 _for_this_run: list[tempfile.TemporaryDirectory] = []
@@ -75,3 +80,110 @@ def _forget_the_outdated(folder: Path, kept: Path) -> None:
                 path.unlink(missing_ok=True)
             kept.mkdir(exist_ok=True)
             note.write_text(digest)
+
+
+# --- Random numbers; a generator is an array of one uint64 other than 0 ---------------------------------------
+
+
+def generator_of(seed: int) -> np.ndarray:
+    """A generator, another one for each seed."""
+    return np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
+
+
+@compiled
+def _random(generator):
+    """The next 64 random bits (xorshift64*)."""
+    x = generator[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    generator[0] = x
+    return x * np.uint64(2685821657736338717)
+
+
+@compiled
+def below(generator, n):
+    """A random integer in 0..n-1."""
+    return np.int64((_random(generator) >> np.uint64(33)) % np.uint64(n))
+
+
+@compiled
+def unit(generator):
+    """A random number in [0, 1)."""
+    return np.float64(_random(generator) >> np.uint64(11)) / 9007199254740992.0
+
+
+# --- An instance as flat arrays: nodes along the input order, each with slots for computations ----------------
+
+
+NONE = -1
+
+
+class Problem(NamedTuple):
+    """What does not change. All arrays along the input order; sizes, workspaces and durations in any integer unit."""
+
+    duration: np.ndarray
+    size: np.ndarray
+    workspace: np.ndarray
+    pred_ptr: np.ndarray
+    pred: np.ndarray
+    succ_ptr: np.ndarray
+    succ: np.ndarray
+    slot_ptr: np.ndarray
+    """Slots of node v are slot_ptr[v]..slot_ptr[v + 1] - 1."""
+    slot_node: np.ndarray
+    budget: int
+    over_ptr: np.ndarray
+    """Inputs that node v may overwrite are over[over_ptr[v]..over_ptr[v + 1] - 1]; `over` is empty if none may."""
+    over: np.ndarray
+
+
+def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarray], without: int = 0) -> Problem:
+    """An instance for compiled code; sizes are rounded up, and the budget down, if sums of them might pass 2**62.
+
+    Args:
+        slots_for: gets C_v of each node, 1 where more is of no use, and returns how many slots each has.
+        without: how many computations each node has that take no slot.
+    """
+    arrays = graph_arrays(instance.graph, instance.order)
+    most = np.array([instance.max_computations[v] for v in instance.order], np.int64)
+    slots = slots_for(np.where((arrays.size > 0) & (np.diff(arrays.succ_ptr) > 0), most, 1))
+    slot_ptr = np.zeros(arrays.node_count + 1, np.int64)
+    np.cumsum(slots, out=slot_ptr[1:])
+    unit = size_unit(int(arrays.size.sum() + arrays.workspace.max()), int(slot_ptr[-1]) + without * arrays.node_count)
+    return Problem(
+        duration=arrays.duration,
+        size=-(-arrays.size // unit),
+        workspace=-(-arrays.workspace // unit),
+        pred_ptr=arrays.pred_ptr,
+        pred=arrays.pred,
+        succ_ptr=arrays.succ_ptr,
+        succ=arrays.succ,
+        slot_ptr=slot_ptr,
+        slot_node=np.repeat(np.arange(arrays.node_count, dtype=np.int64), slots),
+        budget=np.int64(instance.budget // unit),  # type: ignore[arg-type]  # an int to compiled code
+        **_overwritable(instance),
+    )
+
+
+def _overwritable(instance: Instance) -> dict[str, np.ndarray]:
+    """`over_ptr` and `over` of a problem."""
+    rows = instance.graph.overwritable or ((),) * len(instance.order)
+    number = {v: k for k, v in enumerate(instance.order)} if instance.graph.overwritable else {}
+    over_ptr = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(rows[v]) for v in instance.order], out=over_ptr[1:])
+    return {"over_ptr": over_ptr, "over": np.array([number[u] for v in instance.order for u in rows[v]], np.int32)}
+
+
+@compiled
+def slot_at(problem, places, v, place):
+    """The first slot of v at a place, a stage or a position, of which `places` has one for each; NONE: none is."""
+    for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
+        if places[slot] == place:
+            return slot
+    return np.int64(NONE)
+
+
+def size_unit(total: int, events: int) -> int:
+    """The unit in which all sizes together, summed over so many events, stay within 2**62."""
+    return max(1, -(-total * events // 2**62))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from os import PathLike
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -21,7 +22,7 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.schedules import read_order
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation, judge, simulate
-from moccasin_mzn.problem.platform import Plan, Platform
+from moccasin_mzn.problem.platform import Memory, Plan, Platform, plan_of_sequence
 
 AUTO_COMPUTATIONS = 8
 """So many computations per node are rarely used up."""
@@ -50,8 +51,6 @@ class Instance:
     free_order: bool = False
     """Is the order to be chosen too? Then `order` is only what the solution is compared with."""
 
-    noun: ClassVar[str] = "schedule"
-    seeks_peak: ClassVar[bool] = True
     objective: ClassVar[str] = "duration"
     better: ClassVar[str] = "is shorter"
     counted: ClassVar[tuple[str, str]] = ("computation", "per node")
@@ -88,6 +87,10 @@ class Instance:
     def instance(self) -> Instance:
         return self
 
+    @cached_property
+    def platform(self) -> Platform:
+        return Platform(self.graph, (Memory("memory", max(0, self.budget), self.graph.durations),))
+
     @property
     def within(self) -> str:
         return f"fits the budget {memory_text(self.budget, self.graph.size_unit)}"
@@ -110,17 +113,52 @@ class Instance:
     def recomputations(self, simulation: Simulation) -> int:
         return len(simulation.memory) - len(self.graph.nodes)
 
+    def as_plan(self, answer: Sequence[int]) -> Plan:
+        return plan_of_sequence(answer)
+
+    def along(self, order: tuple[int, ...]) -> Instance:
+        return replace(self, order=order, free_order=False)
+
+    def order_of(self, answer: Sequence[int]) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(answer))
+
+    def in_one_memory(self, sequence: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        if self.judge(sequence).feasible:
+            yield tuple(sequence)
+
     def fits(self, arenas: Arena) -> bool:
         return arenas.size <= self.budget
 
-    def figures(self, simulation: Any) -> dict[str, Any]:
+    def arenas_with_limits(self, arenas: Arena) -> list[tuple[Arena, int, str]]:
+        return [(arenas, self.budget, "")]
+
+    def arenas_document(self, arenas: Arena) -> JsonObject:
+        return arenas.as_dict()
+
+    def offsets(self, arenas: Arena, simulation: Simulation) -> tuple[int, ...]:
+        return arenas.offsets
+
+    def figures(self, simulation: Simulation | None) -> JsonObject | None:
+        return None if simulation is None else self.summary(simulation)
+
+    def summary(self, simulation: Simulation | None) -> JsonObject:
+        if simulation is None:
+            return dict.fromkeys(("peak", "duration", "recomputations"))
         again = self.recomputations(simulation)
         return {"peak": simulation.peak, "duration": simulation.duration, "recomputations": again}
 
-    def named(self, answer: Sequence[int]) -> dict[str, Any]:
-        return {"sequence": [self.graph.nodes[v] for v in answer]}
+    def named(self, answer: Sequence[int] | None) -> JsonObject:
+        return {"sequence": None if answer is None else [self.graph.nodes[v] for v in answer]}
 
-    def answer_in(self, document: dict[str, Any]) -> tuple[int, ...] | None:
+    def intervals(self, simulation: Simulation) -> list[JsonObject]:
+        nodes = self.graph.nodes
+        return [{"node": nodes[one.node], "start": one.start, "end": one.end} for one in simulation.intervals]
+
+    def settings(self) -> JsonObject:
+        in_place = {} if self.graph.overwritable is None else {"in_place": True}
+        return {"budget": self.budget, "fixed_memory": self.fixed, **in_place}
+
+    def answer_in(self, document: JsonObject) -> tuple[int, ...] | None:
         found = document.get("sequence")
         return None if found is None else tuple(self.graph.position_of(node) for node in found)
 
@@ -131,21 +169,7 @@ class Instance:
         )  # fmt: skip
         return replace(self, graph=graph)
 
-    def document(
-        self, answer: Sequence[int] | None, simulation: Simulation | None, arenas: Arena | None
-    ) -> dict[str, Any]:
-        told: dict[str, Any] = {"budget": self.budget, "fixed_memory": self.fixed, "peak": None, "duration": None,
-                                "sequence": None, "intervals": None}  # fmt: skip
-        if self.graph.overwritable is not None:
-            told["in_place"] = True
-        if answer is not None and simulation is not None:
-            offsets = [{}] * len(simulation.intervals) if arenas is None else [{"offset": at} for at in arenas.offsets]
-            told |= {"peak": simulation.peak, "duration": simulation.duration, **self.named(answer)}
-            told["intervals"] = [
-                {"node": self.graph.nodes[interval.node], "start": interval.start, "end": interval.end, **offset}
-                for interval, offset in zip(simulation.intervals, offsets, strict=True)
-            ]
-        return told if arenas is None else {**told, **arenas.as_dict()}
+    # Counts C_v
 
     @property
     def one_for_all(self) -> bool:

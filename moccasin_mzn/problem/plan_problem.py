@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import refuse_in_place, refuse_workspaces
@@ -14,7 +15,6 @@ from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.arena import Arena, Buffer
 from moccasin_mzn.problem.files.plans import (
     goal_document,
-    intervals_document,
     plan_document,
     plan_of,
     platform_document,
@@ -22,7 +22,7 @@ from moccasin_mzn.problem.files.plans import (
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import PlacedInterval, PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation
-from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Plan, Platform
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Plan, Platform, plan_of_sequence
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,6 @@ class PlanProblem:
     platform: Platform
     goal: Goal = Goal()
 
-    noun: ClassVar[str] = "plan"
-    seeks_peak: ClassVar[bool] = False
     within: ClassVar[str] = "keeps within budgets and limits"
     counted: ClassVar[tuple[str, str]] = ("retention interval", "of a node in a memory")
 
@@ -78,41 +76,64 @@ class PlanProblem:
     def recomputations(self, simulation: PlanSimulation) -> int:
         return sum(interval.source is None for interval in simulation.intervals) - len(self.graph.nodes)
 
+    def as_plan(self, answer: Sequence[Action]) -> Plan:
+        return tuple(answer)
+
+    def along(self, order: tuple[int, ...]) -> PlanProblem:
+        return replace(self, instance=self.instance.along(order))
+
+    def order_of(self, answer: Sequence[Action]) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(action.node for action in answer if action.source is None))
+
+    def in_one_memory(self, sequence: Sequence[int]) -> Iterator[Plan]:
+        plans = (plan_of_sequence(sequence, m) for m in range(len(self.platform.memories)))
+        return (plan for plan in plans if self.judge(plan).feasible)
+
     def fits(self, arenas: PlanArenas) -> bool:
         return arenas.fit(self.platform)
 
-    def figures(self, simulation: PlanSimulation | None) -> dict[str, Any]:
+    def arenas_with_limits(self, arenas: PlanArenas) -> list[tuple[Arena, int, str]]:
+        places = zip(arenas.arenas, self.platform.memories, strict=True)
+        return [(one, one.size if at.budget is None else at.budget, f", in {at.name}") for one, at in places]
+
+    def arenas_document(self, arenas: PlanArenas) -> JsonObject:
+        return arenas.as_dict(self.platform)
+
+    def offsets(self, arenas: PlanArenas, simulation: PlanSimulation) -> tuple[int, ...]:
+        return arenas.offsets(simulation.intervals)
+
+    def figures(self, simulation: PlanSimulation | None) -> JsonObject:
         if simulation is None:
-            return {"peaks": None, **dict.fromkeys(OBJECTIVES)}
+            return {"peaks": None, **dict.fromkeys(OBJECTIVES), "recomputations": None}
         names = [memory.name for memory in self.platform.memories]
         totals = {what: simulation.total(what) for what in OBJECTIVES}
-        return {"peaks": dict(zip(names, simulation.peaks, strict=True)), **totals}
+        peaks = dict(zip(names, simulation.peaks, strict=True))
+        return {"peaks": peaks, **totals, "recomputations": self.recomputations(simulation)}
 
-    def named(self, answer: Sequence[Action]) -> dict[str, Any]:
-        return {"plan": plan_document(self.platform, tuple(answer))}
+    def summary(self, simulation: PlanSimulation | None) -> JsonObject:
+        return {**self.figures(simulation), "copies": None if simulation is None else self.copies(simulation)}
 
-    def answer_in(self, document: dict[str, Any]) -> Plan | None:
+    def named(self, answer: Sequence[Action] | None) -> JsonObject:
+        return {"plan": None if answer is None else plan_document(self.platform, tuple(answer))}
+
+    def intervals(self, simulation: PlanSimulation) -> list[JsonObject]:
+        nodes, names = self.graph.nodes, [memory.name for memory in self.platform.memories]
+        return [
+            {"node": nodes[one.node], "memory": names[one.memory], "start": one.start, "end": one.end}
+            for one in simulation.intervals
+        ]
+
+    def settings(self) -> JsonObject:
+        return {"goal": goal_document(self.goal), "platform": platform_document(self.platform)}
+
+    def answer_in(self, document: JsonObject) -> Plan | None:
         return None if document.get("plan") is None else plan_of(self.platform, document["plan"])
 
     def by_position(self) -> PlanProblem:
         instance = self.instance.by_position()
         return replace(self, instance=instance, platform=replace(self.platform, graph=instance.graph))
 
-    def document(
-        self, answer: Plan | None, simulation: PlanSimulation | None, arenas: PlanArenas | None
-    ) -> dict[str, Any]:
-        told = {**self.figures(simulation), **dict.fromkeys(("recomputations", "copies", "plan", "intervals"))}
-        if answer is not None and simulation is not None:
-            offsets = None if arenas is None else arenas.offsets(simulation.intervals)
-            told |= {"recomputations": self.recomputations(simulation), "copies": self.copies(simulation)}
-            told |= {
-                **self.named(answer),
-                "intervals": intervals_document(self.platform, simulation.intervals, offsets),
-            }
-        told |= {} if arenas is None else arenas.as_dict(self.platform)
-        return {**told, "goal": goal_document(self.goal), "platform": platform_document(self.platform)}
-
-    # Of plans alone
+    # Copies and intervals
 
     def copies(self, simulation: PlanSimulation) -> dict[str, int]:
         """Number of copies over each link that a plan uses, by "source -> target"."""
@@ -203,17 +224,17 @@ class PlanArenas:
         following = [iter(arena.offsets) for arena in self.arenas]
         return tuple(next(following[interval.memory]) for interval in intervals)
 
-    def as_dict(self, platform: Platform) -> dict[str, Any]:
+    def as_dict(self, platform: Platform) -> JsonObject:
         """What a plan's JSON object says of its arenas, by memory; the offsets are in its intervals.
 
         Interval t of "intervals" belongs to action t of "plan", which writes there; it reads each input, or the copy's
         source, at the offset of the latest interval of that node in the memory read from. Nothing is moved or freed.
         """
-        told = {}
+        by_memory = {}
         for place, arena in zip(platform.memories, self.arenas, strict=True):
-            told[place.name] = arena.as_dict()
-            del told[place.name]["alignment"]
-        return {"alignment": self.alignment, "arenas": told}
+            by_memory[place.name] = arena.as_dict()
+            del by_memory[place.name]["alignment"]
+        return {"alignment": self.alignment, "arenas": by_memory}
 
 
 def buffers_of(

@@ -1,44 +1,60 @@
-"""What searches, records and reports ask of a problem, whatever its answers are.
+"""What searches, records and reports ask of a problem: a graph, its order, counts C_v, one memory or more, and a goal.
 
-There are two: an `Instance` asks for a schedule of one memory, a `PlanProblem` for a plan for several. Each has a judge
-of its own, and kernels of its own look for answers; all between them and the user knows only this.
+::
+
+                         Problem[Step, Account]      graph, order, C_v, platform (memories >= 1, links), objective
+                          /                  \\
+    Instance: Problem[int, Simulation]      PlanProblem: Problem[Action, PlanSimulation]
+    one memory: a schedule is a             several memories: a schedule is a
+    tuple of positions of nodes             tuple of computations and copies
+
+Both kinds of schedule are plans of their platform (`as_plan`). They are two kinds because the searches of one memory,
+in compiled code, work on positions in arrays, and because each has a judge of its own which shares nothing with the
+other.
+All between them and the user knows only what is here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from typing_extensions import TypeVar
+
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import Violation
+from moccasin_mzn.problem.platform import Plan, Platform
 
 if TYPE_CHECKING:
+    from moccasin_mzn.problem.arena import Arena
     from moccasin_mzn.problem.instance import Instance
 
 
 class Account(Protocol):
-    """What the judge says of an answer."""
+    """What the judge finds out about a schedule."""
 
     @property
     def duration(self) -> int:
-        """Of all that is done, in the graph's duration unit."""
+        """Total duration of all steps, in the graph's duration unit."""
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """Why it is none."""
+        """Why it is no schedule of the problem."""
 
     @property
     def feasible(self) -> bool:
         """True if there is no violation."""
 
 
-class Problem(Protocol):
-    """What is asked. Answers are tuples: positions in `graph.nodes`, or actions."""
+Step = TypeVar("Step", default=Any)
+"""One step of a schedule: the position of the node that is computed, or an `Action` on a platform."""
+Judged = TypeVar("Judged", bound=Account, default=Any)
+"""The judge's account of a schedule. Without type arguments, a problem, a board or a result is of either kind."""
 
-    noun: ClassVar[str]
-    """Of an answer: "schedule" or "plan"; also its key in JSON documents, see `named`."""
-    seeks_peak: ClassVar[bool]
-    """Without an answer, is it worth telling how near the budget the search came?"""
+
+class Problem(Protocol[Step, Judged]):
+    """What is asked. Answers are schedules: tuples of steps."""
 
     @property
     def graph(self) -> ComputationGraph:
@@ -46,7 +62,11 @@ class Problem(Protocol):
 
     @property
     def instance(self) -> Instance:
-        """Graph, input order and C_v."""
+        """Graph, input order and C_v, as the searches of one memory see them."""
+
+    @property
+    def platform(self) -> Platform:
+        """The memories, of which there is at least one, and the links between them."""
 
     @property
     def objective(self) -> str:
@@ -54,48 +74,99 @@ class Problem(Protocol):
 
     @property
     def better(self) -> str:
-        """What an answer of less value is, such as "is shorter"."""
+        """What a schedule of less value is, such as "is shorter"."""
 
     @property
     def within(self) -> str:
-        """What an answer does, such as "fits the budget 8"."""
+        """What a schedule does, such as "fits the budget 8"."""
 
     @property
     def counted(self) -> tuple[str, str]:
         """What C_v limits, to be read around its plural: "computation", "per node"."""
 
-    def judge(self, answer: Sequence[Any]) -> Account:
+    # Schedules
+
+    def judge(self, answer: Sequence[Step]) -> Judged:
         """The judge's account, with all limits of the problem."""
 
-    def value(self, simulation: Any) -> int:
-        """What is to be least, of an answer."""
+    def value(self, simulation: Judged) -> int:
+        """The total of a schedule that is to be least."""
 
     def least_value(self) -> int:
-        """No answer has less, which is known at once."""
+        """A lower bound on the value that needs no search: every node computed once, where that costs least."""
 
-    def useful(self, answer: Sequence[Any]) -> tuple[Any, ...]:
-        """An answer without what is at its end to no use."""
+    def useful(self, answer: Sequence[Step]) -> tuple[Step, ...]:
+        """A schedule without the steps at its end that are of no use."""
 
-    def pruned(self, answer: Sequence[Any]) -> tuple[Any, ...]:
-        """An answer that the judge accepts, without what nothing needs."""
+    def pruned(self, answer: Sequence[Step]) -> tuple[Step, ...]:
+        """A schedule that the judge accepts, without the steps that nothing needs."""
 
-    def recomputations(self, simulation: Any) -> int:
-        """Computations of an answer beyond one per node."""
+    def recomputations(self, simulation: Judged) -> int:
+        """The number of computations beyond one per node."""
+
+    def as_plan(self, answer: Sequence[Step]) -> Plan:
+        """A schedule as computations and copies on the platform."""
+
+    # Orders
+
+    def along(self, order: tuple[int, ...]) -> Self:
+        """The same problem with this input order, to which first computations keep."""
+
+    def order_of(self, answer: Sequence[Step]) -> tuple[int, ...]:
+        """The order of first computations in a schedule."""
+
+    def in_one_memory(self, sequence: Sequence[int]) -> Iterator[tuple[Step, ...]]:
+        """The schedules that compute a sequence of positions in one of the memories and copy nothing."""
+
+    # Arenas
 
     def fits(self, arenas: Any) -> bool:
-        """Are the arenas of an answer within the budgets?"""
+        """Whether the arenas of a schedule are within the budgets."""
 
-    def figures(self, simulation: Any | None) -> dict[str, Any]:
-        """Of an answer, as JSON lines tell them; None for each without one, unless it `seeks_peak`."""
+    def arenas_with_limits(self, arenas: Any) -> list[tuple[Arena, int, str]]:
+        """Each arena, its limit (its own size without a budget), and ", in NAME" where there are several memories."""
 
-    def named(self, answer: Sequence[Any]) -> dict[str, Any]:
-        """An answer as JSON documents tell it, under its key: nodes by id, memories by name."""
+    def arenas_document(self, arenas: Any) -> JsonObject:
+        """Sizes of arenas as JSON documents have them."""
 
-    def answer_in(self, document: dict[str, Any]) -> tuple[Any, ...] | None:
-        """The answer of a JSON document, see `named`; None: there is none in it."""
+    def offsets(self, arenas: Any, simulation: Judged) -> Sequence[int]:
+        """The offset of each retention interval in the arena of its memory."""
 
-    def by_position(self) -> Problem:
+    # Documents
+
+    def figures(self, simulation: Judged | None) -> JsonObject | None:
+        """Peaks and totals of a schedule; None where there is nothing to report without one."""
+
+    def summary(self, simulation: Judged | None) -> JsonObject:
+        """The figures and what else is counted; None for each without a schedule."""
+
+    def named(self, answer: Sequence[Step] | None) -> JsonObject:
+        """A schedule under its key: nodes by id, memories by name."""
+
+    def intervals(self, simulation: Judged) -> list[JsonObject]:
+        """The retention intervals, one for each step."""
+
+    def settings(self) -> JsonObject:
+        """The budget, or platform and goal."""
+
+    def answer_in(self, document: JsonObject) -> tuple[Step, ...] | None:
+        """The schedule of a JSON document, see `named`; None if it has none."""
+
+    def by_position(self) -> Self:
         """The same problem on a graph whose nodes go by their positions, and in whose file the input order stands."""
 
-    def document(self, answer: Any, simulation: Any, arenas: Any) -> dict[str, Any]:
-        """What the object that `solve --json` prints says of this kind of problem alone."""
+
+def answer_document(
+    problem: Problem[Step, Judged], answer: Sequence[Step] | None, simulation: Judged | None, arenas: Any
+) -> JsonObject:
+    """What the object of `solve --json` has of one kind of problem alone.
+
+    That is settings, figures, schedule, retention intervals with their offsets, and arenas.
+    """
+    found = None
+    if simulation is not None:
+        found = problem.intervals(simulation)
+        if arenas is not None:
+            found = [{**one, "offset": at} for one, at in zip(found, problem.offsets(arenas, simulation), strict=True)]
+    placed = {} if arenas is None else problem.arenas_document(arenas)
+    return {**problem.settings(), **problem.summary(simulation), **problem.named(answer), "intervals": found, **placed}

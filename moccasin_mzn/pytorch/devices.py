@@ -1,4 +1,4 @@
-"""What differs between devices: their random numbers, and how their allocators round; random numbers that are drawn once."""
+"""What differs between devices: their random numbers, how their allocators round; numbers drawn once."""
 
 from __future__ import annotations
 

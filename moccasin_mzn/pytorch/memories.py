@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.api.request import plan_options
-from moccasin_mzn.api.solve import solve_instance, solve_on_platform
+from moccasin_mzn.api.solve import solve_instance, solve_problem
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.build import CopyCosts, with_slow_memory
 from moccasin_mzn.extensions.memories import TAKEN, Amount, capacity_of, paging_costs
@@ -92,7 +92,7 @@ class TwoMemories:
         return search
 
     def _costs(self) -> tuple[CopyCosts | None, CopyCosts | None] | None:
-        """Costs of writing and of reading back, each None if it is not possible; None for both: they are to be measured."""
+        """Costs of writing and of reading back, None if not possible; None for both: to be measured."""
         return None if isinstance(self.paging, bool) else paging_costs(self.paging).ways()
 
 
@@ -107,13 +107,13 @@ def _with_more(problem: PlanProblem, options: SearchOptions, listener: Listener,
     if options.time_limit is not None:
         passed = time.monotonic() - begin
         first = replace(options, time_limit=(passed + options.time_limit) / 2)
-    found = solve_on_platform(problem, PagingFormulation(), first, listener, begin=begin)
+    found = solve_problem(problem, PagingFormulation(), first, listener, begin=begin)
     gap = found.gap_percent
     if found.interrupted or (gap is not None and gap <= 100 * options.until_gap) or why_impossible(problem):
         return found
     counts = tuple(2 * count if count > 1 else 1 for count in problem.instance.max_computations)
     more = replace(problem, instance=replace(problem.instance, max_computations=counts))
-    return solve_on_platform(more, PagingFormulation(), options, listener, begin=begin, warm_start=found.plan)
+    return solve_problem(more, PagingFormulation(), options, listener, begin=begin, warm_start=found.plan)
 
 
 def _written_early(found: Result) -> Result:

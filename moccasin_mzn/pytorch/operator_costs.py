@@ -379,7 +379,7 @@ def _is_first(node: fx.Node, member: Member) -> bool:
 
 
 def _share(node: fx.Node, member: Member, share: float) -> float:
-    """Return a share of an operator's time: without a mask all that it makes is made with the first group, and once more with it."""
+    """Return a share of an operator's time: without a mask all is made with the first group, and once more with it."""
     return share if is_masked(node) or not _others(node, member) else float(_is_first(node, member))
 
 

@@ -1,1 +1,1 @@
-"""What people and programs are told: progress lines, JSON lines, tables, pictures."""
+"""Output for people and programs: progress lines, tables, JSON, pictures, and the results of Python functions."""

@@ -1,4 +1,4 @@
-"""What the functions of the package answer: figures by name, a table in a notebook, a picture, a data frame."""
+"""Results of the package's functions: figures by name, a table in a notebook, a picture, a data frame."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import html
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.bench.compare import Row
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.extensions.addresses.allocate import Allocation
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.report.plots.files import page_of, write_picture
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
@@ -46,38 +48,18 @@ class Drawing:
 
 
 class Answer(ABC):
-    """What shows its figures as lines, as a table in a notebook, and its parts as a data frame."""
-
-    details: Any
-    """All there is to know."""
-
-    @property
-    def status(self) -> str:
-        """ "optimal": proven to be the best, of a schedule for its formulation; "feasible": not proven; "infeasible":
-        proven that there is none; "unknown": none found in time; "over-budget": a strategy's, but over the budget."""
-        return self.details.status
-
-    @property
-    def bound(self) -> int:
-        """Nothing that was asked for is below: no duration, or what else is made least; no peak of an order, no size of
-        an arena."""
-        return self.details.bound
-
-    @property
-    def gap_percent(self) -> float | None:
-        """100 * (what is made least - bound) / what is made least; None without an answer."""
-        return self.details.gap_percent
+    """A result that shows its figures as lines, as a table in a notebook, and its parts as a data frame."""
 
     @abstractmethod
     def figures(self) -> dict[str, str]:
-        """What a person reads, by what it is."""
+        """Return the figures for people, by name."""
 
     @abstractmethod
-    def records(self) -> list[dict[str, Any]]:
-        """The rows of `to_frame`."""
+    def records(self) -> list[JsonObject]:
+        """Return the rows of `to_frame`."""
 
     def to_frame(self) -> DataFrame:
-        """A pandas data frame with a row for each part.
+        """Return a pandas data frame with a row for each part.
 
         Raises:
             InputError: pandas is not installed.
@@ -99,27 +81,65 @@ class Answer(ABC):
         return f"<table>{cells}</table>"
 
 
+class _Proven(Protocol):
+    """A result of a search with its proof."""
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def bound(self) -> int: ...
+
+
+class ProvenAnswer(Answer):
+    """An answer with a status and a bound; `details` has all fields of the result."""
+
+    details: _Proven
+
+    @property
+    def status(self) -> str:
+        """The status: "optimal": proven to be the best, of a schedule for its formulation; "feasible": not proven;
+        "infeasible": proven that there is none; "unknown": none found in time; "over-budget": a strategy's schedule,
+        but over the budget."""
+        return self.details.status
+
+    @property
+    def bound(self) -> int:
+        """The lower bound on what is minimized: a duration or another objective, the peak of an order, the size of an
+        arena."""
+        return self.details.bound
+
+    @property
+    @abstractmethod
+    def gap_percent(self) -> float | None:
+        """The gap, 100 * (value - bound) / value of what is minimized; None without an answer."""
+
+
 @dataclass(frozen=True, repr=False)
-class Result(Answer):
+class Result(ProvenAnswer):
     """The best schedule found, or the best plan with several memories, as judged by the simulator, and what is proven.
 
-    `details` has all there is, and `details.as_dict()` is what `solve --json` prints.
+    `details` has all fields, and `details.as_dict()` is what `solve --json` prints.
     """
 
     details: Found
 
     @property
+    def gap_percent(self) -> float | None:
+        return self.details.gap_percent
+
+    @property
     def _several(self) -> bool:
-        return self.details.problem.noun == "plan"
+        return isinstance(self.details.problem, PlanProblem)
 
     @property
     def graph(self) -> ComputationGraph:
-        """What is scheduled."""
+        """The graph that is scheduled."""
         return self.details.problem.graph
 
     @property
     def reason(self) -> str:
-        """Why the status is what it is, in one line."""
+        """The reason for the status, in one line."""
         return self.details.reason
 
     @property
@@ -128,8 +148,8 @@ class Result(Answer):
         return self.details.valid
 
     @property
-    def sequence(self) -> list[Any] | None:
-        """Ids of the nodes in the order of computing them, in whatever memory; None without an answer."""
+    def sequence(self) -> list[NodeId] | None:
+        """Ids of the nodes in the order of computing them, in any memory; None without an answer."""
         if self.plan is not None:
             return [self.graph.nodes[action.node] for action in self.plan if action.source is None]
         return None if self.positions is None else [self.graph.nodes[v] for v in self.positions]
@@ -141,17 +161,17 @@ class Result(Answer):
 
     @property
     def plan(self) -> Plan | None:
-        """With several memories: what is computed and copied, one after the other; None without a plan."""
+        """The computations and copies in their order, with several memories; None without a plan."""
         return self.details.plan if self._several else None
 
     @property
     def duration(self) -> int | None:
-        """Total of all that is done, in the graph's duration unit; None without an answer."""
+        """The total duration of all computations and copies, in the graph's unit; None without an answer."""
         return None if self.details.simulation is None else self.details.simulation.duration
 
     @property
     def peaks(self) -> dict[str, int]:
-        """Most memory in use in each memory by its name, in the graph's size unit; empty without an answer."""
+        """The peak in each memory, by its name, in the graph's size unit; empty without an answer."""
         if self._several:
             peaks = self.details.simulation.peaks if self.details.simulation else ()
             names = [memory.name for memory in self.details.problem.platform.memories]
@@ -160,12 +180,12 @@ class Result(Answer):
 
     @property
     def peak(self) -> int | None:
-        """Most memory in use, in the graph's size unit: of several memories in the first; None without an answer."""
+        """The peak, in the graph's size unit: of several memories that in the first; None without an answer."""
         return next(iter(self.peaks.values()), None)
 
     @property
     def objective(self) -> str:
-        """What is made least: "duration"; of a plan perhaps "energy" or "traffic"."""
+        """The objective: "duration"; with several memories also "energy" or "traffic"."""
         return self.details.problem.objective
 
     @property
@@ -180,72 +200,70 @@ class Result(Answer):
 
     @property
     def proved_by(self) -> str:
-        """The proof that settled the bound."""
+        """The search, solver or bound that proved the bound."""
         return self.details.proved_by
 
     @property
     def seconds(self) -> float:
-        """Wall-clock time of everything."""
+        """The wall-clock time in total, in seconds."""
         return self.details.seconds.total
 
     def figures(self) -> dict[str, str]:
         graph, unit = self.graph, self.graph.size_unit
-        told = {"graph": graph_text(graph), "status": f"{self.status}: {self.reason}"}
+        figures = {"graph": graph_text(graph), "status": f"{self.status}: {self.reason}"}
         for name, (peak, budget) in self._memories().items():
             of = "no budget" if budget is None else memory_text(budget, unit)
-            told[name] = f"{'-' if peak is None else memory_text(peak, unit)} of {of}"
+            figures[name] = f"{'-' if peak is None else memory_text(peak, unit)} of {of}"
         if self.duration is not None:
             total = total_text(graph, "duration", self.duration)
-            told["duration"] = f"{total}, {self.tdi_percent:.3f} % more than every node once"
-        told[f"bound on the {self.objective}"] = total_text(graph, self.objective, self.bound)
-        told |= {} if self.gap_percent is None else {"gap": f"{self.gap_percent:.3f} %"}
-        told |= {what: by for what, by in (("found by", self.found_by), ("proved by", self.proved_by)) if by}
-        return {**told, "seconds": f"{self.seconds:.2f}"}
+            figures["duration"] = f"{total}, {self.tdi_percent:.3f} % more than every node once"
+        figures[f"bound on the {self.objective}"] = total_text(graph, self.objective, self.bound)
+        figures |= {} if self.gap_percent is None else {"gap": f"{self.gap_percent:.3f} %"}
+        figures |= {what: by for what, by in (("found by", self.found_by), ("proved by", self.proved_by)) if by}
+        return {**figures, "seconds": f"{self.seconds:.2f}"}
 
     def _memories(self) -> dict[str, tuple[int | None, int | None]]:
         if self._several:
             memories = self.details.problem.platform.memories
             return {f"peak, {memory.name}": (self.peaks.get(memory.name), memory.budget) for memory in memories}
-        told, arena = {"peak": self.peak}, self.details.arenas
-        told |= {} if arena is None else {"arena": arena.size}
-        return {what: (amount, self.details.instance.budget) for what, amount in told.items()}
+        amounts, arena = {"peak": self.peak}, self.details.arenas
+        amounts |= {} if arena is None else {"arena": arena.size}
+        return {what: (amount, self.details.instance.budget) for what, amount in amounts.items()}
 
-    def records(self) -> list[dict[str, Any]]:
-        """Retention intervals: node, memory if there are several, first and last step, offset if there are addresses,
-        and size."""
+    def records(self) -> list[JsonObject]:
+        """Return retention intervals: node, memory if there are several, first and last step, offset if there are
+        addresses, and size."""
         sizes = dict(zip(self.graph.nodes, self.graph.sizes, strict=True))
         intervals = self.details.as_dict()["intervals"] or []
         return [{**interval, "size": sizes[interval["node"]]} for interval in intervals]
 
     def plot(self, path: str | PathLike[str] | None = None, by: str = "event") -> Drawing | None:
-        """The schedule as an interactive picture, or as a file.
+        """Draw the schedule as an interactive picture, or into a file.
 
         Args:
-            path: where to write it, .png, .svg or .html; None: it is returned.
-            by: what the horizontal axis counts, "event" or "stage".
+            path: the file, .png, .svg or .html; None: the picture is returned.
+            by: the unit of the horizontal axis, "event" or "stage".
 
         Raises:
-            InputError: there is none, the drawing library is not installed, or the file cannot be written.
+            InputError: there is no schedule, the drawing library is not installed, or the file cannot be written.
         """
-        problem, instance, answer = self.details.problem, self.details.instance, self.details.answer
+        problem, answer = self.details.problem, self.details.answer
         if answer is None:
-            raise InputError(Page.INFEASIBLE.after(f"plot: there is no {problem.noun}: {self.reason}"))
-        if self._several:
-            return _drawn(Picture(problem.platform, answer, instance.order, by=by), path)
-        return _drawn(Picture.of_schedule(instance.graph, answer, instance.order, instance.budget, by), path)
+            raise InputError(Page.INFEASIBLE.after(f"plot: there is no schedule: {self.reason}"))
+        return _drawn(Picture(problem.platform, problem.as_plan(answer), problem.instance.order, by), path)
 
 
 @dataclass(frozen=True, repr=False)
-class OrderResult(Answer):
+class OrderResult(ProvenAnswer):
     """An order of all nodes, each computed once, and what is known of the least peak of any such order."""
 
     graph: ComputationGraph
     input_peak: int
-    """Of the order that the search began with, in the graph's size unit."""
+    """The peak of the order that the search began with, in the graph's size unit."""
     details: Ordering
 
     @property
-    def sequence(self) -> list[Any]:
+    def sequence(self) -> list[NodeId]:
         """Ids of the nodes in the order."""
         return [self.graph.nodes[v] for v in self.details.order]
 
@@ -256,8 +274,12 @@ class OrderResult(Answer):
 
     @property
     def peak(self) -> int:
-        """Of the order, in the graph's size unit."""
+        """The peak of the order, in the graph's size unit."""
         return self.details.peak
+
+    @property
+    def gap_percent(self) -> float:
+        return self.details.gap_percent
 
     def figures(self) -> dict[str, str]:
         unit, details = self.graph.size_unit, self.details
@@ -272,37 +294,37 @@ class OrderResult(Answer):
             "seconds": f"{details.seconds:.2f}",
         }
 
-    def records(self) -> list[dict[str, Any]]:
-        """Each node with the memory in use while it is computed."""
+    def records(self) -> list[JsonObject]:
+        """Return each node with the memory in use while it is computed."""
         memory = simulate(self.graph, self.positions).memory
         return [{"node": node, "memory": now} for node, now in zip(self.sequence, memory, strict=True)]
 
 
 @dataclass(frozen=True, repr=False)
 class FrontierResult(Answer):
-    """Least durations by budget, each with its schedule and its bound; `details` has all there is."""
+    """The frontier: least durations by budget, each with its schedule and its bound; `details` has all fields."""
 
     details: Frontier
 
     def figures(self) -> dict[str, str]:
-        front, unit = self.details, self.details.graph.size_unit
-        least = "-" if front.least_found is None else memory_text(front.least_found, unit)
+        frontier, unit = self.details, self.details.graph.size_unit
+        least = "-" if frontier.least_found is None else memory_text(frontier.least_found, unit)
         return {
-            "graph": graph_text(front.graph),
-            "points": f"{count_text(len(front.points), 'point')}, {front.proven} proven",
-            "least peak found": f"{least}, proven that none is below {memory_text(front.least_bound, unit)}",
-            "seconds": f"{front.seconds:.2f}",
+            "graph": graph_text(frontier.graph),
+            "points": f"{count_text(len(frontier.points), 'point')}, {frontier.proven} proven",
+            "least peak found": f"{least}, proven that none is below {memory_text(frontier.least_bound, unit)}",
+            "seconds": f"{frontier.seconds:.2f}",
         }
 
-    def records(self) -> list[dict[str, Any]]:
-        """The points by ascending budget."""
-        from moccasin_mzn.report.frontier_files import CSV_COLUMNS, as_dict
+    def records(self) -> list[JsonObject]:
+        """Return the points by ascending budget."""
+        from moccasin_mzn.report.frontiers import CSV_COLUMNS, as_dict
 
         points = as_dict(self.details, lambda schedule, budget: {})["points"]
         return [{column: point[column] for column in CSV_COLUMNS if column != "sequence"} for point in points]
 
     def plot(self, path: str | PathLike[str] | None = None) -> Drawing | None:
-        """The front as an interactive picture, or as a file: .png, .svg or .html.
+        """Draw the frontier as an interactive picture, or into a file: .png, .svg or .html.
 
         Raises:
             InputError: the drawing library is not installed, or the file cannot be written.
@@ -311,19 +333,23 @@ class FrontierResult(Answer):
 
 
 @dataclass(frozen=True, repr=False)
-class AllocationResult(Answer):
+class AllocationResult(ProvenAnswer):
     """Buffers with their offsets in an arena, and what is proven about its size."""
 
     details: Allocation
 
     @property
     def size(self) -> int:
-        """Of the arena."""
+        """The size of the arena."""
         return self.details.arena.size
 
     @property
+    def gap_percent(self) -> float:
+        return 100 * (self.size - self.bound) / self.size if self.size else 0.0
+
+    @property
     def offsets(self) -> dict[str, int]:
-        """By the name of the buffer."""
+        """The offset of each buffer, by its name."""
         arena = self.details.arena
         return {buffer.name: offset for buffer, offset in zip(arena.buffers, arena.offsets, strict=True)}
 
@@ -336,8 +362,8 @@ class AllocationResult(Answer):
             "bound": f"{self.bound:,}",
         }
 
-    def records(self) -> list[dict[str, Any]]:
-        """The buffers with their lifespans, half-open, and offsets."""
+    def records(self) -> list[JsonObject]:
+        """Return the buffers with their lifespans, half-open, and offsets."""
         arena = self.details.arena
         return [{**vars(b), "offset": offset} for b, offset in zip(arena.buffers, arena.offsets, strict=True)]
 
@@ -349,15 +375,15 @@ class ComparisonResult(Answer):
     rows: tuple[Row, ...]
 
     def figures(self) -> dict[str, str]:
-        told = {}
+        figures = {}
         for row in self.rows:
             tdi = row.result.tdi_percent if row.result is not None and row.result.valid else None
             increase = "" if tdi is None else f"+{tdi:.3f} %, "
-            told[f"{row.contender.label}, {row.budget}"] = increase + row.note
-        return told
+            figures[f"{row.contender.label}, {row.budget}"] = increase + row.note
+        return figures
 
-    def records(self) -> list[dict[str, Any]]:
-        """One of each contender at each budget."""
+    def records(self) -> list[JsonObject]:
+        """Return a row for each contender at each budget."""
         return [row.as_dict() for row in self.rows]
 
 

@@ -1,19 +1,114 @@
-"""A front as a table for people."""
+"""Frontiers as JSON, as CSV, and as a table for people."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
+from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.wording import graph_text
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
+
+CSV_COLUMNS = (
+    "budget", "budget_percent", "status", "duration", "tdi_percent", "duration_bound", "bound_percent", "gap_percent",
+    "peak", "pareto", "source", "bound_source", "seconds", "sequence",
+)  # fmt: skip
+
+Shower = Callable[[Json, int], JsonObject]
+"""A function that makes the JSON object of a schedule and the budget it is for."""
+
+
+def as_dict(frontier: Frontier, shower: Shower | None = None) -> JsonObject:
+    """Return the object that `frontier --json` prints, with keys as in that of `solve --json` and node ids of the file.
+
+    Args:
+        shower: for schedules that are not sequences of positions; its object becomes part of that of the point.
+    """
+    graph = frontier.graph
+    return {
+        "graph": graph.name,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+        "size_unit": graph.size_unit,
+        "duration_unit": graph.duration_unit,
+        "baseline_peak": frontier.peak,
+        "baseline_duration": frontier.baseline,
+        "fixed_memory": frontier.fixed,
+        "least_bound": frontier.least_bound,
+        "least_found": frontier.least_found,
+        "proofs": f"no schedule {frontier.scope}".strip(),
+        "swept": frontier.swept or None,
+        "interrupted": frontier.interrupted,
+        "seconds": round(frontier.seconds, 3),
+        "points": _points(frontier, shower or _ids(frontier)),
+    }
+
+
+def json_text(frontier: Frontier, shower: Shower | None = None) -> str:
+    """Return `as_dict` as one line of JSON."""
+    return json.dumps(as_dict(frontier, shower)) + "\n"
+
+
+def csv_text(frontier: Frontier, shower: Shower | None = None) -> str:
+    """Return a CSV table with a line for each point; unknown values are empty. The sequence, or with several memories
+    the plan, is a JSON list."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for values in _points(frontier, shower or _ids(frontier)):
+        sequence = values.get("plan", values["sequence"])
+        writer.writerow({**values, "sequence": "" if sequence is None else json.dumps(sequence)})
+    return file.getvalue()
+
+
+def _ids(frontier: Frontier) -> Shower:
+    nodes = frontier.graph.nodes
+
+    def show(sequence: Sequence[int], budget: int) -> JsonObject:
+        return {"sequence": [nodes[v] for v in sequence]}
+
+    return show
+
+
+def _points(frontier: Frontier, shower: Shower) -> list[JsonObject]:
+    chosen = frontier.pareto()
+    return [_point(frontier, point, point in chosen, shower) for point in frontier.points]
+
+
+def _point(frontier: Frontier, point: FrontierPoint, pareto: bool, shower: Shower) -> JsonObject:
+    bounded = point.status != "infeasible"
+    return {
+        "budget": point.budget,
+        "budget_percent": frontier.budget_percent(point.budget),
+        "status": point.status,
+        "duration": point.duration,
+        "tdi_percent": None if point.duration is None else frontier.increase_percent(point.duration),
+        "duration_bound": point.bound if bounded else None,
+        "bound_percent": frontier.increase_percent(point.bound) if bounded else None,
+        "gap_percent": point.gap_percent,
+        "peak": point.peak,
+        "pareto": pareto,
+        "source": point.source,
+        "bound_source": point.bound_source,
+        "seconds": point.seconds,
+        "sequence": None,
+        **(shower(point.sequence, point.budget) if point.found else {}),
+    }
+
+
+# --- The table for people -------------------------------------------------------------------------------------
+
 
 _HEADINGS = ("budget", "% of peak", "TDI %", "bound %", "gap %", "status", "s")
 
 
 def print_frontier(frontier: Frontier, out: TextIO) -> None:
-    """All points by ascending budget, and what is known of the least one; * marks the Pareto front."""
+    """Print all points by ascending budget, and what is known of the least one; * marks the Pareto front."""
     to, chosen = console(out), frontier.pareto()
     table = plain_table(graph_text(frontier.graph), _HEADINGS, left=("status",))
     for point in frontier.points:

@@ -1,42 +1,43 @@
-"""What a person sees of a search for an order of least peak: lines while it runs, a table at its end."""
+"""Output of a search for an order of least peak: lines while it runs, a table or JSON at its end."""
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import TextIO
 
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering, OrderProgress
-from moccasin_mzn.report.progress_lines import Lines
-from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
+from moccasin_mzn.report.tables import Lines, console, plain_table, print_lines, print_table
 
 _AT_ONCE = 10
+"""The number of first lines that are printed at once."""
 
 
 class OrderLines(Lines):
     """Prints a line for improvements of the order or the bound: the first ten, then a few per second."""
 
     def __init__(self, input_peak: int, out: TextIO) -> None:
-        """`input_peak`: what 100 % is."""
+        """`input_peak` is 100 %."""
         super().__init__(out)
-        self._input_peak, self._told = input_peak, 0
+        self._input_peak, self._count = input_peak, 0
 
     def __call__(self, progress: OrderProgress) -> None:
-        """Print the line, or hold it back if one was printed just before."""
-        self._told += 1
+        """Print the line, or delay it if one was printed just before."""
+        self._count += 1
         peak, bound = (percent_text(amount, self._input_peak) for amount in (progress.peak, progress.bound))
         text = f"peak {peak} of the input order's  bound {bound}  {progress.source}"
-        self._tell(progress.seconds, text, at_once=self._told <= _AT_ONCE)
+        self._print(progress.seconds, text, at_once=self._count <= _AT_ONCE)
 
 
 def percent_text(amount: int, whole: int) -> str:
-    """`amount` in percent of `whole`."""
+    """Format `amount` in percent of `whole`."""
     return f"{100 * amount / whole:.3f} %" if whole else "-"
 
 
 def print_ordering(graph: ComputationGraph, input_peak: int, found: Ordering, out: TextIO) -> None:
-    """The input order beside the order found."""
+    """Print a table of the input order and the order found."""
     table = plain_table(graph_text(graph), ("", "input order", "least-peak order"), left=("",))
     peaks, unit = (input_peak, found.peak), graph.size_unit
     table.add_row("peak memory", *(memory_text(peak, unit) for peak in peaks))
@@ -55,8 +56,8 @@ def print_ordering(graph: ComputationGraph, input_peak: int, found: Ordering, ou
     print_lines(to, (f"{found.status}: {what}", proof))
 
 
-def ordering_dict(graph: ComputationGraph, input_peak: int, found: Ordering) -> dict[str, Any]:
-    """All figures and the order, as ids, for JSON."""
+def ordering_dict(graph: ComputationGraph, input_peak: int, found: Ordering) -> JsonObject:
+    """Return all figures and the order, as ids, for JSON."""
     return {
         "graph": graph.name,
         "nodes": len(graph.nodes),

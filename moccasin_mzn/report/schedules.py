@@ -1,22 +1,27 @@
-"""What a person sees: progress lines while the search runs, and tables at its end."""
+"""Tables and lines for people: answers, graphs, methods, models and certificates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
 from moccasin_mzn.doc_links import Page
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, duration_text, memory_text
 from moccasin_mzn.formulations.complexity import ModelSize
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.wording import graph_text, node_text
+from moccasin_mzn.graphs.wording import graph_text, node_text, total_text
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.certificates import Proven
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.report.plans import events, plan_rows
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 from moccasin_mzn.search.catalogue import Entry
 from moccasin_mzn.search.result import NOT_TRIED, Result, percent_over
@@ -26,27 +31,87 @@ if TYPE_CHECKING:
     from moccasin_mzn.problem.arena import Arena
     from moccasin_mzn.solvers.minizinc.solvers import KnownSolver
 
+
+def plan_rows(result: Result) -> Iterator[tuple[str, str, str]]:
+    """Rows of the table for several memories: what it is, its value in the input order and in the schedule."""
+    assert isinstance(result.problem, PlanProblem)
+    graph, baseline = result.problem.graph, result.problem.instance.baseline
+    for m, memory in enumerate(result.problem.platform.memories):
+        budget = "no budget" if memory.budget is None else memory_text(memory.budget, graph.size_unit)
+        yield f"budget, {memory.name}", "", budget
+        if result.found:
+            before = memory_text(baseline.peak, graph.size_unit) if m == 0 else ""
+            yield f"peak, {memory.name}", before, memory_text(result.simulation.peaks[m], graph.size_unit)
+    if result.found:
+        yield from _totals(result, result.problem)
+        yield from _arenas(result)
+        yield "judged by the simulator", "", "valid"
+
+
+def _totals(result: Result, problem: PlanProblem) -> Iterator[tuple[str, str, str]]:
+    graph, goal, simulation = problem.graph, problem.goal, result.simulation
+    for what in OBJECTIVES:
+        before = total_text(graph, what, problem.instance.baseline.duration) if what == "duration" else ""
+        yield what, before, total_text(graph, what, simulation.total(what))
+        if what == "duration":
+            yield "duration increase (TDI)", "", f"{result.tdi_percent:.3f} %"
+    yield "recomputations", "", f"{problem.recomputations(simulation):,}"
+    for name, count in problem.copies(simulation).items():
+        yield f"copies {name}", "", f"{count:,}"
+    yield f"bound on the {goal.objective}", "", total_text(graph, goal.objective, result.bound)
+    yield "gap", "", f"{result.gap_percent:.3f} %"
+    for what in OBJECTIVES:
+        if (limit := goal.limit(what)) is not None:
+            yield f"limit on the {what}", "", total_text(graph, what, limit)
+
+
+def _arenas(result: Result) -> Iterator[tuple[str, str, str]]:
+    arenas = () if result.arenas is None else result.arenas.arenas
+    for place, arena in zip(result.problem.platform.memories, arenas, strict=False):
+        yield f"arena, {place.name}", "", memory_text(arena.size, result.problem.graph.size_unit)
+        least = ", proven least" if arena.is_least else ""
+        yield f"fragmentation, {place.name}", "", f"{arena.fragmentation_percent:.3f} %{least}"
+
+
+def events(result: Result) -> dict[int, list[str]]:
+    """Return the recomputations and copies of each node, as texts in their order."""
+    memories = result.problem.platform.memories
+    found: dict[int, list[str]] = {}
+    computed = set()
+    for t, action in enumerate(result.plan, 1):
+        v, name = action.node, memories[action.memory].name
+        if action.source is not None:
+            found.setdefault(v, []).append(f"{memories[action.source].name} -> {name} at {t}")
+        elif v in computed:
+            found.setdefault(v, []).append(f"again in {name} at {t}")
+        else:
+            computed.add(v)
+    return found
+
+
+# --- Answers --------------------------------------------------------------------------------------------------
+
+
 _NODES_SHOWN = 20
 _FEW = 10
-"""Up to so many times the budget percentages are read easily."""
+"""Amounts below this many times the budget are shown in percent of it."""
 _PROFILE_WIDTH = 64
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = " .:-=+*#@"
 
 
 def print_result(result: Result, out: TextIO) -> None:
-    """The answer as a table, and which nodes are recomputed or copied where."""
-    to, schedules = console(out), result.problem.noun == "schedule"
-    headings = ("", "input order", result.problem.noun)
-    table = plain_table(graph_text(result.problem.graph), headings, left=("",))
-    for row in _rows(result) if schedules else plan_rows(result):
+    """Print the answer as a table, and which nodes are recomputed or copied where."""
+    to, several = console(out), isinstance(result.problem, PlanProblem)
+    table = plain_table(graph_text(result.problem.graph), ("", "input order", "schedule"), left=("",))
+    for row in plan_rows(result) if several else _rows(result):
         table.add_row(*row)
     print_table(to, table)
-    if result.found and schedules:
+    if result.found and not several:
         _print_profiles(to, result)
     print_lines(to, _ending(result))
     if result.found:
-        (_print_recomputed if schedules else _print_events)(to, result)
+        (_print_events if several else _print_recomputed)(to, result)
 
 
 def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
@@ -80,9 +145,9 @@ def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
 
 
 def _ending(result: Result) -> Iterator[str]:
-    """How the search ended: status, who found and proved what, notes, verdicts, solver and seconds."""
-    told = f"{result.status}: {result.reason}"
-    yield Page.DOUBLES.after(told) if result.claim else told
+    """Yield how the search ended: status, who found and proved what, notes, verdicts, solver and seconds."""
+    status = f"{result.status}: {result.reason}"
+    yield Page.DOUBLES.after(status) if result.claim else status
     by = [f"{what} by {who}" for what, who in (("found", result.found_by), ("proved", result.proved_by)) if who]
     if by:
         yield ", ".join(by)
@@ -95,9 +160,9 @@ def _ending(result: Result) -> Iterator[str]:
 
 
 def print_shortfall(result: Result, out: TextIO) -> None:
-    """In lines: how near the search came to the budget, if anything can, and what would help, or has helped."""
+    """Print how near the search came to the budget, and what would help, or has helped, if anything can."""
     lacking = result.shortfall
-    if lacking is None or lacking.floor > lacking.instance.budget:  # the reason says it all
+    if lacking is None or lacking.floor > lacking.instance.budget:  # the reason has it already
         return
     near = [] if result.valid else ["; ".join(f"{what} {amount}" for what, amount in _shortfall_rows(result))]
     print_lines(console(out), (*near, *_helps(result)))
@@ -136,7 +201,7 @@ def _fragmentation_text(arena: Arena) -> str:
 
 
 def _print_profiles(to: Console, result: Result) -> None:
-    """Memory over the sequence, before and after; what is over the budget in red."""
+    """Print the memory over the sequence, before and after; what is over the budget is red."""
     baseline, top, budget = result.instance.baseline, result.instance.baseline.peak, result.instance.budget
     for name, memory in (("input order", baseline.memory), ("schedule", result.simulation.memory)):
         line = Text(f"{name:>12}  ")
@@ -148,13 +213,13 @@ def _print_profiles(to: Console, result: Result) -> None:
 
 
 def shares(values: Sequence[int], width: int) -> list[int]:
-    """The maximum of each of up to `width` equal shares of `values`."""
+    """Return the maximum of each of up to `width` equal shares of `values`."""
     width = min(width, len(values))
     return [max(values[k * len(values) // width : (k + 1) * len(values) // width]) for k in range(width)]
 
 
 def block(value: int, top: int, blocks: str = _BLOCKS) -> str:
-    """The character of `blocks`, from empty to full, that is as high as `value`; the full one stands for `top`."""
+    """Return the character of `blocks`, from empty to full, that is as high as `value`; the full one is for `top`."""
     full = len(blocks) - 1
     return blocks[min(full, -(-full * value // top))] if top else blocks[0]
 
@@ -165,47 +230,47 @@ def _print_recomputed(to: Console, result: Result) -> None:
         to.print("no node is recomputed")
         return
     nodes, computations = count_text(len(recomputed), "node"), count_text(len(result.sequence), "computation")
-    rows = [
-        (
-            v, str(result.sequence.index(v) + 1), "\n".join(map(str, positions)),
+    rows = {
+        v: (
+            str(result.sequence.index(v) + 1), "\n".join(map(str, positions)),
             "\n".join(node_text(graph, result.sequence[p]) for p in positions if p < len(result.sequence)),
         )
         for v, positions in recomputed.items()
-    ]  # fmt: skip
+    }  # fmt: skip
     headings = ("first at", "again at", "before")
-    _print_nodes(to, graph, f"{nodes} recomputed, {computations} in all", headings, rows)
+    _print_nodes(to, graph, f"{nodes} recomputed, {computations} in total", headings, rows)
 
 
 def _print_events(to: Console, result: Result) -> None:
-    """What happens beside the first computations, node by node."""
+    """Print the recomputations and copies, node by node."""
     found = events(result)
     if not found:
         to.print("nothing is recomputed or copied")
         return
     nodes, actions = count_text(len(found), "node"), count_text(len(result.plan), "action")
-    title = f"{nodes} recomputed or copied, {actions} in all"
-    rows = [(v, "\n".join(told)) for v, told in found.items()]
+    title = f"{nodes} recomputed or copied, {actions} in total"
+    rows = {v: ("\n".join(lines),) for v, lines in found.items()}
     _print_nodes(to, result.problem.graph, title, ("actions",), rows)
 
 
 def _print_nodes(
-    to: Console, graph: ComputationGraph, title: str, headings: tuple[str, ...], rows: Sequence[tuple[Any, ...]]
+    to: Console, graph: ComputationGraph, title: str, headings: tuple[str, ...], rows: Mapping[int, tuple[str, ...]]
 ) -> None:
-    """A table of nodes, the first of each row; of many those that come first."""
+    """Print a table with a row for each node, of many nodes the first ones; `rows` has the last cells of each."""
     table = plain_table(title, ("node", "size", "duration", *headings), left=("node", headings[-1]))
-    for v, *cells in rows[:_NODES_SHOWN]:
+    for v, cells in islice(rows.items(), _NODES_SHOWN):
         size, duration = graph.sizes[v], graph.durations[v]
         amounts = memory_text(size, graph.size_unit), duration_text(duration, graph.duration_unit)
         table.add_row(node_text(graph, v), *amounts, *cells)
     to.print()
     print_table(to, table)
     if len(rows) > _NODES_SHOWN:
-        to.print(f"... and {len(rows) - _NODES_SHOWN:,} more; --output FILE or --json tells them all")
+        to.print(f"... and {len(rows) - _NODES_SHOWN:,} more; --output FILE or --json has them all")
 
 
 def print_info(instance: Instance, order_name: str, order_bound: int, out: TextIO) -> None:
-    """Size of a graph, cost of its input order, and the least budgets that can be feasible with and without
-    recomputations; `order_bound` is the latter."""
+    """Print the size of a graph, the cost of its input order, and the least budgets that can be feasible with and
+    without recomputations; `order_bound` is the latter."""
     to = console(out)
     graph, baseline, need = instance.graph, instance.baseline, least_budget_bound(instance.graph)
     table = plain_table(graph.name or "graph", ("what", ""), left=("what",))
@@ -242,7 +307,7 @@ def print_info(instance: Instance, order_name: str, order_bound: int, out: TextI
 
 
 def print_catalogue(entries: Sequence[Entry], solvers: Sequence[KnownSolver], out: TextIO) -> None:
-    """What there is to choose from."""
+    """Print the methods and solvers to choose from."""
     from moccasin_mzn.solvers.minizinc.solvers import lack_text
 
     to = console(out)
@@ -263,7 +328,7 @@ def print_catalogue(entries: Sequence[Entry], solvers: Sequence[KnownSolver], ou
 
 
 def print_sizes(instance: Instance, sizes: Sequence[ModelSize], out: TextIO) -> None:
-    """Counts of variables and constraints of each formulation, with the order of growth below each."""
+    """Print counts of variables and constraints of each formulation, with the order of growth below each."""
     to = console(out)
     graph, most = instance.graph, sorted(set(instance.max_computations))
     limit = str(most[0]) if len(most) == 1 else f"{most[0]} to {most[-1]}"
@@ -283,7 +348,7 @@ def print_sizes(instance: Instance, sizes: Sequence[ModelSize], out: TextIO) -> 
 
 
 def graph_line(graph: ComputationGraph) -> str:
-    """The counts of a graph in one line."""
+    """Return the counts of a graph in one line."""
     peak, floor = simulate(graph, graph.input_order()).peak, graph.largest_working_set().memory
     return (
         f"{count_text(len(graph.nodes), 'node')}, {count_text(len(graph.edges), 'edge')}, outputs "
@@ -293,7 +358,7 @@ def graph_line(graph: ComputationGraph) -> str:
 
 
 def print_networks(networks: Iterable[Architecture], out: TextIO) -> None:
-    """The networks that can be generated, with their defaults."""
+    """Print the networks that can be generated, with their defaults."""
     prose = ("network", "source", "parameters")
     table = plain_table(None, ("name", "network", "source", "input", "parameters"), left=("name", "input"), prose=prose)
     for network in networks:
@@ -301,3 +366,65 @@ def print_networks(networks: Iterable[Architecture], out: TextIO) -> None:
         parameters = ", ".join(f"{parameter.name}={parameter.default}" for parameter in network.parameters)
         table.add_row(network.name, network.title, network.source, shape, parameters)
     print_table(console(out), table)
+
+
+# --- Certificates ---------------------------------------------------------------------------------------------
+
+
+def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
+    """Yield the schedule, what is proven, and what is taken on trust, in a line each."""
+    least = graph.total_duration
+    budget = f"budget {memory_text(proven.budget, graph.size_unit)}"
+    if proven.duration is not None:
+        duration = duration_text(proven.duration, graph.duration_unit)
+        yield f"schedule: duration {duration}, {_increase(proven.duration - least, least)} more, within the {budget}"
+    cases = f"{count_text(proven.inequalities, 'inequality', 'inequalities')}, {count_text(proven.leaves, 'case')}"
+    yield f"proven: {_claim(graph, proven, budget)}, {proven.scope} ({cases})"
+    for one in proven.trusted:
+        if one.bound is None:
+            yield f"trusted: {one.by}: no schedule fits, {one.scope}"
+        else:
+            bound = duration_text(one.bound, graph.duration_unit)
+            yield f"trusted: {one.by}: no schedule is shorter than {bound}, {one.scope}"
+
+
+def proven_dict(graph: ComputationGraph, proven: Proven) -> JsonObject:
+    """Return the same for JSON."""
+    trusted = [vars(one) for one in proven.trusted]
+    return {
+        **vars(proven),
+        "trusted": trusted,
+        "gap_percent": _gap(proven),
+        "certified": _share(graph, proven),
+    }
+
+
+def _claim(graph: ComputationGraph, proven: Proven, budget: str) -> str:
+    if proven.bound is None:
+        return f"infeasible: no schedule fits the {budget}"
+    if proven.bound == proven.duration:
+        return "optimal: no schedule is shorter"
+    bound = duration_text(proven.bound, graph.duration_unit)
+    if proven.duration is None:
+        return f"no schedule within the {budget} is shorter than {bound}"
+    share = math.floor(10_000 * (_share(graph, proven) or 0.0)) / 100  # 100 only where it is all
+    return f"no schedule is shorter than {bound}: gap {_gap(proven):.3g} %, {share:.2f} % of what recomputation adds"
+
+
+def _gap(proven: Proven) -> float | None:
+    """Return 100 * (duration - bound) / duration, as in `Result`; None where one of them is missing."""
+    if proven.duration is None or proven.bound is None:
+        return None
+    return 100 * (proven.duration - proven.bound) / proven.duration if proven.duration else 0.0
+
+
+def _share(graph: ComputationGraph, proven: Proven) -> float | None:
+    """Return the proven share of the schedule's increase over every node once; None where it is unknown."""
+    if proven.duration is None or proven.bound is None:
+        return None
+    added = proven.duration - graph.total_duration
+    return (proven.bound - graph.total_duration) / added if added else 1.0
+
+
+def _increase(part: int, whole: int) -> str:
+    return f"{100 * part / whole if whole else 0.0:.4f} %"

@@ -86,7 +86,7 @@ class _Best:
             phase="duration" if fits else "peak",
             value=simulation.duration if fits else None,
             bound=self.instance.baseline.duration,
-            figures=self.instance.figures(simulation) | ({} if fits else {"duration": None}),
+            figures=self.instance.summary(simulation) | ({} if fits else {"duration": None}),
             answer=self.sequence if fits else None,
             source=self.strategy.name,
         )

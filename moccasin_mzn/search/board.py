@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic
 
 from moccasin_mzn.errors import JudgeError, RefutedError
-from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.files import JsonObject
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.problem import Judged, Problem, Step
 from moccasin_mzn.search.result import Progress, TracePoint
 
 WARM_START, INSTANT = "the warm start", "the instant bound"
@@ -24,23 +25,22 @@ WARM_START, INSTANT = "the warm start", "the instant bound"
 
 
 @dataclass
-class Board:
+class Board(Generic[Step, Judged]):
     """Best answer and best bound, with the time of each improvement. Safe to use from any thread.
 
     Raises:
         JudgeError: from `offer`, `improve_bound` and `refute`, for what the simulator contradicts.
     """
 
-    problem: Any
-    """A `Problem`."""
+    problem: Problem[Step, Judged]
     begin: float
     """By `time.monotonic()`; all seconds count from here."""
     until_gap: float = 0.0
     """The search may end at this gap, as a fraction of the value."""
-    formulation: PlanFormulation | None = None
+    formulation: Searched | None = None
     """Answers are solutions of it; None: all that the judge accepts."""
-    answer: tuple[Any, ...] | None = None
-    simulation: Any = None
+    answer: tuple[Step, ...] | None = None
+    simulation: Judged | None = None
     """The judge's account of `answer`."""
     found_by: str = ""
     """Who found it."""
@@ -60,7 +60,7 @@ class Board:
     """No schedule of the kind that is sought fits less; in the graph's size unit."""
     trace: list[TracePoint] = field(default_factory=list)
     news: queue.SimpleQueue[Progress] = field(default_factory=queue.SimpleQueue)
-    """What to tell whoever waits for the search, in their thread."""
+    """Improvements, for whoever waits for the search, in their thread."""
     ended: threading.Event = field(default_factory=threading.Event)
     """Set as soon as there is nothing left to search for."""
     _exact_bound: tuple[int, str] = (0, "")
@@ -86,17 +86,18 @@ class Board:
 
     @property
     def value(self) -> Any:
-        """Of the best answer; None without one."""
+        """The total of the best answer; None without one."""
         return None if self.simulation is None else self.problem.value(self.simulation)
 
     @property
     def gap(self) -> Any:
         """(value - bound) / value; None without an answer."""
-        if self.simulation is None:
+        value = self.value
+        if value is None:
             return None
-        return (self.value - self.bound) / self.value if self.value else 0.0
+        return (value - self.bound) / value if value else 0.0
 
-    def offer(self, answer: Sequence[Any], source: str, phase: str = "") -> Any:
+    def offer(self, answer: Sequence[Step], source: str, phase: str = "") -> Judged:
         """Take an answer for judgement, and keep it if it is the best, without what is at its end to no use.
 
         Args:
@@ -114,34 +115,26 @@ class Board:
         if not flaws and self.formulation is not None:
             flaws = [flaw for flaw in [self.formulation.out_of_scope(problem, tuple(answer))] if flaw is not None]
         if flaws:
-            raise JudgeError(f"{source} returned a {problem.noun} that the simulator rejects: {flaws[0]}")
+            raise JudgeError(f"{source} returned a schedule that the simulator rejects: {flaws[0]}")
         kept, account = problem.useful(answer), simulation
         if len(kept) < len(answer):
             account = problem.judge(kept)
         with self._lock:
-            if account.feasible and (self.simulation is None or problem.value(account) < self.value):
+            if account.feasible and (self.value is None or problem.value(account) < self.value):
                 self.answer, self.simulation, self.found_by = kept, account, source
                 self.found_at = self.seconds
                 self.claim = ""  # refuted
                 self._check()
                 self._note(phase, source, new=True)
             elif phase == "peak":
-                self.note_peak(problem.figures(simulation), source)
+                self.note_peak(problem.summary(simulation), source)
         return simulation
 
-    def take_warm_start(self, answer: Any, form: Formulation | PlanFormulation) -> None:
-        """Begin with an answer.
-
-        Raises:
-            InputError: it is not within budgets and limits, or no solution of the formulation.
-        """
-        self.offer(form.check_start(self.problem, answer), WARM_START)
-
-    def note_peak(self, figures: dict[str, Any], source: str) -> None:
+    def note_peak(self, figures: JsonObject, source: str) -> None:
         """A sequence over the budget has this peak: told if it is the least, and as long as there is no schedule.
 
         Args:
-            figures: of `Instance.figures`; its duration is of no interest.
+            figures: see `Instance.summary`; its duration is of no interest.
         """
         with self._lock:
             if self.simulation is None and (self.least_peak is None or figures["peak"] < self.least_peak):
@@ -165,7 +158,7 @@ class Board:
             JudgeError: there is one.
         """
         with self._lock:
-            if in_doubles and self.simulation is not None and bound > self.value:
+            if in_doubles and self.value is not None and bound > self.value:
                 return
             if not in_doubles:
                 self._exact_bound = max(self._exact_bound, (bound, source))
@@ -189,8 +182,7 @@ class Board:
 
     def note_claim(self, who: str, claim: str) -> None:
         """A solver claims what it cannot prove: "infeasible", or, of the best answer, "optimal"."""
-        noun = self.problem.noun
-        what = {"infeasible": f"there is no {noun}", "optimal": f"no {noun} {self.problem.better}"}[claim]
+        what = {"infeasible": "there is no schedule", "optimal": f"no schedule {self.problem.better}"}[claim]
         with self._lock:
             if claim == "optimal" or self.simulation is None:
                 self.claim = f"{who} claims that {what}, not provable in doubles"
@@ -202,23 +194,24 @@ class Board:
         return self.infeasible_source or self.bound_source or INSTANT
 
     def _check(self) -> None:
-        problem = self.problem
-        if self.simulation is not None and self.value < self.bound:
-            self.bound, self.bound_source = self._exact_bound  # what doubles said is refuted
+        value = self.value
+        if value is None:
+            return
+        if value < self.bound:
+            self.bound, self.bound_source = self._exact_bound  # what floating point said is refuted
         claim = None
-        if self.simulation is not None and self.infeasible_source:
-            claim = f"{self.infeasible_source} claims that there is no {problem.noun}"
-        elif self.simulation is not None and self.value < self.bound:
-            claim = f"{self.bound_source} claims that no {problem.noun} {problem.better} than {self.bound}"
+        if self.infeasible_source:
+            claim = f"{self.infeasible_source} claims that there is no schedule"
+        elif value < self.bound:
+            claim = f"{self.bound_source} claims that no schedule {self.problem.better} than {self.bound}"
         if claim is not None:
-            raise RefutedError(claim, f"{self.value} of {self.found_by}")
+            raise RefutedError(claim, f"{value} of {self.found_by}")
 
     def _note(self, phase: str, source: str, new: bool = False) -> None:
-        problem, simulation = self.problem, self.simulation
         self.trace.append(TracePoint(self.seconds, self.value, self.bound, source))
-        if simulation is not None or not problem.seeks_peak:
-            phase, answer = phase or problem.objective, self.answer if new else None
-            figures = problem.figures(simulation)
+        figures = self.problem.figures(self.simulation)
+        if figures is not None:
+            phase, answer = phase or self.problem.objective, self.answer if new else None
             self.news.put(Progress(self.seconds, phase, self.value, self.bound, figures, answer, source))
         if self.gap is not None and self.gap <= self.until_gap:
             self.ended.set()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.problem import Problem
-from moccasin_mzn.search.board import INSTANT, Board
-from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.result import Result, Seconds
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.solvers.minizinc.run import Outcome
 from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum
 
@@ -26,7 +26,7 @@ SEARCH = "search"
 """Both of them, as one contestant in a race of solvers; or the search for plans."""
 
 
-def conclude(record: Board, form: Formulation | PlanFormulation, ending: str, racing: bool = False) -> tuple[str, str]:
+def conclude(record: Board, form: Searched, ending: str, racing: bool = False) -> tuple[str, str]:
     """Status and reason of a result, see `Result`.
 
     Args:
@@ -34,20 +34,19 @@ def conclude(record: Board, form: Formulation | PlanFormulation, ending: str, ra
         racing: the reason names who proved it, and who found the answer.
     """
     problem = record.problem
-    noun = problem.noun
     if record.infeasible_source:
         source = record.infeasible_source
         ranges = scope(problem, form, source)
         kept = _what_stages_keep(form, ranges)
-        return "infeasible", f"proven{_by(source, racing)}: no {noun} {ranges} {problem.within}{kept}"
+        return "infeasible", f"proven{_by(source, racing)}: no schedule {ranges} {problem.within}{kept}"
     if record.answer is None:
-        return "unknown", record.claim or f"no {noun} was found {ending}"
+        return "unknown", record.claim or f"no schedule was found {ending}"
     found = f"; found by {record.found_by}" if racing else ""
-    if record.value == record.bound and not record.bound_source and not problem.seeks_peak:
-        return "optimal", f"no {noun} {problem.better} than every node computed once{found}"
+    if record.value == record.bound and not record.bound_source:
+        return "optimal", f"no schedule {problem.better} than every node computed once{found}"
     if record.value == record.bound:
         by, ranges = _by(record.bound_source, racing), scope(problem, form, record.bound_source)
-        return "optimal", f"proven{by}: no {noun} {ranges} {problem.better}{found}"
+        return "optimal", f"proven{by}: no schedule {ranges} {problem.better}{found}"
     if record.gap <= record.until_gap:
         return "feasible", f"stopped at a gap of {100 * record.gap:.3f} %{found}"
     claim = f"; {record.claim}" if record.claim else ""
@@ -59,7 +58,7 @@ def _by(source: str, racing: bool) -> str:
     return f" by {source}" if source and (racing or CONFIRMED in source) else ""
 
 
-def scope(problem: Problem, form: Formulation | PlanFormulation, source: str = "") -> str:
+def scope(problem: Problem, form: Searched, source: str = "") -> str:
     """What a proof by `source` ranges over, to be read after "no schedule"."""
     if isinstance(form, Formulation) and form.model:
         return f"that {form.file.name} has as a solution {scope(problem, replace(form, model=''), source)}"
@@ -70,16 +69,16 @@ def scope(problem: Problem, form: Formulation | PlanFormulation, source: str = "
     counts, (one, of_what) = sorted(set(problem.instance.max_computations)), problem.counted
     most = f"{counts[0]} to " if len(counts) > 1 else ""
     kind = ""
-    if problem.instance.free_order or (isinstance(form, PlanFormulation) and not form.staged):
+    if problem.instance.free_order or (isinstance(problem, PlanProblem) and not form.staged):
         kind = "in any order "
-    elif source.rpartition(", ")[2] in (RELAXATION, SEARCH) and problem.seeks_peak:
+    elif source.rpartition(", ")[2] in (RELAXATION, SEARCH):
         kind = "with first computations in the input order and "
     elif form.staged:
         kind = "in stages of the input order "
     return f"{kind}with at most {most}{count_text(counts[-1], one)} {of_what}"
 
 
-def _what_stages_keep(form: Formulation | PlanFormulation, ranges: str) -> str:
+def _what_stages_keep(form: Searched, ranges: str) -> str:
     """What lies outside of a proof about answers that keep the input order."""
     if "the input order" not in ranges:
         return ""
@@ -98,8 +97,15 @@ FAR = 20
 """So many times a budget is more than anyone misjudges it by."""
 
 
-def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:
-    """Status, reason and sequence where no search is needed."""
+def known_at_once(problem: Problem) -> tuple[str, str, tuple[Any, ...] | None] | None:
+    """Status, reason and schedule where no search is needed."""
+    if isinstance(problem, PlanProblem):
+        why = why_impossible(problem)
+        return None if why is None else ("infeasible", why, None)
+    return _known_of_one_memory(problem.instance)
+
+
+def _known_of_one_memory(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:
     graph, budget = instance.graph, instance.budget
     if instance.baseline.peak <= budget:
         return "optimal", "the input order fits the budget with every node computed once", instance.order
@@ -133,14 +139,6 @@ def _share_meant(budget: int, needed: int) -> str:
     if not 1 < budget <= 100 or needed < FAR * budget:
         return ""
     return f"; {budget} percent of the input order's peak is the budget {budget}%"
-
-
-def no_plan(record: Board, formulation: PlanFormulation, options: SearchOptions, why: str) -> Result:
-    """The answer where it is known without a search that there is no plan."""
-    return Result(
-        record.problem, formulation, options.solver, "infeasible", why, None, None, record.bound,
-        Seconds(total=record.seconds), proved_by=INSTANT,
-    )  # fmt: skip
 
 
 # --- What solvers in doubles prove of a model: MIP solvers, whose tolerances hide a unit of large sums --------

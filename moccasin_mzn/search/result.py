@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 from moccasin_mzn.bounds.least_budget import held_bound, least_budget_bound
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.problem.files.plan_format import versioned
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.problem import Judged, Problem, Step, answer_document
 
 
 @dataclass(frozen=True)
@@ -19,12 +21,12 @@ class Progress:
     """Since the search began."""
     phase: str
     """"peak": an answer within the budget is sought; the objective: there may be one, and it is made better; "more":
-    there is none yet, but one that computes nodes more often than was asked for, whose value is not told."""
+    there is none yet, but one that computes nodes more often than was asked for, whose value is left out."""
     value: int | None
     """Of the incumbent; None while there is none."""
     bound: int
     """No answer has less."""
-    figures: dict[str, Any]
+    figures: JsonObject
     """Of the incumbent, or of what comes near one, see `Problem.figures`."""
     answer: tuple[Any, ...] | None = None
     """The incumbent, where it is new: positions in `graph.nodes`, or actions."""
@@ -83,7 +85,7 @@ class Help:
     sequence: tuple[int, ...] | None = None
     """Positions in `graph.nodes`."""
 
-    def as_dict(self, nodes: Sequence[int | str]) -> dict[str, Any]:
+    def as_dict(self, nodes: Sequence[int | str]) -> JsonObject:
         """Its entry in the object that `solve --json` prints; `nodes` are the ids."""
         sequence = None if self.sequence is None else [nodes[v] for v in self.sequence]
         return {**vars(self), "seconds": round(self.seconds, 3), "sequence": sequence}
@@ -109,7 +111,7 @@ class Shortfall:
         """An amount of memory as a fraction of the budget; None if fixed memory leaves nothing."""
         return amount / self.instance.budget if self.instance.budget > 0 else None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """Its part of the object that `solve --json` prints."""
         amounts = {name: getattr(self, name) for name in ("least_peak", "floor", "scope_floor")}
         return {
@@ -173,21 +175,17 @@ class RacerResult:
     ending: str
     """"proof"; "time"; "stopped": the race was over; "gave up"; "not started"; or how it failed, in one line."""
 
-    def as_dict(self, objective: str) -> dict[str, Any]:
+    def as_dict(self, objective: str) -> JsonObject:
         """Its entry in the object that `solve --json` prints, the value under the name of what is to be least."""
         told = {objective if name == "value" else name: of for name, of in vars(self).items()}
         return {**told, "seconds": round(self.seconds, 3), "cpu_seconds": round(self.cpu_seconds, 3)}
 
 
 @dataclass(frozen=True)
-class Result:
-    """The best answer found, as judged by the simulator, and what is proven about it.
+class Result(Generic[Step, Judged]):
+    """The best schedule found, for one memory or several, as judged by the simulator, and what is proven about it."""
 
-    Of a schedule for one memory, or of a plan for several, as the problem asks.
-    """
-
-    problem: Any
-    """A `Problem`: an `Instance` or a `PlanProblem`."""
+    problem: Problem[Step, Judged]
     formulation: Any
     """A `Formulation` or `PlanFormulation`; None for a strategy."""
     solver: str
@@ -197,10 +195,10 @@ class Result:
     "unknown": none found in time; "over-budget": none within the budget, `sequence` is the strategy's own."""
     reason: str
     """One line: why the status is what it is."""
-    answer: tuple[Any, ...] | None
-    """Positions in `graph.nodes` in the order of computing them, or the actions of a plan; None without an answer."""
+    answer: tuple[Step, ...] | None
+    """The schedule: positions in `graph.nodes` in the order of computing them, or actions; None if none was found."""
     simulation: Any
-    """The judge's account of `answer`: `Simulation` or `PlanSimulation`; None without an answer."""
+    """The judge's account of `answer`, a `Judged`; None without one, as are all figures of it."""
     bound: int
     """No answer has less of the objective."""
     seconds: Seconds
@@ -242,12 +240,12 @@ class Result:
 
     @property
     def sequence(self) -> Any:
-        """Of a problem of one memory: the schedule."""
+        """The schedule of a problem of one memory."""
         return self.answer
 
     @property
     def plan(self) -> Any:
-        """Of a problem of several memories: the plan."""
+        """The schedule of a problem of several memories."""
         return self.answer
 
     @property
@@ -263,30 +261,32 @@ class Result:
 
     @property
     def value(self) -> Any:
-        """Of the answer: its total of the objective."""
+        """The answer's total of the objective."""
         return self.problem.value(self.simulation) if self.simulation else None
 
     @property
     def duration(self) -> Any:
-        """In the graph's duration unit."""
+        """The answer's duration, in the graph's duration unit."""
         return self.simulation.duration if self.simulation else None
 
     @property
     def peak(self) -> Any:
-        """Of a schedule, in the graph's size unit."""
-        return self.simulation.peak if self.simulation else None
+        """The peak of a schedule of one memory, in the graph's size unit."""
+        return getattr(self.simulation, "peak", None)
 
     @property
     def tdi_percent(self) -> float | None:
         """Total duration increase: 100 * (duration / duration with every node computed once - 1)."""
-        return percent_over(self.duration, self.instance.baseline.duration) if self.found else None
+        duration = self.duration
+        return None if duration is None else percent_over(duration, self.instance.baseline.duration)
 
     @property
     def gap_percent(self) -> float | None:
         """100 * (value - bound) / value; None without an answer within the budgets."""
-        if not self.valid:
+        value = self.value
+        if value is None or not self.valid:
             return None
-        return 100 * (self.value - self.bound) / self.value if self.value else 0.0
+        return 100 * (value - self.bound) / value if value else 0.0
 
     @property
     def model_ran(self) -> bool:
@@ -296,20 +296,20 @@ class Result:
 
     @property
     def recomputed(self) -> dict[int, list[int]]:
-        """Of a schedule: for each node computed more than once, where in the sequence (from 1) it is computed again."""
+        """For each node of a schedule of one memory that is recomputed: where in the sequence, from 1."""
         again: dict[int, list[int]] = {}
         seen = set()
-        for position, v in enumerate(self.answer or (), 1):
+        for position, v in enumerate(self.sequence or (), 1):
             if v in seen:
                 again.setdefault(v, []).append(position)
             seen.add(v)
         return again
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """The object that `solve --json` prints; node ids as in the file, positions in the answer from 1."""
         instance, form = self.instance, self.formulation
         graph, baseline = instance.graph, instance.baseline
-        told = {
+        known: JsonObject = {
             "graph": graph.name,
             "nodes": len(graph.nodes),
             "edges": len(graph.edges),
@@ -343,10 +343,10 @@ class Result:
             "seconds": {name: round(value, 3) for name, value in vars(self.seconds).items()},
             "trace": [[round(point.seconds, 3), point.value, point.bound, point.source] for point in self.trace],
         }
-        if self.problem.seeks_peak:
-            told["duration_bound"] = self.bound
-        answer = self.problem.document(self.answer, self.simulation, self.arenas)
-        return versioned(instance.graph, self.answer, {**told, **answer})
+        if self.problem.objective == "duration":
+            known["duration_bound"] = self.bound
+        answer = answer_document(self.problem, self.answer, self.simulation, self.arenas)
+        return versioned(instance.graph, self.answer, {**known, **answer})
 
 
 def percent_over(value: float, base: float) -> float:

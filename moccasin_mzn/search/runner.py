@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
 from moccasin_mzn.formulations.model_size import READS_PER_SECOND, reads_by_copies
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import SearchOptions
@@ -106,8 +107,7 @@ class Runner:
 
     board: Board
     options: SearchOptions
-    form: Any
-    """A `Formulation` or a `PlanFormulation`."""
+    form: Searched
     searchers: tuple[Searcher, ...]
     without: frozenset[str] = frozenset()
     """Names of searchers that are of no use."""
@@ -139,14 +139,14 @@ class Runner:
         return self.board.instance
 
     @property
-    def plans(self) -> bool:
-        """Is a plan for several memories sought, not a schedule of one?"""
-        return isinstance(self.form, PlanFormulation)
+    def several_memories(self) -> bool:
+        """Are there several memories? The searches of one memory do not apply then."""
+        return isinstance(self.board.problem, PlanProblem)
 
     @property
     def chooses_order(self) -> bool:
         """Is the order to be chosen besides a schedule, by searches along orders?"""
-        return not self.plans and self.instance.free_order and self.form.staged
+        return self.instance.free_order and self.form.staged
 
     @property
     def seed(self) -> int:
@@ -204,6 +204,10 @@ class Runner:
             with contextlib.suppress(OSError):
                 thread = threading.get_native_id()
                 os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + GIVE_WAY)
+
+    def take_runs(self, inner: Runner) -> None:
+        """Count MiniZinc's runs of a search inside this one."""
+        self.outcomes.extend(inner.outcomes)
 
     # The call
 
@@ -270,7 +274,7 @@ class Runner:
     def _stale(self) -> bool:
         """Without a time limit: is the latest improvement long ago? A search nearing the budget may take its time."""
         board = self.board
-        if self.options.time_limit is not None or (board.answer is None and board.problem.seeks_peak):
+        if self.options.time_limit is not None or (board.answer is None and not self.several_memories):
             return False
         return board.seconds > (board.trace[-1].seconds if board.trace else 0.0) + LONELY_SECONDS
 
@@ -319,5 +323,5 @@ class Runner:
         if self.errors:
             return f"before the solver failed: {self.errors[0]}"
         remaining = self.deadline.remaining()
-        gave_up = f"before the {'search' if self.plans else 'solver'} gave up"
+        gave_up = f"before the {'search' if self.several_memories else 'solver'} gave up"
         return "within the time limit" if remaining is not None and remaining < 1 else gave_up

@@ -243,7 +243,7 @@ class Trials:
 
         search.run(tell)
         spent = self.record.seconds - begin
-        if record.answer is None:
+        if record.simulation is None or record.answer is None:
             none_there = bool(record.infeasible_source)
             detail = "there is none, which is proven" if none_there else f"none was found in {spent:.1f} s"
             return Help(question.option, NONE_THERE if none_there else NONE_FOUND, detail, spent)

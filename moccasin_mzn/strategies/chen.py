@@ -120,7 +120,7 @@ def _last_reads(passes: Passes, readers: Iterable[int]) -> dict[int, int]:
 MOST_THRESHOLDS = 100
 """Candidates of the greedy rule."""
 _GROWTH = 1.01
-"""Thresholds nearer to each other are not told apart."""
+"""Thresholds nearer to each other count as one."""
 
 Candidates = Callable[[Passes], Sequence[int]]
 Selection = Callable[[Passes, Sequence[int]], Iterable[Sequence[int]]]

@@ -44,7 +44,7 @@ from moccasin_mzn.strategies.strategy import Stop, Strategy
 
 
 class EvictionCost:
-    """Told of every eviction and computation, it says what each output would cost if it were evicted next.
+    """It gets every eviction and computation, and gives what each output would cost if it were evicted next.
 
     This one says 1 for all: only size or staleness decides.
     """
@@ -181,9 +181,9 @@ class EvictionRule:
 
     cost: Callable[[GraphArrays], EvictionCost]
     size: bool
-    """Whether the size of the output divides."""
+    """True if the size of the output divides."""
     staleness: bool
-    """Whether the duration computed since the output was last computed or read divides."""
+    """True if the duration computed since the output was last computed or read divides."""
 
 
 class Executor:

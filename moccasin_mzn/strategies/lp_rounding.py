@@ -46,11 +46,11 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> np.ndarray | None:
 
     None if the relaxation is infeasible, or time is up.
     """
+    from moccasin_mzn.environment import StoppedError
     from moccasin_mzn.solvers.flatzinc.parser import parse
     from moccasin_mzn.solvers.linear.isolated import RelaxationError, relaxed_values
-    from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
+    from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
-    from moccasin_mzn.solvers.processes import StoppedError
 
     form = find_formulation("checkmate-milp")
     data = form.data(instance)

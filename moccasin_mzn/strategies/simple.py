@@ -32,7 +32,7 @@ KEEP_ALL = Strategy(
 
 RECOMPUTE_ALL = Strategy(
     name="recompute-all",
-    title="every stage computes all it needs again but the latest output",
+    title="every stage recomputes all it needs but the latest output",
     source='the published code of Checkmate (Jain et al., MLSys 2020), "checkpoint last node"',
     guarantee="at most n (n + 1) / 2 computations for n nodes; not the least peak in general",
     schedules=_recompute_all,

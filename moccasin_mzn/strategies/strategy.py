@@ -1,6 +1,6 @@
 """What a strategy is: a rule that makes schedules without a search, and proves nothing about them.
 
-Beside it, what several of them share: an instance as strategies see it, and schedules as two boolean matrices.
+And what several of them share: an instance as strategies see it, and schedules as two boolean matrices.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.instance import Instance
 
 Stop = Callable[[], bool]
-"""Says whether time is up; for rules that take long before their first candidate, or between two."""
+"""Is time up? Asked for rules that take long before their first candidate, or between two."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Strategy:
     """
 
     name: str
-    """As on the command line, such as "chen-sqrtn-ap"."""
+    """The name on the command line, such as "chen-sqrtn-ap"."""
     title: str
     """A few words for people."""
     source: str
@@ -47,7 +47,7 @@ class Strategy:
     """Whose published figures are its own, as columns of a table of published figures name it; empty: nobody's."""
 
 
-# --- An instance as strategies see it: nodes numbered along the input order, forward and backward pass told apart
+# --- An instance as strategies see it: nodes numbered along the input order, forward and backward pass distinguished
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Passes:
     size: tuple[int, ...]
     duration: tuple[int, ...]
     backward: tuple[bool, ...] | None
-    """True for the nodes of the backward pass; None: unknown, and not to be told from the edges."""
+    """True for the nodes of the backward pass; None: unknown, and not to be seen from the edges."""
 
     @property
     def forward(self) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ def test_the_result_of_the_stream_is_that_of_json(skip_file, command):
 
 
 @pytest.mark.full
-def test_a_phase_that_seeks_a_schedule_has_none_to_tell(skip_file, command):
+def test_the_stream_of_a_first_phase_has_no_schedule(skip_file, command):
     options = ("--budget", 8, "--search", "off", "--two-phase", "--json-stream", "--time-limit", 60)
     lines = [json.loads(line) for line in command("solve", skip_file, *options)[1].splitlines()]
     over = [line for line in lines if line["type"] == "progress" and line["duration"] is None]
@@ -70,7 +70,7 @@ def test_one_form_of_json_at_a_time(skip_file, command):
 
 
 @pytest.mark.full
-def test_an_attempt_that_succeeds():
+def test_a_process_that_succeeds_returns_its_result():
     events = []
     attempt = run_request(asked(SKIP, 8, time_limit=60), hard_limit=60, on_event=events.append)
     assert (attempt.ending.how, attempt.ending.exit_status) == ("exited", 0)
@@ -88,14 +88,14 @@ def test_the_trace_of_an_older_result_has_no_sources():
     assert heard.trace == [TracePoint(0.1, None, 9), TracePoint(0.2, 14, 9, "bounds")]
 
 
-def test_an_attempt_that_is_refused():
+def test_a_process_that_is_refused_returns_the_message():
     attempt = run_request(asked(SKIP, 8, solver="eight"), hard_limit=60)
     assert (attempt.ending.exit_status, attempt.result, attempt.sequence, attempt.trace) == (2, None, None, ())
     assert attempt.ending.stderr.startswith("error: unknown solver 'eight'")
     assert attempt.error["kind"] == "input" and attempt.ending.stderr.strip() == f"error: {attempt.error['message']}"
 
 
-def test_an_attempt_that_is_killed_keeps_what_it_told(tmp_path):
+def test_a_killed_attempt_keeps_what_it_reported(tmp_path):
     graph = tmp_path / "layered.json"
     assert run(["generate", "layered", "-n", "150", "--seed", "1", "-o", str(graph)]) == 0
     events = []

@@ -7,7 +7,7 @@ import zlib
 import pytest
 import yaml
 
-from moccasin_mzn.bench.aslib import RUN_STATUS, export_aslib
+from moccasin_mzn.bench.export import RUN_STATUS, export_aslib
 from moccasin_mzn.bench.features import STEPS, features
 from moccasin_mzn.bench.rows import STATUSES, empty_row
 from moccasin_mzn.bench.store import Store

@@ -78,7 +78,7 @@ def dask(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_scheduler_with_too_little_is_told_in_one_line_and_with_enough_does_all(dask, tmp_path):
+def test_a_scheduler_with_too_few_resources_is_reported_in_one_line_and_with_enough_does_all(dask, tmp_path):
     path, store = write(tmp_path, REPEATABLE), tmp_path / "s.sqlite"
     dask.start_worker("threads=0.5 memory=1e9")
     status, output = BenchProcess(path, store, "--scheduler", dask.address()).wait()
@@ -109,7 +109,7 @@ def test_runs_on_a_cluster_stop_when_nobody_waits_for_them(dask, tmp_path, name)
     assert worker.poll() is None
 
 
-def test_what_is_no_address_is_told_in_one_line(tmp_path, command):
+def test_a_wrong_scheduler_address_is_refused_in_one_line(tmp_path, command):
     path, store = write(tmp_path, REPEATABLE), tmp_path / "s.sqlite"
     for words, expected in (
         (["--scheduler", "nonsense"], "--scheduler 'nonsense': expected an address such as tcp://127.0.0.1:8786"),
@@ -121,7 +121,7 @@ def test_what_is_no_address_is_told_in_one_line(tmp_path, command):
 
 
 @pytest.mark.slow
-def test_nobody_there_is_told_in_one_line(tmp_path):
+def test_an_absent_scheduler_is_reported_in_one_line(tmp_path):
     path = write(tmp_path, REPEATABLE)
     status, output = BenchProcess(path, tmp_path / "s.sqlite", "--scheduler", "tcp://127.0.0.1:9").wait()
     assert status == 2 and output.count("\n") == 1, output

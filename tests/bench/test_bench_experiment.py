@@ -61,7 +61,7 @@ def test_every_key_is_read(tmp_path):
     assert second.budgets == ("0.7",)
 
 
-def test_lists_multiply_and_labels_tell_them_apart(tmp_path):
+def test_lists_multiply_and_labels_distinguish_methods(tmp_path):
     methods = {method.label: method for method in read_experiment(write(tmp_path, GOOD)).methods}
     assert list(methods) == [
         "moccasin cp-sat C=2",
@@ -117,8 +117,7 @@ def test_methods_that_are_compared_run_side_by_side(tmp_path):
 def test_seeds_are_outermost_and_strategies_are_run_once(tmp_path):
     told = []
     path = write(tmp_path, GOOD)
-    from moccasin_mzn.bench.graphs import load_graphs
-    from moccasin_mzn.bench.matrix import matrix
+    from moccasin_mzn.bench.matrix import load_graphs, matrix
     from moccasin_mzn.cli.bench_run import generated
 
     experiment = read_experiment(path)
@@ -215,7 +214,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), BAD)
-def test_mistakes_are_one_line_that_names_file_and_key(tmp_path, command, old, new, expected):
+def test_experiment_mistakes_are_one_line_that_names_file_and_key(tmp_path, command, old, new, expected):
     assert old in GOOD
     path = write(tmp_path, GOOD.replace(old, new, 1))
     status, output, errors = command("bench", "run", path, "--store", tmp_path / "s.sqlite", "--list")
@@ -232,7 +231,7 @@ def test_two_methods_that_mean_the_same_are_refused(tmp_path, command):
     assert "two runs are the same: checkmate-milp highs on RL 12, budget 0.7, and again on RL 12" in errors
 
 
-def test_files_that_are_not_there_are_told_with_where_they_were_sought(tmp_path, command):
+def test_missing_experiment_files_are_reported_with_the_folders_searched(tmp_path, command):
     path = write(tmp_path, GOOD.replace("optional = true", ""))
     status, _, errors = command("bench", "run", path, "--graphs", tmp_path, "--list")
     assert status == 2 and f"graph g: there is no g.json in {tmp_path}, {tmp_path}" in errors

@@ -100,7 +100,7 @@ def test_mzn_bench_finds_its_files_and_keys(store, command, tmp_path):
 
 
 @pytest.mark.parametrize(("told", "seconds"), [(None, 2.5), (0.0, 0.0), (2.25, 2.25)])
-def test_seconds_of_a_run_are_its_own_if_it_told_them(told, seconds, tmp_path, command):
+def test_seconds_of_a_run_are_those_it_reported(told, seconds, tmp_path, command):
     row = {**FIRST, "solve_seconds": told}
     assert took(row) == seconds
     with Store.create(tmp_path / "s.sqlite") as made:

@@ -11,10 +11,10 @@ import pytest
 from bench_support import runs_of, write
 
 from moccasin_mzn.bench.execute import _attempt, _judged_arena, _schedule, execute
-from moccasin_mzn.bench.graphs import parsed, unpacked
-from moccasin_mzn.bench.plan_methods import plan_problem
+from moccasin_mzn.bench.matrix import parsed, unpacked
+from moccasin_mzn.bench.methods import plan_problem
 from moccasin_mzn.bench.store import Store, check_row
-from moccasin_mzn.cli.bench_run import _told
+from moccasin_mzn.cli.bench_run import _outcome_text
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platform_document
 from moccasin_mzn.problem.judges.arenas import flaws
@@ -144,7 +144,7 @@ def test_buffers_are_allocated_judged_recorded_and_reported(tmp_path, command):
     outcomes = [execute(run) for run in runs_of(path)]
     rows = {outcome.row["method"]: outcome.row for outcome in outcomes}
     assert set(rows) == {"keep-all", "allocate", "allocate alignment 5"}
-    assert _told(rows["allocate"]).startswith("optimal arena 7 in ")
+    assert _outcome_text(rows["allocate"]).startswith("optimal arena 7 in ")
     listed = command("bench", "run", path, "--store", tmp_path / "s.sqlite", "--list")[1]
     assert "B none allocate alignment 5 seed 1: allocate b.csv --alignment 5 --time-limit 60" in listed
     for row, arena in ((rows["allocate"], 7), (rows["allocate alignment 5"], 8)):
@@ -189,7 +189,7 @@ def words_of(run):
     return words[1:]
 
 
-def test_words_and_keys(tmp_path):
+def test_options_of_plans_are_keys_of_experiments(tmp_path):
     runs = {run.row["method"]: run for run in runs_of(write(tmp_path, HEAD + PAGING + DEVICES + ADDRESSES))}
     graph = parsed(unpacked(runs["devices"].graph))
     words = words_of(runs["devices"])

@@ -32,6 +32,8 @@ from moccasin_mzn.bench.store import Store, check_row
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.judges.schedules import simulate
 
+pytestmark = pytest.mark.xdist_group("bench_run")  # one worker makes what all tests of this file share
+
 LONG = """
 name = "long"
 time_limit = 600
@@ -137,7 +139,7 @@ def test_kill_9_at_any_moment_and_resume_is_as_if_undisturbed(undisturbed, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "group"), [("SIGTERM", False), ("SIGINT", False), ("SIGINT", True), ("SIGHUP", True)])
-def test_asked_to_stop_it_stops_its_runs(tmp_path, name, group):
+def test_bench_run_stops_its_runs_when_asked(tmp_path, name, group):
     """A terminal tells the whole group: Ctrl-C sends SIGINT, closing it SIGHUP."""
     path, store = write(tmp_path, LONG), tmp_path / "s.sqlite"
     bench = BenchProcess(path, store, own_group=True)
@@ -173,7 +175,7 @@ def test_what_overruns_its_limits_is_recorded(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_hang_is_recorded_and_its_best_schedule_kept(tmp_path):
+def test_a_hanging_run_is_recorded_and_its_best_schedule_kept(tmp_path):
     text = LONG.replace("nodes 60", "nodes 200").replace("0.9", "0.8").replace('search = "off"\n', "")
     run = replace(runs_of(write(tmp_path, text))[0], hard_limit=8.0)  # its time limit is far beyond
     outcome = execute(run)

@@ -110,7 +110,7 @@ def test_a_contradiction_is_an_error(bound):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """A folder with a table of two questions, one without a schedule."""
+    """A folder with a table of two instances, one without a schedule."""
     from moccasin_mzn.cli.main import run
 
     folder = tmp_path_factory.mktemp("known")
@@ -170,7 +170,7 @@ def test_a_line_and_its_file_must_agree(tiny):
             checked(replace(row, **values), tiny, generated)
 
 
-def test_a_wrong_line_is_told_and_the_others_are_checked(tiny, command):
+def test_a_wrong_line_is_reported_and_the_others_are_checked(tiny, command):
     first, second, _ = read_table(tiny / "t.csv")
     replace_file(tiny / "wrong.csv", table_text([replace(first, file=second.file), second]))
     status, out, _ = command("validate", "--best-known", tiny / "wrong.csv")
@@ -180,7 +180,7 @@ def test_a_wrong_line_is_told_and_the_others_are_checked(tiny, command):
 @pytest.mark.parametrize("words", [("g.json",), ("--budget", "0.9"), ("--arrays",)])
 def test_a_table_stands_for_itself(words, tiny, command):
     status, out, err = command("validate", "--best-known", tiny / "t.csv", *words)
-    assert (status, out) == (2, "") and "--best-known: a table tells" in err
+    assert (status, out) == (2, "") and "--best-known: a table has its own" in err
     assert command("validate", "g.json")[0] == 2
 
 

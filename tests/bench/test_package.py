@@ -12,8 +12,16 @@ import pytest
 from bench_support import write
 
 from moccasin_mzn.bench.best_known import graph_of, instance_of, read_table
-from moccasin_mzn.bench.known import Known, known_of
-from moccasin_mzn.bench.package import Graded, chosen, data_files, grade_text, is_of_package, places
+from moccasin_mzn.bench.package import (
+    Findings,
+    Graded,
+    chosen,
+    data_files,
+    findings_of,
+    grade_text,
+    is_of_package,
+    places,
+)
 from moccasin_mzn.bench.rows import empty_row
 from moccasin_mzn.cli.bench_run import generated, planned
 from moccasin_mzn.formulations.catalogue import find_formulation
@@ -70,7 +78,7 @@ def best_known_of_shipped():
     """The same of the instances that ship, from the table of all best-known values, in the units of the models."""
     _, runs = planned(ROOT / "data" / "experiments" / "instances.toml", ())
     asked = places([run.row for run in runs if is_of_package(run.row)])
-    table = {row.question: row for row in read_table(ROOT / "data" / "best_known.csv")}
+    table = {row.instance: row for row in read_table(ROOT / "data" / "best_known.csv")}
     found = {}
     for name, (_, _, digest, amount) in zip(data_files(place[:2] for place in asked), asked, strict=True):
         row = table.get((digest, amount, "input", "2"))
@@ -114,7 +122,7 @@ def test_plain_minizinc_solves_and_checks_what_is_in_a_package(tiny):
 
 
 @pytest.mark.full
-def test_a_package_tells_all_that_others_need(tiny):
+def test_a_package_has_all_that_others_need(tiny):
     out = tiny / "out"
     readme = (out / "README.md").read_text()
     assert (out / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
@@ -170,7 +178,7 @@ def test_an_experiment_without_the_formulation_is_refused(command, tmp_path):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["experiment.toml"]
 
 
-def test_instances_that_ship_are_told_of_and_small():
+def test_shipped_instances_are_documented_and_small():
     known = best_known_of_shipped()
     assert set(known) == {path.name for path in SHIPPED.glob("*.dzn")} and 12 <= len(known) <= 20
     assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 1_500_000
@@ -195,7 +203,7 @@ def test_plain_minizinc_solves_or_does_not_contradict_all_that_ship(solver):
 def graded(label, seconds, duration=1):
     instance = SimpleNamespace(graph=SimpleNamespace(nodes=(1,), edges=()))
     data = SimpleNamespace(duration_scale=1)
-    return Graded(label, "0.8", instance, data, Known(duration, "a", 1, "b", False, {}), seconds)
+    return Graded(label, "0.8", instance, data, Findings(duration, "a", 1, "b", False, {}), seconds)
 
 
 def test_instances_are_spread_over_grades_and_graphs():
@@ -223,11 +231,11 @@ def test_what_runs_know_together():
             row("c", "other", "optimal", 13, 13, 2.0), row("d", "other", "unknown", None, 10, 4.0)]  # fmt: skip
     found = {**point, "duration": 13, "source": "cp-sat on a window"}
     traces = {"b": [point, found], "c": [{**found, "source": "x"}, {**found, "bound": 13, "source": "y"}]}
-    known = known_of(rows, traces)
+    known = findings_of(rows, traces)
     assert (known.duration, known.found_by, known.bound, known.proved_by) == (13, "cp-sat on a window", 13, "y")
     assert known.proven and known.seconds == {"alone": None, "all": None, "other": None}
-    of_old = known_of(rows[:1], {})
+    of_old = findings_of(rows[:1], {})
     assert (of_old.found_by, of_old.proved_by, of_old.proven) == ("alone", "alone", False)
-    assert known_of([row("e", "m", "optimal", 10, 10, 1.0)], {}).proved_by == "the instant bound"
-    assert known_of([row("f", "m", "infeasible", None, None, 1.0)], {}).infeasible
-    assert (known_of([], {}).duration, known_of([], {}).bound, known_of([], {}).found_by) == (None, None, "")
+    assert findings_of([row("e", "m", "optimal", 10, 10, 1.0)], {}).proved_by == "the instant bound"
+    assert findings_of([row("f", "m", "infeasible", None, None, 1.0)], {}).infeasible
+    assert (findings_of([], {}).duration, findings_of([], {}).bound, findings_of([], {}).found_by) == (None, None, "")

@@ -18,8 +18,7 @@ from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import Stages
 from moccasin_mzn.solvers.cpsat.branching import Branched, branch
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, SolverError, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, SolverError, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 WORST, GIVEN = MODELS / "blocks.mzn", MODELS / "lib" / "blocks.mzn"
@@ -71,15 +70,16 @@ def drawn(seed: int, workspaces: bool = False) -> tuple[Instance, Relaxation]:
     return instance, Relaxation.of(stages, chosen, moments, watched)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("seed", seeds({0, 1} | MOMENTS))
-def test_is_the_compiled_relaxation(seed, workspaces):
+def test_blocks_model_is_the_compiled_relaxation(seed, workspaces):
     instance, relaxation = drawn(seed, workspaces)
     assert bound_of(data_of(instance, relaxation.stages) | relaxation.items()) == compiled(relaxation)
 
 
 @pytest.mark.parametrize("solver", ["cp-sat", pytest.param("highs", marks=pytest.mark.slow)])
-def test_is_the_same_for_other_solvers(solver):
+def test_blocks_model_is_the_same_for_other_solvers(solver):
     instance, relaxation = drawn(248)
     items = data_of(instance, relaxation.stages) | relaxation.items()
     bound = bound_of(items, solver=solver)
@@ -88,7 +88,7 @@ def test_is_the_same_for_other_solvers(solver):
 
 @needs_newer
 @pytest.mark.parametrize("solver", few(["chuffed", "coin-bc", "gecode"], keep=1, mark=pytest.mark.slow))
-def test_is_the_same_for_a_newer_minizinc(tmp_path, solver):
+def test_blocks_model_is_the_same_for_a_newer_minizinc(tmp_path, solver):
     instance, relaxation = drawn(248)
     data = tmp_path / "data.dzn"
     data.write_text(dzn_text(data_of(instance, relaxation.stages) | relaxation.items()))
@@ -96,9 +96,10 @@ def test_is_the_same_for_a_newer_minizinc(tmp_path, solver):
     assert f"less than {compiled(relaxation)} = " in out and "==========" in out
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("seed", seeds({2, 16, 59}))
-def test_never_above_brute_force(seed, workspaces):
+def test_blocks_model_is_never_above_brute_force(seed, workspaces):
     case, rng = draw_case(seed, workspaces=workspaces), random.Random(seed)
     graph, most = case.graph, case.max_computations
     instance = Instance.build(graph, case.budget, max_computations=most)
@@ -118,13 +119,13 @@ def test_never_above_brute_force(seed, workspaces):
             assert bound is not None and bound * stages.duration_scale <= optimum
 
 
-def test_nothing_to_do_within_a_large_budget():
+def test_blocks_model_is_zero_within_a_large_budget():
     graph = draw_case(1).graph
     items = data_of(Instance.build(graph, 1000))
     assert bound_of(items, WORST) == sum(items["duration"])
 
 
-def test_a_window_is_refused():
+def test_blocks_model_refuses_a_window():
     items = data_of(Instance.build(draw_case(1).graph, 1000)) | {"entry": 1}
     with pytest.raises(SolverError, match="the block relaxation is of a whole instance"):
         bound_of(items, WORST)
@@ -132,7 +133,7 @@ def test_a_window_is_refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "budget"), OPTIMAL_TDI)
-def test_proves_published_optima(shared, name, budget):
+def test_blocks_model_proves_published_optima(shared, name, budget):
     """Where the worst stages are chosen, and where the compiled search chose them, whose bound is a schedule's."""
     instance = published(shared, name, budget)
     found = duration_bound(instance, time_limit=60)

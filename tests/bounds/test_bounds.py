@@ -14,11 +14,9 @@ import pytest
 from cases import Case, draw_case
 from few import few
 
-from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.duration import duration_bound
-from moccasin_mzn.bounds.first_stages import first_stages
-from moccasin_mzn.bounds.linear import relax
-from moccasin_mzn.bounds.moment import moment_bound, moments_bounds
+from moccasin_mzn.bounds.first_stages import first_stages, relax
+from moccasin_mzn.bounds.instant import cover_bound, moment_bound, moments_bounds
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.arrays import graph_arrays
@@ -137,7 +135,7 @@ def solved(relaxation: Relaxation, on_bound: Callable[[int], None] = lambda _: N
 @pytest.mark.few(1)
 @pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_never_above_brute_force(most, workspaces):
+def test_staged_bound_is_never_above_brute_force(most, workspaces):
     exact = [check_against_brute_force(draw_case(seed, workspaces=workspaces), most, seed) for seed in range(60)]
     assert sum(exact) >= 58
 
@@ -145,7 +143,7 @@ def test_never_above_brute_force(most, workspaces):
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("start", [1000, 2000, 3000])
-def test_never_above_brute_force_often(most, start):
+def test_staged_bound_is_never_above_brute_force_on_many_graphs(most, start):
     exact = [check_against_brute_force(draw_case(seed), most, seed) for seed in range(start, start + 700)]
     assert sum(exact) >= 695
 
@@ -212,7 +210,7 @@ def published(shared, name: str, budget: str, most: int = 2) -> Instance:
 
 
 @pytest.mark.parametrize(("name", "budget"), few(OPTIMAL_TDI, keep=2))
-def test_proven_optima(shared, name, budget):
+def test_staged_bound_proves_optima(shared, name, budget):
     instance = published(shared, name, budget)
     found = duration_bound(instance, time_limit=60)
     tdi = 100 * (found.value / instance.graph.total_duration - 1)
@@ -233,7 +231,7 @@ def test_bounds_rise_and_an_incumbent_ends_the_search(shared):
 
 @pytest.mark.full
 @pytest.mark.parametrize("workers", few([1, 2], keep=1))
-def test_stops_at_once(shared, workers):
+def test_staged_bound_stops_at_once(shared, workers):
     instance = published(shared, "G3", "0.8")
     end = time.monotonic() + 3
     found = duration_bound(instance, time_limit=60, workers=workers, stop=lambda: time.monotonic() > end)
@@ -243,14 +241,14 @@ def test_stops_at_once(shared, workers):
 
 
 @pytest.mark.full
-def test_time_limit(shared):
+def test_staged_bound_keeps_the_time_limit(shared):
     instance = published(shared, "G4", "0.8")
     start = time.monotonic()
     assert duration_bound(instance, time_limit=2).reason == "time"
     assert time.monotonic() < start + 3.5
 
 
-def test_nothing_to_do_within_a_large_budget():
+def test_staged_bound_is_zero_within_a_large_budget():
     case = draw_case(1)
     peak = simulate(case.graph, case.graph.input_order()).peak
     found = duration_bound(Instance.build(case.graph, peak), time_limit=5)
@@ -258,7 +256,7 @@ def test_nothing_to_do_within_a_large_budget():
     assert found.sequence == case.graph.input_order()
 
 
-def test_infeasible():
+def test_staged_bound_proves_infeasible_budgets():
     graph = ComputationGraph(nodes=range(3), durations=[1, 1, 1], sizes=[2, 2, 2], edges=[(0, 2), (1, 2)])
     assert duration_bound(Instance.build(graph, 5), time_limit=5).infeasible
     assert not duration_bound(Instance.build(graph, 6), time_limit=5).infeasible

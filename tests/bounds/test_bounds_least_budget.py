@@ -24,7 +24,7 @@ def least_budget(graph: ComputationGraph) -> int:
 
 
 @pytest.mark.parametrize("start", [0, pytest.param(1000, marks=pytest.mark.slow)])
-def test_never_above_brute_force(start):
+def test_least_budget_is_never_above_brute_force(start):
     exact = 0
     for seed in range(start, start + (300 if start else 40)):
         graph = draw_case(seed).graph
@@ -45,7 +45,7 @@ def anew(graph: ComputationGraph, v: int) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("workspaces", [False, True])
-def test_enough_is_enough(workspaces):
+def test_sufficient_budget_has_a_schedule(workspaces):
     met = 0
     for seed in range(60):
         graph = draw_case(seed, workspaces=workspaces).graph

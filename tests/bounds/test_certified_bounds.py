@@ -55,13 +55,13 @@ def hold(seeds, workspaces):
 
 
 @pytest.mark.parametrize("workspaces", [False, True])
-def test_never_above_brute_force(workspaces):
+def test_certified_bounds_are_never_above_brute_force(workspaces):
     assert min(hold(range(60), workspaces)) >= 5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workspaces", [False, True])
-def test_never_above_brute_force_on_many(workspaces):
+def test_certified_bounds_are_never_above_brute_force_on_many_graphs(workspaces):
     assert min(hold(range(100, 1100), workspaces)) >= 100
 
 
@@ -99,7 +99,7 @@ def test_blocks_are_never_above_brute_force_on_many(workspaces):
     assert hold_in_blocks(range(100, 1100), workspaces) >= 60
 
 
-def test_stopped_at_any_moment():
+def test_certified_bounds_can_be_stopped_at_any_moment():
     """Whatever is open has the bound of the case above it: the later it is stopped, the better."""
     graph = read_graph(DATA / "unet_training.json")
     instance = Instance.build(graph, "0.6")

@@ -11,7 +11,8 @@ from cases import draw_case
 from few import few
 from test_bounds import least_duration, solved
 
-from moccasin_mzn.bounds import question, worker
+from moccasin_mzn.bounds import worker
+from moccasin_mzn.bounds import worker as question
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.bounds.worker import State, Worker

@@ -86,14 +86,14 @@ def test_a_strategy_has_a_certificate(command, graph, tmp_path):
         (b"\xff\xfe", "c.json: line 1: byte 0xff is not UTF-8"),
     ],
 )
-def test_what_is_no_certificate_is_refused(command, graph, proof, text, message):
+def test_check_certificate_refuses_other_files(command, graph, proof, text, message):
     proof.write_bytes(text if isinstance(text, bytes) else text.encode())
     status, out, err = command("check-certificate", graph, proof)
     assert (status, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
     assert message in err
 
 
-def test_a_damaged_one_is_refused(command, graph, proof):
+def test_check_certificate_refuses_a_damaged_certificate(command, graph, proof):
     document = json.loads(proof.read_text())
     proof.write_text(json.dumps({**document, "bound": 10}))
     status, out, err = command("check-certificate", graph, proof)
@@ -102,7 +102,7 @@ def test_a_damaged_one_is_refused(command, graph, proof):
     assert command("check-certificate", graph, "nowhere.json")[0] == 2
 
 
-def test_it_is_for_one_memory(command, graph, tmp_path):
+def test_certificates_are_for_one_memory(command, graph, tmp_path):
     path = tmp_path / "proof.json"
     status, out, err = command("solve", graph, "--budget", 8, "--paging", "--certificate", path)
     assert (status, out) == (2, "") and "--certificate is for one memory" in err and err.count("\n") == 1

@@ -57,7 +57,7 @@ def test_output_is_validated(command, schedule):
     assert status == 1 and "another graph" not in out
 
 
-def test_a_schedule_of_another_graph_is_told(command, schedule, tmp_path):
+def test_validate_reports_a_schedule_of_another_graph(command, schedule, tmp_path):
     other = tmp_path / "other.json"
     graph = json.loads(Path(UNET).read_text(encoding="utf-8"))
     graph["nodes"][0]["size"] *= 4
@@ -132,7 +132,7 @@ def test_damaged_schedules_are_rejected_for_the_right_reason(command, schedule, 
     assert re.match(reason, out), out
 
 
-def test_info(command):
+def test_info_prints_peak_and_floor(command):
     status, out, _ = command("info", UNET)
     assert status == 0
     assert "832.00 MiB" in out
@@ -151,7 +151,7 @@ def test_an_infeasible_budget_is_an_answer(command, tmp_path):
     assert not output.exists()
 
 
-def test_no_schedule_in_time_is_told_apart(command):
+def test_unknown_is_distinguished_from_infeasible(command):
     status, out, err = command("solve", UNET, "--budget", "0.8", "--time-limit", "0.001", "--json")
     assert status == 1
     assert json.loads(out)["status"] == "unknown"

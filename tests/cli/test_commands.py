@@ -38,7 +38,7 @@ def skip(tmp_path):
 # list
 
 
-def test_list_tells_all_names_and_guarantees(command):
+def test_list_has_all_names_and_guarantees(command):
     status, out, _ = command("list", "--json")
     told = json.loads(out)
     assert status == 0
@@ -96,7 +96,7 @@ def test_moccasins_own_solution_is_checked(command, skip):
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", [rule.name for rule in strategies()])
-def test_a_strategy_tells_what_its_schedule_costs(command, name, tmp_path):
+def test_a_strategy_reports_the_cost_of_its_schedule(command, name, tmp_path):
     path = tmp_path / "schedule.json"
     status, out, err = command("solve", UNET, "--budget", "0.9", "--strategy", name, "--json", "--output", path)
     if status == 2:
@@ -117,7 +117,7 @@ def test_a_strategy_tells_what_its_schedule_costs(command, name, tmp_path):
         assert f"{over} over the budget {budget}" in told["reason"]
 
 
-def test_a_strategy_over_the_budget_says_so(command):
+def test_a_strategy_over_the_budget_is_reported(command):
     status, out, err = command("solve", UNET, "--budget", "0.5", "--strategy", "keep-all")
     assert status == 1
     assert "OVER THE BUDGET" in out and "over-budget: the peak of keep-all" in out
@@ -335,7 +335,7 @@ def test_a_budget_without_room_for_a_workspace_is_an_answer(command, working):
     assert (status, json.loads(out)["reason"]) == (1, reason)
 
 
-def test_info_tells_the_largest_workspace_and_what_they_add(command, working, skip):
+def test_info_shows_the_largest_workspace_and_what_workspaces_add(command, working, skip):
     told, plain = (json.loads(command("info", path, "--json")[1]) for path in (working, skip))
     assert told.items() >= {"peak": 12, "peak_without_workspaces": 10, "largest_workspace": 4}.items()
     assert told["largest_workspace_node"] == "z" and plain.keys() < told.keys()

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 QUICK = ("--time-limit", 60, "--search", "only", "--seed", 1)
 
 
-def test_the_example_is_the_graph_of_the_checkout():
+def test_solve_example_is_the_graph_of_the_checkout():
     assert example_graph() == ROOT / "data" / "unet_training.json"
 
 

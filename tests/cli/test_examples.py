@@ -6,8 +6,7 @@ import click
 import pytest
 from page_runs import Command, Folder, is_here
 
-from moccasin_mzn.cli.examples import EXAMPLES
-from moccasin_mzn.cli.main import main
+from moccasin_mzn.cli.main import EXAMPLES, main
 
 NEEDS = {"torch": "torch", "tflite": "ai_edge_litert"}
 """Packages of extras that the tests do without."""

@@ -34,7 +34,7 @@ def test_a_schedule_that_only_fits_in_place(command, graph, tmp_path):
     assert command("solve", graph, "--budget", 6, "--json")[0] == 1
 
 
-def test_info_tells_what_may_be_overwritten_and_what_it_is_worth(command, graph):
+def test_info_shows_what_may_be_overwritten_and_what_it_saves(command, graph):
     plain, in_place = (json.loads(command("info", graph, "--json", *more)[1]) for more in ((), ("--in-place",)))
     assert (plain["peak"], plain["least_budget_bound"], plain["may_overwrite"]) == (8, 7, 3)
     assert (in_place["peak"], in_place["least_budget_bound"], in_place["peak_not_in_place"]) == (6, 5, 8)
@@ -43,7 +43,7 @@ def test_info_tells_what_may_be_overwritten_and_what_it_is_worth(command, graph)
     assert "not in place" in command("info", graph, "--in-place")[1]
 
 
-def test_exported_data_tell_of_it(command, graph, tmp_path):
+def test_exported_data_have_in_place(command, graph, tmp_path):
     data = tmp_path / "data.dzn"
     assert command("export", graph, "--budget", 5, "--in-place", "-o", data)[0] == 0
     assert "in_place = [true, true, true, true]" in " ".join(data.read_text().split())
@@ -63,7 +63,7 @@ def test_exported_data_tell_of_it(command, graph, tmp_path):
         (("--certificate", "FILE"), "--certificate: certificates know no execution in place: leave out --in-place"),
     ],
 )
-def test_what_cannot_count_it_refuses_in_one_line(command, graph, tmp_path, how, message):
+def test_commands_without_in_place_refuse_it_in_one_line(command, graph, tmp_path, how, message):
     how = [tmp_path / "certificate.json" if word == "FILE" else word for word in how]
     status, out, error = command("solve", graph, "--budget", 5, "--in-place", *how)
     assert (status, out, error) == (2, "", f"error: {message}\n")

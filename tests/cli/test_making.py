@@ -70,7 +70,7 @@ def test_without_an_output_the_file_goes_to_stdout(command, tmp_path):
         (["network", "unet", "--set", "depth=x"], "--set 'depth=x': expected NAME=N with an integer N"),
         (["network", "unet", "--set", "depth=1", "--set", "depth=2"], "--set 'depth' is given twice"),
         (["network", "unet", "--set", "a\nb"], "--set 'a\\nb': expected NAME=N"),
-        (["layered", "-n", "9", "--width", "0.3", "--layer-width", "3"], "say the same thing: give one of them"),
+        (["layered", "-n", "9", "--width", "0.3", "--layer-width", "3"], "set the same thing: give one of them"),
         (["layered", "-n", "-100", "--layer-width", "10"], "n is -100, expected an integer of 2 or more"),
         (["layered", "-n", "100", "--layer-width", "inf"], "nodes of a layer are inf, expected a number over 0"),
         (["layered", "-n", "100", "--width", "1e-320"], "width is 1e-320, expected a number from 1e-09"),
@@ -106,12 +106,12 @@ def test_scale_turns_operations_into_nanoseconds(command, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "peak"), [("19.5T", 19_500_000_000_000), ("1e3", 1000), ("2", 2), ("1.5 k", 1500)])
-def test_peaks(text, peak):
+def test_scale_reads_peaks(text, peak):
     assert parse_peak(text) == peak
 
 
 @pytest.mark.parametrize("text", ["", "0", "T", "-1", "nan", "inf", "1e", "1X", "1e999", "9" * 50])
-def test_nonsense_for_a_peak(text):
+def test_scale_rejects_wrong_peaks(text):
     with pytest.raises(InputError, match="expected operations per second"):
         parse_peak(text)
 
@@ -129,7 +129,7 @@ def test_measured_durations_must_be_all():
         profiled(graph, {"a": 3})
 
 
-def test_reduce_tells_what_it_merged_and_keeps_the_record(command, tmp_path):
+def test_reduce_reports_what_it_merged_and_keeps_the_record(command, tmp_path):
     whole, reduced = tmp_path / "-whole.json", tmp_path / "reduced.json"
     command("generate", "network", "resnet50", "--batch", "1", "-o", whole)
     status, _, err = command("reduce", "--elementwise", "*_out", "-o", reduced, "--", whole)
@@ -142,7 +142,7 @@ def test_reduce_tells_what_it_merged_and_keeps_the_record(command, tmp_path):
 
 
 @pytest.mark.parametrize("assumed", [5, None, "hello", [3, "two\nlines"]])
-def test_what_a_stranger_says_was_assumed_breaks_nothing(command, tmp_path, assumed):
+def test_assumptions_written_by_others_are_read(command, tmp_path, assumed):
     source, foreign = tmp_path / "a.json", tmp_path / "a.graphml"
     graph = replace(chain(2, 0), attributes={"assumed": assumed})
     source.write_text(graph_text(graph))
@@ -199,7 +199,7 @@ def test_a_file_keeps_its_mode(command, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
-def test_a_full_disk_is_told_in_one_line():
+def test_a_full_disk_is_reported_in_one_line():
     command = [sys.executable, "-m", "moccasin_mzn", "generate", "chain", "-n", "2000"]
     with open("/dev/full", "w") as full:
         run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -265,7 +265,7 @@ def test_u_shaped_graphs(n, seed, shortest, more, shrink):
 
 
 @given(st.integers(1, 12), st.integers(0, 99), st.data())
-def test_random_dags_have_the_edges_asked_for(n, seed, data):
+def test_random_dags_have_the_edges_requested(n, seed, data):
     edges = data.draw(st.integers(0, n * (n - 1) // 2))
     assert len(random_dag(n, seed, edges=edges).edges) == edges
 

@@ -90,12 +90,12 @@ sys.exit(run(["large"]))
         (OSError(12, "Cannot allocate memory"), "Cannot allocate memory"),
     ],
 )
-def test_forms_of_lack(error, message):
+def test_lack_of_memory_is_recognised_in_all_forms(error, message):
     assert str(out_of_memory(error)).endswith(message)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("other"), ImportError("no module"), OSError(2, "none"), ValueError()])
-def test_other_errors_are_no_lack(error):
+def test_other_errors_are_not_lack_of_memory(error):
     assert out_of_memory(error) is None
 
 
@@ -146,7 +146,7 @@ def test_a_search_without_memory_does_not_take_the_others_along():
     assert (result.duration, result.found_by) == (14, "other") and "Unable to allocate 9 GiB" in result.failure
 
 
-def test_without_an_answer_the_lack_is_told():
+def test_lack_of_memory_without_an_answer_is_reported():
     with pytest.raises(OutOfMemoryError, match="out of memory.*: Unable to allocate 9 GiB") as told:
         runner_of(Lacking(), Waiting()).run(lambda progress: None)
     assert isinstance(told.value, InputError)

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from moccasin_mzn.cli.main import main, run
-from moccasin_mzn.cli.strict import StrictCommand
+from moccasin_mzn.cli.options import StrictCommand
 
 
 def commands(group=main, path=()):
@@ -29,13 +29,13 @@ OPTIONS = [
 ]
 
 
-def test_all_commands_are_strict():
+def test_all_commands_refuse_repeated_options():
     assert [path for path, command in commands() if not isinstance(command, StrictCommand)] == []
     assert len(OPTIONS) > 100
 
 
 @pytest.mark.parametrize(("path", "option"), OPTIONS)
-def test_given_twice(path, option, capsys):
+def test_options_given_twice_are_refused(path, option, capsys):
     """The parser alone is asked: nothing runs."""
     context = click.Context(dict(commands())[path])
     parser = context.command.make_parser(context)
@@ -61,7 +61,7 @@ def test_given_twice(path, option, capsys):
         (["bench", "run", "e.toml", "--workers", "1", "--workers", "1"], "--workers is given twice"),
     ],
 )
-def test_it_is_refused_before_any_file_is_read(arguments, message, capsys):
+def test_options_given_twice_are_refused_before_any_file_is_read(arguments, message, capsys):
     assert run(arguments) == 2
     assert capsys.readouterr() == ("", f"error: {message}\n")
 

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from moccasin_mzn.bench.store import Store
+from moccasin_mzn.cli.common import write_files
 from moccasin_mzn.cli.main import main
-from moccasin_mzn.cli.outputs import write_files
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.graphs.formats import write_graph

@@ -41,7 +41,7 @@ def given_by(words):
 
 
 @given(st.fixed_dictionaries({}, optional={**EFFORT, **OF_MODELS}))
-def test_reading_the_command_line_of_options_gives_them_again(chosen):
+def test_options_survive_the_command_line(chosen):
     try:
         options = Options.of(chosen)
     except InputError:
@@ -50,7 +50,7 @@ def test_reading_the_command_line_of_options_gives_them_again(chosen):
 
 
 @given(st.fixed_dictionaries({}, optional=EFFORT))
-def test_the_same_of_plans(chosen):
+def test_options_of_plans_survive_the_command_line(chosen):
     try:
         options = SearchOptions(**chosen)
     except InputError:
@@ -70,7 +70,7 @@ TEXTS = st.sampled_from(["1", "0.25", "inf", "+5%", "16GiB"])
 
 
 @given(st.booleans(), st.lists(st.sampled_from(["gpu=6", "cpu=inf:4"]), max_size=2, unique=True), st.data())
-def test_the_same_of_several_memories(paging, devices, data):
+def test_options_of_several_memories_survive_the_command_line(paging, devices, data):
     names = [name for name, option in options_of(MemoryOptions).items() if name not in ("paging", "device", "platform")]
     chosen = data.draw(st.dictionaries(st.sampled_from(names), TEXTS))
     try:

@@ -138,7 +138,7 @@ def test_the_example_is_short():
     assert len(EXAMPLE.read_text().splitlines()) <= 60
 
 
-def test_the_command(command, tmp_path):
+def test_c_header_command_writes_a_header(command, tmp_path):
     graph, plan, header = (tmp_path / name for name in ("graph.json", "plan.json", "plan.h"))
     write_graph(DIAMOND, graph)
     effort = ("--time-limit", 1, "--threads", 1)

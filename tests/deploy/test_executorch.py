@@ -153,11 +153,11 @@ def test_arenas_are_judged_as_small_as_proven_and_compute_the_same(name, options
     assert same(outputs(made, *calls), outputs(of_greedy, *calls))
 
 
-def test_it_is_smaller_than_greedy_where_greedy_is_not_the_least():
+def test_memory_planning_is_smaller_than_greedy_where_greedy_is_not_the_least():
     assert [program("cells", algorithm)[1] for algorithm in (None, MemoryPlanning())] == [[0, 15616], [0, 12800]]
 
 
-def test_the_example_prints_what_it_says():
+def test_executorch_example_prints_what_it_shows():
     (block,) = (
         each for each in page("docs/deploy.md").blocks if each.language == "python" and "executorch" in each.text
     )
@@ -277,7 +277,7 @@ def test_an_alignment_that_changes_the_order_of_sizes():
         assert MemoryPlanning()(1, order, graph_module, None) == [0, 466]
 
 
-def test_nonsense_is_refused_and_what_is_missing_is_told(monkeypatch):
+def test_memory_planning_rejects_wrong_arguments_and_names_missing_packages(monkeypatch):
     with pytest.raises(InputError, match="time limit -1 is not a positive number of seconds"):
         MemoryPlanning(time_limit=-1)
     monkeypatch.setitem(sys.modules, "executorch", None)

@@ -111,7 +111,7 @@ def test_branches_cost_what_the_longer_one_does(tmp_path):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("size", "status"), [(8, 1), (2 * 8 * 6, 0)])
-def test_a_peak_above_the_planned_one_is_said_and_fails(tmp_path, command, size, status):
+def test_a_peak_above_the_planned_one_is_reported_and_fails(tmp_path, command, size, status):
     nodes = [node("NonZero", ["x"], ["n"]), node("Cast", ["n"], ["f"], to=FLOAT), node("ReduceSum", ["f"], ["y"])]
     graph = helper.make_graph(nodes, "g", [value("x", FLOAT, SHAPE)], [value("y", FLOAT, [1, 1])])
     path, new = written(tmp_path, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10))
@@ -135,7 +135,7 @@ def test_a_peak_above_the_planned_one_is_said_and_fails(tmp_path, command, size,
         (["4kb"], "--unknown-size '4kb': expected stop, bytes, or NAME=BYTES"),
     ],
 )
-def test_sizes_that_are_refused(tmp_path, command, sizes, complaint):
+def test_onnx_check_rejects_wrong_sizes(tmp_path, command, sizes, complaint):
     path, _ = written(tmp_path, model_of([node("Relu", ["x"], ["y"])], ["y"]))
     status, _, err = command("import", "onnx", path, *(word for size in sizes for word in ("--unknown-size", size)))
     assert (status, err.count("\n")) == (2, 1) and complaint in err
@@ -175,7 +175,7 @@ ONES = numpy.ones(SHAPE, numpy.float32)
         ({"x": ONES, "z": numpy.asarray([{}])}, "no .npz of arrays: "),
     ],
 )
-def test_inputs_that_are_refused(tmp_path, command, arrays, complaint):
+def test_onnx_check_rejects_wrong_inputs(tmp_path, command, arrays, complaint):
     path, new = written(tmp_path, model_of([node("Add", ["x", "z"], ["y"])], ["y"]))
     given = npz(tmp_path, **arrays)
     status, _, err = command("deploy", "onnx", path, "-o", new, *QUICK, "--check", "--inputs", given)
@@ -194,7 +194,7 @@ def test_inputs_are_for_a_check(tmp_path, command):
 
 
 @pytest.mark.full
-def test_operators_out_of_order_are_sorted_and_that_is_said(tmp_path, command):
+def test_operators_out_of_order_are_sorted_with_a_note(tmp_path, command):
     chain = [
         node("Sigmoid", ["x"], ["a"]),
         node("If", ["yes"], ["b"], **branches("a", "z")),

@@ -44,7 +44,7 @@ def test_a_schedule_as_solve_writes_it(tmp_path, command):
     status, out, err = command("deploy", "onnx", model, schedule, "-o", new, "--check")
     assert (status, err) == (0, "")
     assert out.splitlines() == [
-        f"{new}: 4 operators, 0 computations done again, planned peak 72 B instead of 72 B",
+        f"{new}: 4 operators, 0 recomputations, planned peak 72 B instead of 72 B",
         "outputs are equal, bit for bit",
         "order: that of the schedule",
         "measured peak of the new model: 72 B",
@@ -53,7 +53,7 @@ def test_a_schedule_as_solve_writes_it(tmp_path, command):
     ]
 
 
-def test_recomputation_told_for_programs_and_recorded_in_the_file(tmp_path, command):
+def test_recomputation_is_reported_as_json_and_recorded_in_the_file(tmp_path, command):
     sequence = list("abcad")
     model, schedule, new = written(tmp_path, model_of(NODES, ["d"]), sequence)
     status, out, err = command("deploy", "onnx", model, schedule, "-o", new, "--check", "--json")
@@ -229,7 +229,7 @@ def test_weights_in_external_files_stay_beside_the_model(tmp_path, command):
     assert session(new).run(["e"], {"x": zeros, "z": zeros})[0].tolist() != [[0.0] * 3] * 2
 
 
-def test_another_order_than_that_of_the_file_is_told(tmp_path, command):
+def test_another_order_than_that_of_the_file_is_reported(tmp_path, command):
     norm = node("GroupNormalization", ["p", "one", "one"], ["n"], num_groups=1)  # which ONNX Runtime takes apart
     nodes = [*NODES, node("Unsqueeze", ["d", "axis"], ["p"]), norm, node("Squeeze", ["n", "axis"], ["e"])]
     constants = [

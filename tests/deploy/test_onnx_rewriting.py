@@ -165,7 +165,7 @@ def test_views_follow_each_copy_of_what_they_are_views_of():
     assert found.peak == simulate(graph, sequence).peak == 3 * 24
 
 
-def test_all_else_stays():
+def test_onnx_rewriting_keeps_all_else():
     model = model_of(
         CHAIN, ["d"], [helper.make_tensor("unused", FLOAT, [1], [1.0])],
         value_info=[value("a", FLOAT, SHAPE), value("x", FLOAT, SHAPE)], doc_string="of the graph",

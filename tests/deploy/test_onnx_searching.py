@@ -46,7 +46,7 @@ def test_one_command_plans_and_rewrites(tmp_path, command):
     lines = out.splitlines()
     assert status == 0 and lines[0].startswith("optimal: ") and "; duration +" in lines[0]
     assert lines[1:4] == [
-        f"{new}: 4 operators, 1 computation done again, planned peak 192 B instead of 208 B",
+        f"{new}: 4 operators, 1 recomputation, planned peak 192 B instead of 208 B",
         "outputs are equal, bit for bit",
         "order: that of the schedule",
     ]
@@ -54,7 +54,7 @@ def test_one_command_plans_and_rewrites(tmp_path, command):
 
 
 @pytest.mark.full
-def test_what_draws_numbers_is_computed_once_beside_what_is_not(tmp_path, command):
+def test_random_operators_are_computed_once_when_others_are_recomputed(tmp_path, command):
     model, new = written(tmp_path, skipping(drawn=True))
     status, out, _ = command("deploy", "onnx", model, "-o", new, "--budget", TIGHT, *QUICK, "--json")
     told = json.loads(out)
@@ -78,7 +78,7 @@ def test_what_would_have_to_be_drawn_again_is_no_schedule(tmp_path, command):
 
 
 @pytest.mark.full
-def test_in_place(tmp_path, command):
+def test_deploy_onnx_searches_in_place(tmp_path, command):
     chain = [node("Sigmoid", ["x"], ["a"]), node("Sin", ["a"], ["b"]), node("Neg", ["b"], ["c"]),
              node("Add", ["a", "c"], ["d"])]  # fmt: skip
     info = [[value(name, FLOAT, [4, 1])] for name in "xd"]
@@ -112,7 +112,7 @@ def test_in_place(tmp_path, command):
         (["schedule", "--count-fixed"], "--count-fixed is for a search: give --budget as well"),
     ],
 )
-def test_what_is_refused(more, complaint, tmp_path, command):
+def test_deploy_onnx_with_a_search_refuses_bad_options(more, complaint, tmp_path, command):
     model, new = written(tmp_path, skipping())
     (tmp_path / "schedule").write_text("[]")
     more = [tmp_path / word if word == "schedule" else word for word in more]

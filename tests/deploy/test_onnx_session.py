@@ -27,7 +27,7 @@ AGAIN = model_of(
 INPUTS = {name: numpy.linspace(0, 1, 6, dtype=numpy.float32).reshape(SHAPE) for name in "xz"}
 
 
-def test_only_when_told_it_keeps_to_the_file():
+def test_onnx_session_keeps_to_the_order_of_the_file_with_its_options_alone():
     told, usual = (measured(AGAIN, INPUTS, options) for options in (in_file_order(1), plain_options(1)))
     assert (told.order, told.late) == (tuple(range(8)), None)
     assert sorted(usual.order) == list(range(8)) and usual.late == "Sigmoid 'a'"

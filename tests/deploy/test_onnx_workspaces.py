@@ -32,7 +32,7 @@ def network(folder, kind, read, weight, **attributes):
     return write(folder, [node(kind, reads, ["y"], **attributes)], {"x": read}, ["y"], constants)
 
 
-def test_workspaces_are_asked_for(tmp_path):
+def test_workspaces_are_counted_on_request(tmp_path):
     path = network(tmp_path, "ConvTranspose", [1, 8, 16, 16], [8, 4, 2, 2], strides=[2, 2])
     assert load(path).workspaces is None
     assert load(path, workspaces=True).workspaces == (4 * 4 * 2 * 2 * 16 * 16,)

@@ -198,16 +198,16 @@ def test_what_depends_on_chance_is_computed_once():
     assert graph_of(net.model).computed_once == (1,)
 
 
-def test_the_commands(command, tmp_path, capfd):
+def test_tflite_commands_import_and_deploy(command, tmp_path, capfd):
     model = written(tmp_path, skipping())
     graph, plan, new = (tmp_path / name for name in ("graph.json", "plan.json", "new.tflite"))
     assert command("import", "tflite", model, "-o", graph)[0] == 0
     question = ("--budget", "22KiB", "--addresses", "--alignment", 16)
     assert command("solve", graph, *question, *QUICK, "--output", plan)[0] == 0
     status, out, _ = command("deploy", "tflite", model, plan, "-o", new)
-    assert status == 0 and "1 operator computed again" in out and len(offsets_in(new)[0].subgraphs[0].operators) == 8
+    assert status == 0 and "1 operator recomputed" in out and len(offsets_in(new)[0].subgraphs[0].operators) == 8
     status, out, _ = command("deploy", "tflite", model, "--budget", "22KiB", "-o", new, *QUICK)
-    assert status == 0 and "1 operator computed again" in out
+    assert status == 0 and "1 operator recomputed" in out
     other, damaged = written(tmp_path, two_results(), "other.tflite"), written(tmp_path, skipping()[:300], "cut.tflite")
     for arguments, message in (
         ((model, "-o", new), "expected a plan, or --budget"),

@@ -14,7 +14,7 @@ from few import few
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
+from moccasin_mzn.solvers.minizinc.run import dzn_text
 
 CHECKER = MODELS / "staged.mzc.mzn"
 
@@ -81,7 +81,7 @@ def test_solutions_of_every_model_are_accepted(tmp_path, model, form, seed, work
         assert peak <= case.budget
 
 
-def test_a_solution_by_hand_is_accepted(tmp_path):
+def test_staged_checker_accepts_a_solution_by_hand(tmp_path):
     assert verdict(tmp_path, CASE, SOLUTION) == "CORRECT: duration 7, peak 3"
 
 
@@ -103,7 +103,7 @@ def test_a_solution_by_hand_is_accepted(tmp_path):
         ({**SOLUTION, "capacity": 2}, "memory 3 at event 22 is over 2"),
     ],
 )
-def test_damaged_solutions_are_rejected(tmp_path, damaged, complaint):
+def test_staged_checker_rejects_damaged_solutions(tmp_path, damaged, complaint):
     assert verdict(tmp_path, CASE, damaged) == f"INCORRECT: {complaint}"
 
 
@@ -154,7 +154,7 @@ def with_cell(matrix: str, stage: int, node: int, value: int) -> dict:
     return {**MATRICES, matrix: rows}
 
 
-def test_matrices_by_hand_are_accepted(tmp_path):
+def test_checkmate_checker_accepts_matrices_by_hand(tmp_path):
     assert verdict(tmp_path, CASE, MATRICES, MODELS / "checkmate.mzc.mzn") == "CORRECT: duration 7, peak 3"
 
 
@@ -174,10 +174,10 @@ def test_matrices_by_hand_are_accepted(tmp_path):
         ({**MATRICES, "total_duration": 6}, "total_duration is 6, the computations take 7"),
     ],
 )
-def test_damaged_matrices_are_rejected(tmp_path, damaged, complaint):
+def test_checkmate_checker_rejects_damaged_matrices(tmp_path, damaged, complaint):
     assert verdict(tmp_path, CASE, damaged, MODELS / "checkmate.mzc.mzn") == f"INCORRECT: {complaint}"
 
 
-def test_matrices_over_the_budget_are_rejected(tmp_path):
+def test_checkmate_checker_rejects_matrices_over_the_budget(tmp_path):
     small = Case(CASE.graph, budget=2, max_computations=2)
     assert verdict(tmp_path, small, MATRICES, MODELS / "checkmate.mzc.mzn") == "INCORRECT: memory 3 is over 2"

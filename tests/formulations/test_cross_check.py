@@ -19,8 +19,7 @@ from moccasin_mzn.formulations import Formulation, Intervals, decode, find_formu
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 GRAPHS = 200
@@ -69,7 +68,7 @@ def check(case: Case, formulation: str, precedence: str, solver: str) -> None:
 @pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
 @pytest.mark.parametrize("formulation", ["staged", "general"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_cp_sat_finds_what_brute_force_finds(seed, formulation, precedence):
+def test_formulations_by_cp_sat_agree_with_brute_force(seed, formulation, precedence):
     check(draw_case(seed), formulation, precedence, "cp-sat")
 
 
@@ -77,7 +76,7 @@ def test_cp_sat_finds_what_brute_force_finds(seed, formulation, precedence):
 @pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
 @pytest.mark.parametrize("formulation", ["staged", "general"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_gecode_finds_what_brute_force_finds(seed, formulation, precedence):
+def test_formulations_by_gecode_agree_with_brute_force(seed, formulation, precedence):
     case = draw_case(seed)
     if formulation == "general" and case.max_computations > 2:  # 18 free events can take Gecode minutes
         case = Case(case.graph, case.budget, 2)
@@ -88,7 +87,7 @@ def test_gecode_finds_what_brute_force_finds(seed, formulation, precedence):
     ("formulation", "solver"),
     [("staged", "cp-sat"), ("staged", "gecode"), ("general", "cp-sat"), ("general", "gecode"), ("staged", "highs")],
 )
-@pytest.mark.parametrize("seed", few(seeds(QUICK_GRAPHS), keep={1, 4}))
+@pytest.mark.parametrize("seed", few(seeds(QUICK_GRAPHS), keep={1}))
 def test_workspaces_are_counted_in_every_model(seed, formulation, solver):
     case = draw_case(seed, most_nodes=5, workspaces=True)
     check(Case(case.graph, case.budget, min(2, case.max_computations)), formulation, "served-by", solver)
@@ -160,7 +159,7 @@ def test_the_published_index_finds_the_least_peak(seed, precedence):
 @pytest.mark.parametrize("index", ["affine", "triangular"])
 @pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
 @pytest.mark.parametrize("seed", few(CASES_WITH_RECOMPUTATIONS, keep={2}))
-def test_a_warm_start_is_a_solution(tmp_path, seed, precedence, index):
+def test_staged_and_general_accept_a_warm_start_as_a_solution(tmp_path, seed, precedence, index):
     """With the warm start as the only solution allowed, a model finds it."""
     case = draw_case(seed)
     best = fixed_order_schedule(case.graph, case.graph.input_order(), case.budget, case.max_computations)
@@ -186,7 +185,7 @@ def test_two_phases_end_where_one_does(seed, two_phase):
 
 
 @pytest.mark.full
-def test_the_cases_are_of_all_kinds():
+def test_cross_check_cases_are_of_all_kinds():
     """Most cases are worth solving, and the difference between fixed and free order and between C's is seen."""
     kinds = []
     for seed in range(GRAPHS):

@@ -41,7 +41,7 @@ def minizinc(folder, *arguments):
     return run.stdout
 
 
-def test_a_mixed_integer_program_is_what_it_says(tmp_path, command, graph):
+def test_exported_mixed_integer_programs_have_the_optimum(tmp_path, command, graph):
     """Solved as a file, by HiGHS in a process of its own."""
     for kind in ("mps", "lp"):
         file = tmp_path / f"made.{kind}"
@@ -72,7 +72,7 @@ def test_a_model_that_is_no_mixed_integer_program_is_one_line(tmp_path, command,
     assert not (tmp_path / "made.txt").exists()
 
 
-def test_numbers_too_large_for_some_solvers_are_told(tmp_path, command):
+def test_export_warns_of_numbers_too_large_for_some_solvers(tmp_path, command):
     big = mz.ComputationGraph(GRAPH.nodes, [10**9 + k for k in range(5)], GRAPH.sizes, GRAPH.edges)
     mz.write_graph(big, tmp_path / "big.json")
     status, _, told = command("export", tmp_path / "big.json", "--budget", 9, "-o", tmp_path / "big.dzn")
@@ -106,7 +106,7 @@ def test_a_folder_stands_by_itself_and_its_solution_is_read_back(tmp_path, comma
     assert command("validate", graph, schedule)[0] == 0
 
 
-def test_what_a_data_file_says(tmp_path, command, graph):
+def test_exported_data_file_has_graph_and_budget(tmp_path, command, graph):
     data = tmp_path / "tiny.dzn"
     status, told, _ = command("export", graph, "--budget", "80%", "-o", data)
     assert status == 0 and told.split()[:3] == ["minizinc", "--solver", "cp-sat"] and told.split()[-1] == str(data)
@@ -147,7 +147,7 @@ def test_a_warm_start_and_flatzinc(tmp_path, command, graph):
         (("validate", "GRAPH", "OTHER", "--max-computations", 2), "--max-computations goes with --arrays"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line(tmp_path, command, graph, arguments, message, monkeypatch):
+def test_export_rejects_bad_options_in_one_line(tmp_path, command, graph, arguments, message, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_text("=====UNKNOWN=====\n")
     (tmp_path / "other.txt").write_text("active = [true];\nstart = [1];\nend = [1];\n----------\n==========\n")

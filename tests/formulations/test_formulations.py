@@ -13,14 +13,14 @@ from moccasin_mzn.formulations.moccasin import INDEX
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.compile import Member, dzn_text, json_text
+from moccasin_mzn.solvers.minizinc.run import Member, dzn_text, json_text
 
 
 def choices(name, objective="duration", **own):
     return find_formulation(name, **own).choices(objective)
 
 
-def test_the_forms_of_a_model_are_told_to_it():
+def test_forms_of_a_model_are_in_its_data():
     assert find_formulation("staged").file.name == "staged.mzn" and find_formulation("general").file.is_file()
     assert choices("staged") == choices("general") == choices("checkmate-milp") == {}
     published = choices("staged", "peak", precedence="reservoir", index="triangular")

@@ -19,8 +19,7 @@ from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 SEEDS = few(few(range(200), keep={2, 7, *range(0, 200, 3)}, mark=pytest.mark.slow), keep={0, 2, 7})
@@ -109,7 +108,7 @@ def test_the_checkers_count_as_the_judge_does(tmp_path):
 
 
 @pytest.mark.parametrize("seed", few([2, 16, 59, 3, 4, 40], keep=1))
-def test_a_warm_start_is_a_solution(tmp_path, seed):
+def test_in_place_models_accept_a_warm_start_as_a_solution(tmp_path, seed):
     """With the warm start as the only solution allowed, the model finds it."""
     case = drawn(seed)
     order = case.graph.input_order()
@@ -136,7 +135,7 @@ def test_a_warm_start_is_a_solution(tmp_path, seed):
 
 
 @pytest.mark.parametrize("formulation", ["checkmate-milp", "checkmate-milp-strengthened"])
-def test_checkmate_refuses(formulation):
+def test_checkmate_refuses_in_place(formulation):
     case = drawn(2)
     with pytest.raises(InputError, match="Checkmate's models know no execution in place"):
         find_formulation(formulation).data(Instance.build(case.graph, case.budget))

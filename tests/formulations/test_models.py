@@ -17,7 +17,7 @@ from moccasin_mzn.formulations.presolve import as_given
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 MAIN = sorted(path for path in MODELS.glob("*.mzn") if not path.name.endswith(".mzc.mzn"))

@@ -38,7 +38,7 @@ def graph(tmp_path):
 
 
 @pytest.mark.parametrize("solver", ["cp-sat", "gecode"])
-def test_it_is_asked_as_a_formulation_is(own, solver):
+def test_own_models_are_solved_as_formulations_are(own, solver):
     result = mz.solve(GRAPH, 9, model=str(own), solver=solver)
     assert (result.status, result.duration) == ("optimal", 14)
     ranges = "in stages of the input order with at most 2 computations per node"
@@ -47,14 +47,14 @@ def test_it_is_asked_as_a_formulation_is(own, solver):
     assert told["formulation"] == "lean" and told["seconds"]["solve"] > 0
 
 
-def test_its_own_constraints_count(tmp_path):
+def test_own_models_respect_their_constraints(tmp_path):
     model = tmp_path / "never.mzn"
     model.write_text(f'include "{MODELS}/general.mzn";\nconstraint not active[first[1] + 1];\n')
     result = mz.solve(GRAPH, 9, model=str(model), like="general")
     assert result.status == "infeasible" and "never.mzn" in result.reason
 
 
-def test_commands_take_it(command, own, graph, tmp_path):
+def test_commands_take_own_models(command, own, graph, tmp_path):
     assert command("solve", graph, "--budget", 9, "--model", own, "--like", "staged")[0] == 0
     status, told, _ = command("complexity", graph, "--budget", 9, "--model", own, "--json")
     sizes = {row["formulation"]: row for row in map(json.loads, told.splitlines())}
@@ -71,7 +71,7 @@ def test_commands_take_it(command, own, graph, tmp_path):
 
 
 @pytest.mark.full
-def test_it_is_benched_beside_staged_on_five_graphs(command, own, tmp_path):
+def test_own_models_are_benchmarked_with_staged_on_five_graphs(command, own, tmp_path):
     """One experiment: a copy of staged.mzn without a redundant group, by the file's text; a change is another run."""
     graphs = "\n".join(
         f'[[graphs]]\ngenerate = "layered --nodes {10 + seed} --seed {seed}"\nlabel = "l{seed}"' for seed in range(5)
@@ -126,7 +126,7 @@ def test_the_example_of_the_readme_runs(command, tmp_path):
         (("--model", "OWN", "--order", "free"), "order free: lean.mzn is a model of one's own"),
     ],
 )
-def test_mistakes_are_one_line(command, own, graph, tmp_path, arguments, message):
+def test_own_models_with_mistakes_are_refused_in_one_line(command, own, graph, tmp_path, arguments, message):
     (tmp_path / "broken.mzn").write_text('include "lib/instance.mzn";\nvar int x;\n')
     names = {"OWN": own, "BROKEN": tmp_path / "broken.mzn"}
     status, out, err = command("solve", graph, "--budget", 9, *(names.get(one, one) for one in arguments))
@@ -178,7 +178,7 @@ def test_another_package_may_have_a_formulation(entry, own):
         (find_formulation("general"), "the name 'general' is taken"),
     ],
 )
-def test_what_another_package_offers_is_checked(entry, loaded, message):
+def test_formulations_of_another_package_are_checked(entry, loaded, message):
     entry(loaded)
     with pytest.raises(mz.InputError, match=message):
         find_formulation("lean")

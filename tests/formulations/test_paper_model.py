@@ -16,7 +16,7 @@ from script_loading import load_script
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 PAPER = MODELS / "paper.mzn"
@@ -62,7 +62,7 @@ def printed(solver: str, *arguments) -> str:
     return out
 
 
-def test_it_is_one_page_with_every_equation():
+def test_paper_model_is_one_page_with_every_equation():
     text = PAPER.read_text()
     comments = " ".join(line.partition("%")[2] for line in text.splitlines())
     assert {f"({number})" for number in range(1, 14)} <= set(re.findall(r"\(\d+\)", comments))
@@ -70,7 +70,7 @@ def test_it_is_one_page_with_every_equation():
     assert re.findall(r'include "(.*)"', text) == ["all_different.mzn", "cumulative.mzn"]
 
 
-def test_the_page_shows_lines_of_the_model():
+def test_paper_page_shows_lines_of_the_model():
     lines = PAPER.read_text().splitlines()
     shown = [
         line
@@ -82,7 +82,7 @@ def test_the_page_shows_lines_of_the_model():
     assert [line for line in shown if line and line not in lines] == []
 
 
-def test_the_drawings_are_of_the_example():
+def test_paper_drawings_are_of_the_example():
     figures, given = load_script("paper_figures"), EXAMPLE.read_text()
     graph, picture = figures.GRAPH, figures.intervals()
     edges = " |".join(f"{u + 1}, {v + 1}" for u, v in graph.edges)
@@ -109,13 +109,13 @@ def example(budget: int, rest: str) -> str:
 
 @pytest.mark.parametrize("solver", ["gecode", "cp-sat"])
 @pytest.mark.parametrize("staged", ["false", "true"])
-def test_the_example_of_the_paper(solver, staged):
+def test_paper_model_solves_the_example(solver, staged):
     """1 2 3 1 4, with `minizinc` and the file that the page names."""
     assert "duration 5, peak 4, M 4\n" in printed(solver, EXAMPLE, "-D", f"staged = {staged};")
 
 
 @pytest.mark.parametrize("staged", ["false", "true"])
-def test_the_example_at_other_budgets(staged):
+def test_paper_model_solves_the_example_at_other_budgets(staged):
     """1 2 3 4 needs 5; 2 with its output and 3 need 4."""
     assert optimum(example(5, f"staged = {staged};")) == 4
     assert optimum(example(3, f"staged = {staged};")) is None

@@ -27,8 +27,7 @@ from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 Sequence = tuple[int, ...]
@@ -198,7 +197,7 @@ def test_the_whole_window_is_the_whole_instance(seed):
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", few(few(SEEDS_OF_WINDOWS, keep=SEEDS_OF_WINDOWS[:3], mark=pytest.mark.slow), keep=1))
-def test_solvers_and_precedences_agree(seed):
+def test_solvers_and_precedences_agree_on_windows(seed):
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
     expected = brute_force(cut)
@@ -289,7 +288,7 @@ def test_decoding_the_incumbent_gives_it_back(cut):
         assert first <= last <= len(data.size) * (data.latest_stage[v - 1] - 1) + data.latest_stage[v - 1]
 
 
-def test_what_stays_throughout_is_not_in_the_model():
+def test_outputs_retained_throughout_a_window_are_not_in_the_model():
     # b 1 to b 3 are read at the end; the window around node 6 can do nothing about them: all their copies are used up
     graph = ComputationGraph(
         range(9),
@@ -329,7 +328,7 @@ def test_memory_of_the_input_order_is_what_the_judge_finds(workspaces):
 CHAIN = ComputationGraph(range(4), [1] * 4, [1] * 4, [(0, 1), (1, 2), (0, 3), (2, 3)])
 
 
-def test_a_copy_may_be_held_until_the_window_begins():
+def test_a_copy_may_be_retained_until_the_window_begins():
     """Node 0 is dropped after stage 2 for no reason: the window, which is stage 4, sees that there was room for it."""
     cut = window(Instance.build(CHAIN, 3), (0, 1, 2, 0, 3), 4, 4)
     assert 0 in cut.cut.at_hand

@@ -72,7 +72,7 @@ def diamond(**changes: object) -> ComputationGraph:
         ),
     ],
 )
-def test_refuses(changes, message):
+def test_graph_rejects_inconsistent_data(changes, message):
     with pytest.raises(InputError) as caught:
         diamond(**changes)
     assert str(caught.value) == message
@@ -99,7 +99,7 @@ def many(**changes: object) -> ComputationGraph:
     ],
 )
 @pytest.mark.parametrize("order", [None, tuple(range(2 * MANY))])
-def test_refuses_the_same_of_many_edges(more, message, order):
+def test_graph_rejects_inconsistent_data_with_many_edges(more, message, order):
     edges = [(v, v + 1) for v in range(2 * MANY - 1)]
     with pytest.raises(InputError) as caught:
         many(edges=[*edges, more], order=order)
@@ -113,7 +113,7 @@ def test_refuses_the_same_of_many_edges(more, message, order):
         ((3, 3), "order[3]: node 2 was already at order[2]"),
     ],
 )
-def test_refuses_the_same_orders_of_many_edges(swap, message):
+def test_graph_rejects_wrong_orders_with_many_edges(swap, message):
     order = list(range(2 * MANY))
     order[swap[0] - 1], order[swap[0]] = order[swap[1] - 1], order[swap[0] - 1]
     with pytest.raises(InputError) as caught:

@@ -58,7 +58,7 @@ def peak_in_place(graph: ComputationGraph, members: tuple[tuple[int, ...], ...],
 
 @settings(max_examples=examples(300))
 @given(labelled_graphs(), st.integers(2, 3), st.data())
-def test_no_schedule_is_lost(graph, most, data):
+def test_reduction_loses_no_schedule(graph, most, data):
     reduction = reduce_graph(graph)
     budget = data.draw(st.integers(1, simulate(graph, graph.input_order()).peak))
     original = best_free_order(graph, budget, most)
@@ -68,7 +68,7 @@ def test_no_schedule_is_lost(graph, most, data):
 
 @settings(max_examples=examples(150))
 @given(labelled_graphs(), st.booleans(), st.data())
-def test_what_is_left_can_run_in_place(graph, fuse, data):
+def test_reduction_leaves_what_can_run_in_place(graph, fuse, data):
     reduction = reduce_graph(graph, fuse=fuse)
     budget = data.draw(st.integers(1, simulate(graph, graph.input_order()).peak))
     best = fixed_order_schedule(reduction.graph, reduction.graph.order, budget, 2)
@@ -131,7 +131,7 @@ def test_fusing_takes_the_addition_as_well():
         ({}, 1),
     ],
 )
-def test_what_may_be_merged(change, nodes):
+def test_reduction_merges_direct_followers_in_place(change, nodes):
     parts = {
         "durations": [9, 1, 1], "sizes": [4, 4, 4], "edges": [(0, 1), (1, 2)],
         "labels": ["Conv", "BatchNormalization", "Relu"], **change,

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from moccasin_mzn.heuristics.staged.choice import Choice
+from moccasin_mzn.heuristics.staged.moments import Choice
 
 
 def drawn(seed: int, longest: int = 9, largest: int = 9) -> Choice:

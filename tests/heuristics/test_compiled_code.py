@@ -84,7 +84,7 @@ def test_random_runs_of_every_kind_are_right(few_moves):
     assert sum(tally.runs for tally in tallies.values()) == 60 and all(tally.runs for tally in tallies.values())
 
 
-def test_a_run_that_fails_is_told_and_counted(monkeypatch):
+def test_a_run_that_fails_is_reported_and_counted(monkeypatch):
     def failing(draw):
         raise IndexError(str(draw.random()))
 

@@ -41,14 +41,14 @@ def python(tmp_path):
 
 
 @pytest.mark.full
-def test_it_is_said_once(python):
+def test_compilation_is_announced_once(python):
     status, out, err = python(*DTR)
     assert status == 0 and json.loads(out)["valid"] and FIRST in err
     assert FIRST not in python(*DTR)[2]
 
 
 @pytest.mark.full
-def test_it_is_not_in_the_time_that_is_told_nor_limited(python):
+def test_compilation_time_is_neither_reported_nor_limited(python):
     code = """
 import time
 from moccasin_mzn.heuristics.compiled_searches import ready, seconds_spent
@@ -76,7 +76,7 @@ import sys
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.cli.compiling import searches
+from moccasin_mzn.cli.install import searches
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
@@ -84,7 +84,7 @@ from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.api.solve import solve_on_platform
+from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn import solve
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.search.apply_strategy import apply
@@ -104,7 +104,7 @@ instance = Instance.build(graph, 0.85)
 warm = solve(graph, 0.85, time_limit=0.5, search="only").positions
 assert solve(graph, 0.85, warm_start=warm, time_limit=0.5, search="only").valid
 problem = PlanProblem(instance, paging_platform(graph, instance.budget, PagingCosts()))
-assert solve_on_platform(problem, PagingFormulation(), SearchOptions(time_limit=1.5, search="only")).found
+assert solve_problem(problem, PagingFormulation(), SearchOptions(time_limit=1.5, search="only")).found
 for name in ("dtr", "dtr-eq", "dtr-local"):
     apply(instance, find_strategy(name))
 least_peak_order(graph, time_limit=1)

@@ -72,6 +72,7 @@ def test_memory_shifted_block_by_block_is_the_simulators(seed):
         check_account(instance, problem, state)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("most", [2, 3])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_constructed_set_is_a_set_and_no_further_over_the_budget(seed, most):
@@ -89,7 +90,7 @@ def test_a_constructed_set_is_a_set_and_no_further_over_the_budget(seed, most):
     assert excess < before
 
 
-def test_it_stops_when_told():
+def test_construction_stops_when_asked():
     problem = problem_of(instance_of(1, 60))
     stages, price = construct(problem, empty_state(problem), lambda: True)
     assert np.all(stages == NONE) and price is None
@@ -121,7 +122,7 @@ def test_large_graphs_have_a_schedule_at_once(kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
-def test_the_largest_graphs_have_one_too(kind):
+def test_the_largest_graphs_have_a_schedule_at_once(kind):
     n = 100_000
     graph = random_layered(n, 7) if kind == "dense" else random_layered(n, 1, width=width_of_layers(n, 21.2))
     assert first_schedule(graph, 0.9, chunks=200) is not None

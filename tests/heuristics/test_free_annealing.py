@@ -141,7 +141,7 @@ def test_schedules_get_better_and_are_the_same_for_a_seed():
     assert found == incumbents(instance, 1)
 
 
-def test_the_optimum_of_small_cases_is_found_and_never_beaten():
+def test_free_annealing_finds_the_optimum_of_small_cases_and_never_beats_it():
     reached = feasible = 0
     for seed in range(50):
         case = draw_case(seed)
@@ -160,7 +160,7 @@ def test_the_optimum_of_small_cases_is_found_and_never_beaten():
     assert reached == feasible > 12
 
 
-def test_it_starts_from_drafts_and_goes_on_from_better_schedules():
+def test_free_annealing_starts_from_drafts_and_continues_from_better_schedules():
     instance = next(i for i in map(instance_of, range(99)) if i.baseline.peak > i.budget and incumbents(i, 1))
     (*_, best) = incumbents(instance, 1)
     offered, drafts = [best], [instance.order]
@@ -179,7 +179,7 @@ def test_it_starts_from_drafts_and_goes_on_from_better_schedules():
     assert len(asked) < 6
 
 
-def test_a_move_never_notes_more_than_there_is_room_for():
+def test_free_annealing_moves_keep_to_the_size_of_the_undo_log():
     """A chain of 400 recomputations, of which each but the last is read by the next only."""
     n = 402
     edges = [*((v, v + 1) for v in range(n - 2)), (0, n - 1), (n - 3, n - 1), (n - 2, n - 1)]
@@ -199,7 +199,7 @@ def test_a_move_never_notes_more_than_there_is_room_for():
     assert (sentinel[rows:] == -7).all()
 
 
-def test_the_price_of_memory_stays_finite_where_nothing_fits():
+def test_free_annealing_keeps_the_price_of_memory_finite_where_nothing_fits():
     graph = ComputationGraph(range(4), [1] * 4, [5] * 4, [(0, 3), (1, 3), (2, 3)])
     search = OrderAnnealing(Instance.build(graph, 19, order="free"))
     asked = []

@@ -122,7 +122,7 @@ def test_incumbents_are_valid_better_and_better_and_the_same_for_a_seed(seed):
 
 @pytest.mark.full
 @pytest.mark.parametrize("cases", few([60, 12], keep={12}))
-def test_the_optimum_of_small_cases_is_found_and_never_beaten(cases):
+def test_staged_annealing_finds_the_optimum_of_small_cases_and_never_beats_it(cases):
     reached = feasible = 0
     for seed in range(cases):
         case = draw_case(seed)
@@ -138,7 +138,7 @@ def test_the_optimum_of_small_cases_is_found_and_never_beaten(cases):
     assert reached == feasible > cases // 6
 
 
-def test_it_goes_on_from_better_schedules_and_ends_when_told():
+def test_staged_annealing_continues_from_better_schedules_and_ends_when_asked():
     instance = next(i for i in map(instance_of, range(100)) if incumbents(i, 0, rounds=2))
     (*_, best) = incumbents(instance, 0, rounds=2)
     offered = [best]
@@ -168,7 +168,7 @@ def test_published_graphs_to_the_known_optimum(shared, name, fraction, tdi_perce
     assert round(100 * (duration / instance.baseline.duration - 1), 3) == tdi_percent
 
 
-def test_a_move_never_notes_more_than_there_is_room_for():
+def test_staged_annealing_moves_keep_to_the_size_of_the_undo_log():
     """A chain of 400 recomputations in one stage, of which each but the last is read by the next only."""
     n = 402
     edges = [*((v, v + 1) for v in range(n - 2)), (0, n - 1), (n - 3, n - 1), (n - 2, n - 1)]
@@ -182,7 +182,7 @@ def test_a_move_never_notes_more_than_there_is_room_for():
     assert (sentinel[rows:] == -7).all()
 
 
-def test_the_price_of_memory_stays_finite_where_nothing_fits():
+def test_staged_annealing_keeps_the_price_of_memory_finite_where_nothing_fits():
     graph = ComputationGraph(range(4), [1] * 4, [5] * 4, [(0, 3), (1, 3), (2, 3)])
     search = LocalSearch(Instance.build(graph, 19))
     asked = []

@@ -8,9 +8,8 @@ from order_oracle import SHAPES, SIZES, all_orders, graph_of_kind, least_over_se
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.orders.beam import Beam, Taste
-from moccasin_mzn.heuristics.orders.cut_bound import CutBound
+from moccasin_mzn.heuristics.orders.cut_bound import CutBound, Forced, PrecedenceBound, promising
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order, peak_bound
-from moccasin_mzn.heuristics.orders.precedence_bound import Forced, PrecedenceBound, promising
 from moccasin_mzn.problem.judges.schedules import simulate
 
 
@@ -45,7 +44,7 @@ def check(graph, seed):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_all_agree_with_all_sets(shape, size):
+def test_minimum_cuts_of_all_kinds_agree_with_enumeration(shape, size):
     for seed in range(3):
         check(graph_of_kind(shape, size, seed), seed)
 
@@ -53,7 +52,7 @@ def test_all_agree_with_all_sets(shape, size):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_all_agree_with_all_sets_for_many_more(shape, size):
+def test_minimum_cuts_of_all_kinds_agree_with_enumeration_on_many_graphs(shape, size):
     for seed in range(3, 53):
         check(graph_of_kind(shape, size, seed, most_nodes=13), seed)
 

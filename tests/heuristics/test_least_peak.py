@@ -16,11 +16,9 @@ from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.orders.beam import Beam, Taste
-from moccasin_mzn.heuristics.orders.cut_bound import CutBound
+from moccasin_mzn.heuristics.orders.cut_bound import CutBound, PrecedenceBound, promising
 from moccasin_mzn.heuristics.orders.least_peak import Ordering, good_orders, least_peak_order
-from moccasin_mzn.heuristics.orders.order_search import OrderSearch
-from moccasin_mzn.heuristics.orders.precedence_bound import PrecedenceBound, promising
-from moccasin_mzn.heuristics.orders.windows import improve_order
+from moccasin_mzn.heuristics.orders.order_search import OrderSearch, improve_order
 from moccasin_mzn.problem.judges.schedules import simulate
 
 
@@ -141,7 +139,7 @@ def test_narrow_beams_keep_the_limit_and_never_prove_too_much(width, backward):
     assert proven or not backward  # forwards there is more to keep
 
 
-def test_what_is_needed_is_needed():
+def test_order_floor_is_needed_by_every_order():
     for seed in range(10):
         graph = random_layered(40, seed=seed)
         beam = Beam(graph_arrays(graph, graph.input_order()), 8)
@@ -232,7 +230,7 @@ def test_bad_limits_and_starts_are_refused():
 # claims that are wrong
 
 
-def test_wrong_claims_are_not_believed():
+def test_wrong_claims_about_orders_are_refuted():
     graph = random_layered(30, seed=0)
     search = OrderSearch(graph, graph.input_order(), seed=0)
     with pytest.raises(JudgeError, match="returned what is no order"):

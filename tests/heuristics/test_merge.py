@@ -13,10 +13,9 @@ from working import working
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ignore, later
-from moccasin_mzn.heuristics.staged.merge import MOST_SETS, Merger
+from moccasin_mzn.heuristics.staged.merge import MOST_SETS, Merger, program_of
 from moccasin_mzn.heuristics.staged.search import LocalSearch
 from moccasin_mzn.heuristics.staged.state import NONE, problem_of, sequence_of
-from moccasin_mzn.heuristics.staged.subsets import program_of
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.solvers.cpsat.branching import branch

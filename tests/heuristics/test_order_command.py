@@ -54,7 +54,7 @@ def test_the_table_compares_with_the_order_that_is_given(command, layered, tmp_p
     assert out.count("100.000 %") == 3 and "0.000 %" in out
 
 
-def test_info_tells_what_no_order_needs_less_than(command, layered):
+def test_info_shows_the_bound_on_the_peak_of_any_order(command, layered):
     graph = read_graph(layered)
     cuts = CutBound(graph_arrays(graph, graph.input_order()))
     highest = max(cuts.at(v) for v in range(len(graph.nodes)))
@@ -65,7 +65,7 @@ def test_info_tells_what_no_order_needs_less_than(command, layered):
     assert status == 0 and f"no order without recomputation needs less than   {highest:,}" in out
 
 
-def test_a_search_out_of_time_says_what_it_knows(command):
+def test_order_reports_what_is_known_when_time_is_up(command):
     status, out, err = command("order", DATA / "rw" / "randwire_n574.json", "--time-limit", "0.4")
     assert status == 0
     assert "feasible: an order of smaller peak is possible, but not below the bound" in out
@@ -82,20 +82,20 @@ def test_a_search_out_of_time_says_what_it_knows(command):
         (["--threads", "2"], "No such option"),
     ],
 )
-def test_bad_options_are_told_in_one_line(command, layered, arguments, message):
+def test_order_rejects_bad_options_in_one_line(command, layered, arguments, message):
     status, out, err = command("order", layered, *arguments)
     assert (status, out) == (2, "")
     assert err.startswith("error: ") and err.count("\n") == 1 and message in err
 
 
-def test_a_missing_graph_is_told_in_one_line(command, tmp_path):
+def test_order_rejects_a_missing_graph_in_one_line(command, tmp_path):
     status, _, err = command("order", tmp_path / "none.json")
     assert status == 2 and err.count("\n") == 1 and "none.json" in err
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_keep_the_best_order(tmp_path, signal_number):
+def test_order_keeps_the_best_order_at_a_signal(tmp_path, signal_number):
     graph, file = DATA / "rw" / "randwire_n574.json", tmp_path / "order.json"
     line = [sys.executable, "-m", "moccasin_mzn", "order", str(graph), "--output", str(file), "--json"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -10,12 +10,12 @@ import pytest
 from moccasin_mzn.clock import Deadline, own_seconds
 
 
-def test_without_a_limit_it_is_never_over():
+def test_clock_without_a_limit_is_never_over():
     forever = Deadline()
     assert not forever.over() and forever.remaining() is None and forever.part(0.5).seconds is None
 
 
-def test_what_is_left(monkeypatch):
+def test_clock_reports_the_time_left(monkeypatch):
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     deadline = Deadline(10, begin=98.0)
@@ -28,7 +28,7 @@ def test_what_is_left(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="no clock of a thread")
-def test_a_thread_that_sleeps_spends_nothing_and_others_can_tell():
+def test_cpu_clock_of_a_sleeping_thread_stands_still():
     spent, seen, begin = own_seconds(), [], time.thread_time()
     time.sleep(0.1)
     assert spent() < 0.1

@@ -55,7 +55,7 @@ def is_there(path, folder):
 
 
 @pages
-def test_paths_exist(name):
+def test_paths_on_pages_exist(name):
     made = {Path(path).name for path in MADE.findall((ROOT / name).read_text(encoding="utf-8"))}
     missing = [path for path in paths_of(name) if not is_there(path, page(name).folder)]
     missing = [path for path in missing if Path(path).name not in made and "NAME" not in path]
@@ -243,7 +243,7 @@ def examples():
 
 
 @pytest.mark.parametrize("block", list(examples()))
-def test_python_examples_print_what_they_say(block, monkeypatch):
+def test_python_examples_print_what_they_show(block, monkeypatch):
     monkeypatch.chdir(ROOT)
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -266,7 +266,7 @@ def test_the_readme_is_short_and_has_the_two_commands():
     assert re.search(r"^make solve\b", text, re.M) and re.search(r"^make test\b", text, re.M)
 
 
-def test_every_option_of_solve_is_told():
+def test_every_option_of_solve_is_documented():
     told = page("docs/user-guide.md").code + page("docs/beyond-the-paper.md").code
     hidden = {
         name for option in main.commands["solve"].params if getattr(option, "hidden", False) for name in option.opts
@@ -275,7 +275,7 @@ def test_every_option_of_solve_is_told():
     assert {option for option in shown if not re.search(rf"{option}(?![\w-])", told)} == set()
 
 
-def test_every_key_of_json_is_told(command, tmp_path):
+def test_every_key_of_json_is_documented(command, tmp_path):
     graph = tmp_path / "two.json"
     nodes = [{"id": node, "duration": 1, "size": 1} for node in "ab"]
     graph.write_text(
@@ -298,7 +298,7 @@ def test_the_architecture_has_the_floors():
     assert set(re.findall(r"`(\w+)\.py`", ground)) == GROUND_FILES
 
 
-def test_every_model_is_told():
+def test_every_model_is_documented():
     told = [path for path in paths_of("models/README.md") if path.endswith(".mzn")]
     there = {path.relative_to(ROOT / "models").as_posix() for path in (ROOT / "models").rglob("*.mzn")}
     assert {name for name in there if not any(fnmatch(name, path.removeprefix("models/")) for path in told)} == set()

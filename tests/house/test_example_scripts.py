@@ -23,7 +23,7 @@ def shown(path: Path) -> str:
     return ".*".join(re.escape(piece) for piece in text.strip().split("..."))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_prints_what_it_shows(path, tmp_path):
     if path.name in NEEDS and find_spec(NEEDS[path.name]) is None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("extending")  # one worker makes what all tests of this file share
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^(?:`([^`\n]+)`:\n\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -129,6 +131,7 @@ def test_there_is_an_example_of_each_kind():
         "A strategy",
         "A search",
         "A deployment",
+        "An importer",
         "A reader",
         "A solver",
         "A network",

@@ -21,7 +21,7 @@ def in_folder(monkeypatch, folder: Path) -> None:
     monkeypatch.setattr(extras, "__file__", str(folder / "moccasin_mzn" / "extras.py"))
 
 
-def test_in_a_checkout_it_is_the_checkout(monkeypatch, tmp_path):
+def test_extras_in_a_checkout_name_the_checkout(monkeypatch, tmp_path):
     assert extras.install_command("onnx") == shlex.join(["pip", "install", "-e", f"{ROOT}[onnx]"])
     told = f"plotly is missing: pip install -e '{ROOT}[plot]' (see Install: docs/user-guide.md#install)"
     assert str(missing("plotly", "plot")) == told
@@ -32,7 +32,7 @@ def test_in_a_checkout_it_is_the_checkout(monkeypatch, tmp_path):
     assert shlex.split(extras.install_command("onnx,profile"))[-1] == f"{checkout}[onnx,profile]"
 
 
-def test_installed_from_nowhere_it_is_a_checkout_to_come(monkeypatch, tmp_path):
+def test_extras_installed_from_nowhere_name_a_future_checkout(monkeypatch, tmp_path):
     in_folder(monkeypatch, tmp_path)
 
     def nothing(name):

@@ -155,13 +155,13 @@ def test_listeners_hear_of_improvements():
     ],
     ids=str,
 )  # fmt: skip
-def test_nonsense_is_one_clear_line(asked, message):
+def test_functions_reject_wrong_arguments_in_one_line(asked, message):
     with pytest.raises(mz.InputError) as caught:
         mz.solve(U_SHAPE, **asked)
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
 
 
-def test_no_schedule_is_an_answer():
+def test_functions_without_a_schedule_return_an_answer():
     result = mz.solve(U_SHAPE, 5)
     assert result.status == "infeasible" and not result.valid
     assert (result.sequence, result.duration, result.peak, result.gap_percent) == (None, None, None, None)
@@ -171,7 +171,7 @@ def test_no_schedule_is_an_answer():
 
 
 @pytest.mark.full
-def test_pictures(tmp_path):
+def test_results_draw_pictures(tmp_path):
     result, front = mz.solve(U_SHAPE, 6, search="only"), mz.frontier(U_SHAPE, budgets=[6, 1.0], search="only")
     for drawn in (result, front):
         shown = drawn.plot()._repr_html_()
@@ -192,6 +192,30 @@ def test_what_is_missing_is_named_with_its_extra(package, use, monkeypatch):
         use(result)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mz.solve(U_SHAPE, 6),
+        lambda: mz.solve(U_SHAPE, 6, paging=PAGING, slow_memory=4, search="only", time_limit=1),
+        lambda: mz.solve(U_SHAPE, 1),
+        lambda: mz.order(U_SHAPE, time_limit=1),
+        lambda: mz.frontier(U_SHAPE, budgets=[6], time_limit=2, threads=1),
+        lambda: mz.compare(U_SHAPE, 1.0, only=["keep-all"], time_limit=5),
+        lambda: mz.allocate([mz.Buffer("a", 0, 2, 3), mz.Buffer("b", 1, 3, 2)]),
+    ],
+    ids=["schedule", "plan", "infeasible", "order", "frontier", "comparison", "allocation"],
+)
+def test_an_answer_has_a_value_for_each_of_its_properties(make):
+    answer = make()
+    values = {name: getattr(answer, name) for name, _ in inspect.getmembers(type(answer), inspect.isdatadescriptor)
+              if not name.startswith("_")}  # fmt: skip
+    assert ("gap_percent" in values) == ("bound" in values) == ("status" in values)
+    if values.get("status") == "optimal":
+        assert values["gap_percent"] == 0
+    elif values.get("status") == "infeasible":
+        assert values["gap_percent"] is None
+
+
 def test_order_from_python():
     found = mz.order(U_SHAPE, time_limit=5)
     assert found.status == "optimal" and found.peak == found.bound <= found.input_peak and found.gap_percent == 0
@@ -202,14 +226,14 @@ def test_order_from_python():
 
 
 @pytest.mark.parametrize("several", [{}, {"paging": PAGING}, {"devices": {"gpu": None, "cpu": "inf:9"}}], ids=str)
-def test_frontier(several):
+def test_frontier_function_returns_points(several):
     front = mz.frontier(U_SHAPE, budgets=[6, 1.0], time_limit=6, threads=1, **several)
     frame = front.to_frame()
     assert list(frame["budget"]) == sorted(frame["budget"]) and frame["duration"].is_monotonic_decreasing
     assert (frame["duration"] >= frame["duration_bound"]).all() and "2 points" in front._repr_html_()
 
 
-def test_compare():
+def test_compare_function_returns_rows():
     found = mz.compare(U_SHAPE, [0.8, "100%"], only=["*-all"], time_limit=5)
     assert [row.contender.label for row in found.rows] == ["keep-all", "recompute-all"] * 2
     assert {rule.name for rule in strategies()} >= set(found.to_frame()["contender"])
@@ -218,7 +242,7 @@ def test_compare():
         mz.compare(U_SHAPE, 0.8, only=["no such"])
 
 
-def test_allocate(tmp_path):
+def test_allocate_function_returns_an_arena(tmp_path):
     buffers = [mz.Buffer("a", 0, 2, 3), mz.Buffer("b", 1, 3, 2), mz.Buffer("c", 2, 4, 3)]
     found = mz.allocate(buffers, alignment=1)
     assert (found.status, found.size, found.bound) == ("optimal", 5, 5)

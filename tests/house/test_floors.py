@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -49,11 +50,18 @@ def module_of(path: Path) -> str:
 FILES = {module_of(path): path for path in sorted((ROOT / PACKAGE).rglob("*.py"))}
 
 
-def imported(module: str) -> set[str]:
+@cache
+def tree_of(module: str) -> ast.Module:
+    """The syntax of a file, read once, and only where a test needs it."""
+    return ast.parse(FILES[module].read_text())
+
+
+@cache
+def imported(module: str) -> frozenset[str]:
     """The modules of the package that one imports, and the names of packages outside."""
     package = module if FILES[module].name == "__init__.py" else module.rpartition(".")[0]
     found: set[str] = set()
-    for node in ast.walk(ast.parse(FILES[module].read_text())):
+    for node in ast.walk(tree_of(module)):
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -62,11 +70,13 @@ def imported(module: str) -> set[str]:
             found |= {f"{base}.{name.name}" if f"{base}.{name.name}" in FILES else base for name in node.names}
         elif isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["MODULES"]:
             found |= {f"{package}.{name}" for name in ast.literal_eval(node.value)}  # a list of what is found by name
-    return found - {module}
+    return frozenset(found - {module})
 
 
-IMPORTS = {module: imported(module) for module in FILES}
-INSIDE = nx.DiGraph([(one, other) for one, others in IMPORTS.items() for other in others if other in FILES])
+@cache
+def inside() -> nx.DiGraph:
+    """Who imports whom in the package."""
+    return nx.DiGraph([(one, other) for one in FILES for other in imported(one) if other in FILES])
 
 
 def room_of(module: str) -> str:
@@ -85,19 +95,19 @@ def test_no_room_imports_one_above():
     floor = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
     upwards = [
         (one, other)
-        for one, other in INSIDE.edges
+        for one, other in inside().edges
         if room_of(one) != room_of(other) and floor[room_of(other)] >= floor[room_of(one)]
     ]
     assert upwards == []
 
 
-def test_no_circles():
-    assert [circle for circle in nx.strongly_connected_components(INSIDE) if len(circle) > 1] == []
+def test_files_import_in_no_circle():
+    assert [circle for circle in nx.strongly_connected_components(inside()) if len(circle) > 1] == []
 
 
-def test_levels_of_rooms():
+def test_rooms_and_levels_are_few():
     rooms = nx.DiGraph(
-        [(room_of(one), room_of(other)) for one, other in INSIDE.edges if room_of(one) != room_of(other)]
+        [(room_of(one), room_of(other)) for one, other in inside().edges if room_of(one) != room_of(other)]
     )
     assert nx.is_directed_acyclic_graph(rooms)
     assert len(list(nx.topological_generations(rooms))) <= 13
@@ -106,28 +116,28 @@ def test_levels_of_rooms():
 def test_judges_import_what_they_judge_and_nothing_else():
     for module in FILES:
         if module.startswith(f"{PACKAGE}.problem.judges"):
-            for other in IMPORTS[module] & set(FILES):
+            for other in imported(module) & set(FILES):
                 allowed = JUDGES_IMPORT.get(room_of(other), set())
                 assert allowed is None or other.split(".")[2] in allowed, (module, other)
 
 
 @pytest.mark.parametrize(("package", "room"), [("click", "cli"), ("cloup", "cli"), ("rich", "report")])
 def test_packages_that_one_room_imports(package, room):
-    users = {module for module, others in IMPORTS.items() if any(other.split(".")[0] == package for other in others)}
+    users = {module for module in FILES if any(other.split(".")[0] == package for other in imported(module))}
     assert users and {room_of(module) for module in users} == {room}
 
 
 def test_solvers_know_nothing_of_rematerialization():
-    others = {room_of(other) for one, other in INSIDE.edges if room_of(one) == "solvers"}
+    others = {room_of(other) for one, other in inside().edges if room_of(one) == "solvers"}
     assert others <= {"solvers", GROUND}
 
 
 def test_nothing_below_the_command_line_starts_it():
     """Processes of the package are modules of their own rooms, which read what they are asked as data."""
-    for module, path in FILES.items():
+    for module in FILES:
         if room_of(module) in ("cli", FACE):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(module)):
             words = [ast.unparse(part) for part in node.elts] if isinstance(node, ast.List | ast.Tuple) else []
             assert ("'-m'", f"'{PACKAGE}'") not in list(zip(words, words[1:], strict=False)), module
             assert not any(word.startswith(f"'{PACKAGE}.cli") for word in words), module

@@ -46,7 +46,7 @@ def test_amounts_of_memory(amount, unit, text):
     assert memory_text(amount, unit) == text
 
 
-def test_the_last_byte_is_told_where_it_matters():
+def test_amounts_show_the_last_byte_where_it_matters():
     assert exact_memory_text(1_687_166_976, "byte") == "1,687,166,976 B"
     assert exact_memory_text(1_687, "unit") == "1,687"
     assert duration_text(1_000_000, "FLOP") == "1,000,000 FLOP"
@@ -61,7 +61,7 @@ def test_the_last_byte_is_told_where_it_matters():
         (1000, ("1,000 nodes", "1,000 copies")),
     ],
 )
-def test_singular_and_plural(count, words):
+def test_counts_are_singular_or_plural(count, words):
     assert (count_text(count, "node"), count_text(count, "copy", "copies")) == words
 
 
@@ -78,7 +78,7 @@ def test_a_node_is_one_line():
     assert graph_text(one) == "graph: 1 node, 0 edges"
 
 
-def test_over_a_limit():
+def test_amounts_over_a_limit_are_shown_with_the_excess():
     assert over_text(3 * MIB, 2 * MIB, "byte") == "1.00 MiB over the budget 2.00 MiB"
     assert over_text(8, 5, "unit", "the capacity") == "3 over the capacity 5"
 
@@ -114,7 +114,7 @@ def test_messages_have_units_and_names():
     assert any(message.endswith("over the budget 1.07 GiB, which fixed memory of 1.00 MiB leaves") for message in told)
 
 
-def test_an_amount_is_told_once():
+def test_amounts_are_shown_once():
     for message in messages():
         assert not re.search(r"(\b[KMGT]iB|\bFLOP|\bB) \1\b", message), message
         assert message.count("budget") <= 1, message

@@ -62,7 +62,7 @@ def test_experiments_have_a_folder_of_their_name(checkout, name):
     assert (checkout / "else where" / name).is_dir()
 
 
-def test_what_there_is_no_wheel_of_is_told_and_no_hindrance(checkout):
+def test_make_goes_on_without_wheels_and_reports_it(checkout):
     (checkout / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")  # neither imports nor installs
     answer = made(checkout, "test-deploy")
     assert answer.returncode == 0

@@ -68,7 +68,7 @@ def test_the_section_of_a_table_has_its_command(heading, lines):
     assert any(COMMAND.search(line) for line in lines if not line.startswith("|")), heading
 
 
-def test_tables_of_figures_are_told_apart():
+def test_tables_of_figures_are_distinguished():
     assert has_figures(["| a | b |", "| --- | --- |", "| G1 | 2.296* |"])
     assert not has_figures(["| a | b |", "| --- | --- |", "| G1 | a word |"])
     assert len(list(measured())) > 25
@@ -147,7 +147,7 @@ def test_scripts_are_found():
 
 
 @pytest.mark.parametrize("slip", ["--seedz 3", "--time-limit soon", "--threads"])
-def test_a_slip_in_a_command_is_noticed(monkeypatch, capsys, slip):
+def test_a_wrong_command_of_a_table_is_noticed(monkeypatch, capsys, slip):
     with pytest.raises(SystemExit):
         parsed(monkeypatch, f"scripts/bench_search.py data/paper {slip}")
     parsed(monkeypatch, "scripts/bench_search.py data/paper --seeds 3 --time-limit 60 --threads 2")

@@ -64,7 +64,7 @@ def one_line(said: str | None) -> bool:
 
 @pytest.mark.few(16)
 @pytest.mark.parametrize(("function", "name"), PLACES, ids=lambda part: getattr(part, "__name__", part))
-def test_nonsense_is_one_line_or_an_answer(function, name):
+def test_wrong_arguments_are_refused_in_one_line_or_answered(function, name):
     for value in NONSENSE:
         if name == "on_progress" and callable(value):
             continue  # the user's own function, called with what it does not take
@@ -86,14 +86,14 @@ BORN = {
 
 @pytest.mark.few(15)
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in BORN for name in kind.__dataclass_fields__])
-def test_nonsense_is_no_argument(kind, name):
+def test_wrong_values_are_refused_for_every_argument(kind, name):
     """What is taken can be asked about: it has a hash."""
     for value in NONSENSE:
         assert one_line(refusal(lambda: hash(kind(**{**BORN[kind], name: value}))))  # noqa: B023
 
 
 @given(st.sampled_from(PLACES), st.sampled_from(PLACES), st.sampled_from(NONSENSE), st.sampled_from(NONSENSE))
-def test_two_of_them_are_too(place, other, value, second):
+def test_two_wrong_arguments_are_refused_in_one_line(place, other, value, second):
     function, name = place
     asked = {**ASKED[function], name: value} | ({other[1]: second} if other[0] is function else {})
     asked.pop("on_progress", None)
@@ -129,7 +129,7 @@ def test_two_of_them_are_too(place, other, value, second):
         (lambda: mz.ComputationGraph([0], {0: 3}, [1], []), "durations: expected a sequence, got {0: 3}"),
     ],
 )
-def test_what_is_said_names_the_argument(call, message):
+def test_messages_name_the_argument(call, message):
     with pytest.raises(mz.InputError) as refused:
         call()
     assert str(refused.value).startswith(message) and "\n" not in str(refused.value)
@@ -153,7 +153,7 @@ def test_a_misspelt_keyword_is_a_type_error_with_the_nearest(function, misspelt,
         function(CHAIN, **{misspelt: 3})
 
 
-def test_numbers_and_arrays_of_numpy_are_what_they_say():
+def test_numpy_numbers_and_arrays_are_accepted():
     edges = np.array([(0, 1), (1, 2), (2, 3), (0, 3)])
     graph = mz.ComputationGraph(
         nodes=np.arange(4), durations=np.ones(4, np.int64), sizes=[np.int32(2)] * 4, edges=edges, order=np.arange(4),
@@ -196,12 +196,12 @@ def test_numbers_and_arrays_of_numpy_are_what_they_say():
     ],
     ids=lambda asked: " ".join(f"{name} {value}" for name, value in asked.items()),
 )  # fmt: skip
-def test_they_are_asked_as_they_are_answered(asked, same):
+def test_numpy_budgets_are_answered_like_ints(asked, same):
     one, other = (mz.solve(CHAIN, search="only", time_limit=np.float64(5), **how) for how in (asked, same))
     assert one.details.problem == other.details.problem and one.duration == other.duration
 
 
-def test_buffers_take_them_too():
+def test_buffers_accept_numpy_numbers():
     buffers = [mz.Buffer("a", np.int64(0), np.int64(2), np.uint8(3)), mz.Buffer("b", 1, 3, np.int64(2))]
     assert buffers == list(BUFFERS)
     found = mz.allocate(

@@ -12,7 +12,7 @@ NEEDS_TORCH = "docs/notebooks/pytorch.ipynb"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_nothing_is_kept_but_what_is_written(name):
+def test_notebooks_are_stored_without_outputs(name):
     assert list(flaws(ROOT / name)) == []
 
 
@@ -39,7 +39,7 @@ def changed(path, source, **cell):
         ({"metadata": {"collapsed": True}}, ["cell last: metadata"]),
     ],
 )
-def test_what_is_not_to_be_kept_is_told(tmp_path, cell, told):
+def test_notebook_outputs_are_reported(tmp_path, cell, told):
     found = list(flaws(changed(tmp_path / "one.ipynb", "1 + 1", **cell)))
     assert len(found) == len(told) and all(map(str.startswith, found, told))
 
@@ -49,7 +49,7 @@ def test_what_is_not_to_be_kept_is_told(tmp_path, cell, told):
     ("source", "told"),
     [("%%sh -e\nfalse\ntrue", "CalledProcessError"), ("print(nothing)", "NameError: name 'nothing' is not defined")],
 )
-def test_a_cell_that_fails_is_told(monkeypatch, tmp_path, source, told):
+def test_a_cell_that_fails_is_reported(monkeypatch, tmp_path, source, told):
     path = changed(tmp_path / "one.ipynb", source)
     (tmp_path / "run").mkdir()
     with pytest.raises(pytest.fail.Exception, match="one.ipynb, cell last: ") as failed:

@@ -63,7 +63,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize("words", TOLD, ids=lambda words: " ".join(map(str, words[:1] + words[2:])))
-def test_who_is_refused_is_told_where_to_read_on(command, tmp_path, words):
+def test_refusals_name_a_page(command, tmp_path, words):
     damaged = tmp_path / "damaged.mzn"
     damaged.write_text('{"nodes": [')
     status, _, err = command(*(damaged if word == "DAMAGED" else word for word in words))
@@ -72,7 +72,7 @@ def test_who_is_refused_is_told_where_to_read_on(command, tmp_path, words):
     assert last.count("(see ") == 1 and err.count("(see ") == 1
 
 
-def test_without_minizinc_one_is_told_how_to_install_it(command, monkeypatch, tmp_path):
+def test_a_missing_minizinc_is_reported_with_the_install_page(command, monkeypatch, tmp_path):
     from moccasin_mzn.solvers.minizinc import drivers
 
     monkeypatch.setattr(drivers, "_native_executables", lambda: iter(()))
@@ -82,7 +82,7 @@ def test_without_minizinc_one_is_told_how_to_install_it(command, monkeypatch, tm
 
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="PyTorch is here")
-def test_without_an_extra_one_is_told_how_to_install_it(command):
+def test_a_missing_extra_is_reported_with_the_install_page(command):
     status, _, err = command("import", "torch", "my:make", "--input", "1x3")
     told = f"importing PyTorch modules needs the package torch: {install_command('torch')}"
     assert (status, err) == (2, f"error: {Page.INSTALL.after(told)}\n")

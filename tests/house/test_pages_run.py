@@ -31,7 +31,7 @@ def test_blocks_that_take_minutes_run(folder, name):
     run_page(folder, name, "default", "full", "slow")
 
 
-def test_blocks_that_are_not_run_say_why():
+def test_blocks_that_are_not_run_have_a_reason():
     reasons = [block.reason for blocks in SHELLS.values() for block in blocks if block.reason]
     assert all(len(reason.split()) > 3 for reason in reasons)
     assert len(reasons) <= 15
@@ -48,13 +48,13 @@ def test_blocks_that_are_not_run_say_why():
         (Command("cat NONE", None), "exit status 1"),
     ],
 )
-def test_a_slip_in_a_page_is_told(folder, asked, told):
+def test_a_wrong_output_on_a_page_is_noticed(folder, asked, told):
     folder.prepare([asked])
     wrong = folder.run(asked)
     assert wrong is None if told is None else told in wrong
 
 
-def test_what_is_shown():
+def test_pages_hide_what_follows_the_language_of_a_block():
     assert agrees("a  1\n...\nb ... c", "a 1\nx\ny\nb 2.5 s\nc\n") and agrees("── ─", "────── ─")
     assert not agrees("a 1", "a 12") and not agrees("a ...", "b c")
     assert is_shell(Block("", "\npython -m moccasin_mzn list\n")) and is_shell(Block("console", "$ ls"))

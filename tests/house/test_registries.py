@@ -23,7 +23,7 @@ from moccasin_mzn.solvers.minizinc.solvers import OWN
 @pytest.mark.parametrize(
     ("package", "attribute"), [(strategies, "STRATEGIES"), (formats, "READER"), (architectures, "NETWORKS")]
 )
-def test_every_module_that_tells_of_itself_is_entered(package, attribute):
+def test_every_module_with_entries_is_registered(package, attribute):
     found = {found.name for found in pkgutil.iter_modules(package.__path__)}
     telling = {name for name in found if hasattr(import_module(f"{package.__name__}.{name}"), attribute)}
     assert len(telling) > 4 and telling == set(package.MODULES) and len(telling) == len(package.MODULES)
@@ -38,7 +38,7 @@ def test_no_name_is_taken_twice():
 
 
 @pytest.mark.parametrize("form", FORMULATIONS, ids=lambda form: form.name)
-def test_every_formulation_has_its_models_and_can_be_asked_for(form):
+def test_every_formulation_has_its_models_and_can_be_chosen(form):
     assert all(one.file.is_file() for _, one in form.forms())
     assert (models_folder() / form.checker).is_file()
     for told in (form.title, form.source, form.guarantee, *vars(form.growth).values()):
@@ -49,7 +49,7 @@ def test_every_formulation_has_its_models_and_can_be_asked_for(form):
         assert getattr(form, name) == (option.choices[0] if option.choices else "")
 
 
-def test_every_engine_is_one():
+def test_every_engine_has_solve_and_relax():
     for name in ENGINES:
         engine = import_module(f"moccasin_mzn.solvers.linear.{name}")
         assert callable(engine.solve) and callable(engine.relax)

@@ -60,7 +60,7 @@ def pages_of(site: Path) -> list[str]:
     return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if path != site / "index.html")
 
 
-def test_every_page_is_there_and_needs_no_network(site):
+def test_site_has_every_page_and_needs_no_network(site):
     there = {name.removesuffix(".html") for name in pages_of(site)}
     sources = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs" / "notebooks").glob("*.ipynb")]
     written = {path.relative_to(ROOT).with_suffix("").as_posix() for path in sources}
@@ -70,7 +70,7 @@ def test_every_page_is_there_and_needs_no_network(site):
         assert not re.findall(r"<(?:script|link|img)\b[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*", text), name
 
 
-def test_it_has_what_messages_name(site):
+def test_site_has_the_anchors_that_messages_name(site):
     for named in Page:
         name, _, anchor = named.address.partition("#")
         text = (site / name).with_suffix(".html").read_text(encoding="utf-8")
@@ -103,7 +103,7 @@ def test_pages_fit_wide_and_narrow_windows(site, tmp_path):
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium here")
-def test_the_search_finds(site, tmp_path):
+def test_site_search_finds_pages(site, tmp_path):
     page = f"{(site / 'search.html').as_uri()}?q=retention"
     dom = browse(
         page, tmp_path / "profile", "--dump-dom", "--virtual-time-budget=10000", "--allow-file-access-from-files"

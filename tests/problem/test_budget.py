@@ -41,7 +41,7 @@ def test_budget_text_with_units(text, amount):
     assert Budget.parse(text).resolve(PEAK) == amount
 
 
-def test_refusals_tell_the_forms():
+def test_refusals_name_the_forms():
     for text in ("much", "5 PB"):
         with pytest.raises(InputError, match=r"0\.8 or 80%.*4096, 512 MiB, 1\.5 GiB; in powers of 1000 1\.5 GB, 2G"):
             Budget.parse(text)

@@ -78,7 +78,7 @@ ALL = {"one": ONE, "both": BOTH, "ordered": ORDERED, "blocks": BLOCKS}
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_true_ones_are_accepted(kind):
+def test_true_certificates_are_accepted(kind):
     document = ALL[kind]
     proven = check_certificate(GRAPH, json.loads(json.dumps(document)))
     assert (proven.bound, proven.duration) == (document["bound"], document["duration"])
@@ -240,12 +240,12 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_damage_is_refused(kind):
+def test_damaged_certificates_are_refused(kind):
     document, message = DAMAGES[kind]
     assert message in refusal(document)
 
 
-def test_the_graph_matters():
+def test_certificates_of_another_graph_are_refused():
     for name, values in {"durations": (5, 3, 1, 1, 1, 2), "sizes": (2, 2, 1, 7, 1, 2), "workspaces": (1,) * 6}.items():
         of = {"durations": GRAPH.durations, "sizes": GRAPH.sizes, name: values}
         assert "another graph" in refusal(ONE, ComputationGraph(NODES, edges=EDGES, **of))

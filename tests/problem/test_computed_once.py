@@ -32,7 +32,7 @@ ONCE = replace(SKIP, computed_once=(1,))
 
 
 @given(graph=graphs(), data=st.data(), most=st.sampled_from([1, 2, 3, "auto"]))
-def test_counts_are_as_asked_but_for_these(graph, data, most):
+def test_counts_are_as_requested_except_for_computed_once(graph, data, most):
     once = data.draw(st.lists(st.integers(0, len(graph.nodes) - 1), unique=True))
     instance = Instance.build(replace(graph, computed_once=once), "100%", max_computations=most)
     asked = Instance.build(graph, "100%", max_computations=most)
@@ -52,7 +52,7 @@ def test_a_file_of_counts_does_not_allow_more(tmp_path):
 
 
 @pytest.mark.parametrize("order", [pytest.param("input", marks=pytest.mark.full), "free"])
-def test_no_search_repeats_them(order):
+def test_searches_never_repeat_computed_once(order):
     tight = {"budget": 8, "order": order, "search": "only", "time_limit": 5, "if_none": "stop"}
     free = moccasin_mzn.solve(SKIP, **tight)
     assert free.status in ("optimal", "feasible") and Counter(free.positions)[1] == 2
@@ -61,7 +61,7 @@ def test_no_search_repeats_them(order):
 
 
 @pytest.mark.full
-def test_neither_does_the_model():
+def test_models_never_repeat_computed_once():
     assert moccasin_mzn.solve(SKIP, 8, search="off", time_limit=20).status == "optimal"
     assert moccasin_mzn.solve(ONCE, 8, search="off", time_limit=20, if_none="stop").status == "infeasible"
 
@@ -84,13 +84,13 @@ def test_searches_agree_with_brute_force_where_nodes_are_computed_once(seed, for
 AGAIN = "computes again what the graph says is computed once: a (relu) (see Graph files: docs/graphs.md#graph-files)"
 
 
-def test_who_knows_no_counts_is_told_of():
+def test_methods_without_counts_are_named():
     found = moccasin_mzn.solve(ONCE, 9, strategy="recompute-all")
     assert found.details.notes == (AGAIN,)
     assert moccasin_mzn.solve(SKIP, 9, strategy="recompute-all").details.notes == ()
 
 
-def test_validate_tells_of_it(tmp_path, command):
+def test_validate_reports_repeated_computed_once(tmp_path, command):
     path, schedule = tmp_path / "graph.json", tmp_path / "schedule.json"
     write_graph(ONCE, path)
     for sequence, notes in (("xabcxad", [f"note: {AGAIN}"]),
@@ -109,7 +109,7 @@ def test_a_merged_node_is_computed_once_if_one_of_its_members_is():
 
 
 @pytest.mark.parametrize("suffix", ["json", "graphml", "dot"])
-def test_files_and_commands(suffix, tmp_path, command):
+def test_computed_once_survives_files_and_commands(suffix, tmp_path, command):
     path, other = tmp_path / "graph.json", tmp_path / f"other.{suffix}"
     write_graph(ONCE, path)
     assert command("convert", path, "--to", suffix, "-o", other)[0] == 0

@@ -12,7 +12,7 @@ from cases import draw_case
 from few import few
 from overwriting import memory_in_place, overwriting
 
-from moccasin_mzn.bench.graphs import graph_digest
+from moccasin_mzn.bench.matrix import graph_digest
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.formats.dot import write_dot
@@ -90,14 +90,14 @@ def test_nothing_is_overwritten_unless_the_graph_is_run_so():
 
 
 @pytest.mark.parametrize("suffix", ["json", "dot", "graphml"])
-def test_files_tell_what_may_be_overwritten(tmp_path, suffix):
+def test_in_place_is_written_and_read(tmp_path, suffix):
     graph = replace(GRAPH, nodes=("a", 7, "7 up", "d"))
     path = tmp_path / f"graph.{suffix}"
     {"json": write_graph, "dot": write_dot, "graphml": write_graphml}[suffix](graph, path)
     assert read_graph(path).in_place == graph.in_place and not read_graph(path).runs_in_place
 
 
-def test_networkx_has_them():
+def test_in_place_survives_networkx():
     assert isinstance(GRAPH.to_networkx(), networkx.DiGraph)
     assert ComputationGraph.from_networkx(GRAPH.to_networkx()).in_place == GRAPH.in_place
 
@@ -134,7 +134,7 @@ def test_a_larger_output_overwrites_nothing():
         ('"a"', "node 'b': in_place is 'a', expected a list of node ids"),
     ],
 )
-def test_files_with_nonsense_are_refused(tmp_path, given, message):
+def test_in_place_in_files_rejects_wrong_values(tmp_path, given, message):
     path = tmp_path / "graph.json"
     nodes = f'{{"id": "a", "duration": 1, "size": 1}}, {{"id": "b", "duration": 1, "size": 1, "in_place": {given}}}'
     path.write_text(f'{{"nodes": [{nodes}], "edges": [{{"source": "a", "target": "b"}}]}}')

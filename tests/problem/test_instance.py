@@ -43,7 +43,7 @@ def test_order_from_a_file(tmp_path):
         ({"max_computations": [2]}, "max_computations: 1 value for 4 nodes"),
     ],
 )
-def test_nonsense_is_refused_by_name(arguments, message):
+def test_instance_rejects_wrong_arguments_by_name(arguments, message):
     with pytest.raises(InputError, match=message):
         Instance.build(DIAMOND, 20, **arguments)
 

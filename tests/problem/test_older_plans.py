@@ -52,7 +52,7 @@ def test_a_list_is_a_schedule(written):
     assert read_schedule(written(list("abcd")), DIAMOND).sequence == (0, 1, 2, 3)
 
 
-def test_schedules(written):
+def test_older_schedules_are_read(written):
     claimed = read_schedule(written(SCHEDULE), DIAMOND)
     assert claimed.sequence == (0, 1, 0, 2, 3) and claimed.offsets == (0, 8, 0, 12, 8)
     assert claimed.intervals[2] == Interval(0, 3, 5) and (claimed.arena, claimed.alignment) == (14, 2)

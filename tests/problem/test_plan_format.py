@@ -19,6 +19,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
 from moccasin_mzn.problem.platform import plan_of_sequence
+from moccasin_mzn.problem.problem import answer_document
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 
 
@@ -35,14 +36,14 @@ def schedule_document(graph, sequence, placed=True, step=1):
     instance = Instance.build(graph, 10**6, max_computations="unlimited")
     simulation = instance.judge(sequence)
     arena = stacked(buffers_of(graph, simulation), step) if placed else None
-    return versioned(graph, sequence, {"graph": graph.name, **instance.document(sequence, simulation, arena)})
+    return versioned(graph, sequence, {"graph": graph.name, **answer_document(instance, sequence, simulation, arena)})
 
 
 def plan_document(placed=True):
     problem = PlanProblem(Instance.build(DIAMOND, 100), platform())
     simulation = judge_plan(problem.platform, PLAN)
     arenas = PlanArenas(tuple(stacked(buffers_of(DIAMOND, simulation, m), 4) for m in (0, 1))) if placed else None
-    return versioned(DIAMOND, PLAN, problem.document(PLAN, simulation, arenas))
+    return versioned(DIAMOND, PLAN, answer_document(problem, PLAN, simulation, arenas))
 
 
 def by_schema(document):
@@ -51,7 +52,7 @@ def by_schema(document):
 
 
 @given(st.data())
-def test_schedules_come_back(data):
+def test_schedule_files_are_read_back(data):
     graph = data.draw(graphs())
     sequence = data.draw(valid_sequences(graph))
     placed, step = data.draw(st.booleans()), data.draw(st.integers(1, 8))
@@ -65,7 +66,7 @@ def test_schedules_come_back(data):
 
 
 @pytest.mark.parametrize("placed", [True, False])
-def test_plans_come_back(placed):
+def test_plan_files_are_read_back(placed):
     document = json.loads(json.dumps(plan_document(placed)))
     found = runtime_plan(document, DIAMOND)
     assert found.actions(DIAMOND) == PLAN and found.memories == ("local", "slow")
@@ -133,7 +134,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damage_is_refused_in_one_line(name):
+def test_damaged_plan_files_are_refused_in_one_line(name):
     document, path, value, message = DAMAGE[name]
     document = copy.deepcopy(document)
     *parents, key = path
@@ -181,7 +182,7 @@ def test_what_solve_writes_is_a_plan(command, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["moccasin_mzn PyTorch plan", "moccasin_mzn plan 1"])
-def test_plans_of_pytorch_are_told_apart(form, command, tmp_path):
+def test_plans_of_pytorch_are_distinguished(form, command, tmp_path):
     from moccasin_mzn.graphs.formats import write_graph
 
     graph, plan, new = (tmp_path / name for name in ("graph.json", "plan.json", "plan.h"))
@@ -207,7 +208,7 @@ def test_plans_of_pytorch_are_told_apart(form, command, tmp_path):
         ({"format": "moccasin_mzn PyTorch plan"}, "PyTorch plan of version None, this program reads 1"),
     ],
 )
-def test_what_is_no_plan_of_pytorch_is_told_apart(document, message):
+def test_what_is_no_plan_of_pytorch_is_distinguished(document, message):
     with pytest.raises(InputError, match=message):
         check_torch_version(document)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from platform_support import LOCAL, PLAN, SLOW, A, B, C, D, compute, platform, read, write
 from strategies import any_sequences, graphs
 
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlacedInterval, judge_plan
-from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.problem.platform import Action, Goal, Memory, Platform, plan_of_sequence
+from moccasin_mzn.problem.platform import Action, Goal
 
 
 def test_figures_of_the_plan_in_the_drawing():
@@ -55,7 +57,7 @@ def test_budgets_hold_to_the_unit():
         (PLAN[:-1], ["never-computed"], "node d is never computed"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(plan, expected, message):
+def test_plan_judge_names_what_is_wrong(plan, expected, message):
     found = judge_plan(platform(), plan).violations
     assert [violation.kind for violation in found] == expected
     assert found[0].message == message
@@ -82,17 +84,18 @@ def test_to_copy_holds_the_source_and_a_copy_reads_no_inputs():
     assert simulation.memory[LOCAL] == (8, 12, 12, 4, 6, 6, 10, 11)
 
 
-def test_an_unread_copy_is_held_at_its_own_position_only():
+def test_an_unread_copy_is_retained_at_its_own_position_only():
     simulation = judge_plan(platform(), (compute(A), write(A), *map(compute, (B, C, D))))
     assert simulation.memory[SLOW] == (0, 8, 0, 0, 0)
 
 
 @given(graphs(workspaces=True), st.data())
-def test_one_memory_is_what_simulate_says(graph, drawn):
+def test_plan_judge_agrees_with_simulate_on_one_memory(graph, drawn):
     sequence = drawn.draw(any_sequences(graph))
     budget = drawn.draw(st.integers(0, 3000))
-    expected = judge(graph, sequence, budget)
-    found = judge_plan(Platform(graph, (Memory("only", budget, graph.durations),)), plan_of_sequence(sequence))
+    problem = replace(Instance.build(graph, 1), budget=budget)
+    expected = problem.judge(sequence)
+    found = judge_plan(problem.platform, problem.as_plan(sequence))
     assert found.memory == (expected.memory,)
     assert (found.peaks, found.duration, found.energy) == ((expected.peak,), expected.duration, expected.duration)
     assert [(of.node, of.start, of.end) for of in found.intervals] == [

@@ -58,7 +58,7 @@ def problem(budget: int, **goal) -> PlanProblem:
     return PlanProblem(Instance.build(DIAMOND, budget), platform(budget), Goal(**goal))
 
 
-def test_least_totals():
+def test_platform_has_least_totals():
     assert [least_total(platform(), what) for what in ("duration", "energy", "traffic")] == [10, 26, 0]
 
 

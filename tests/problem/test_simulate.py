@@ -104,7 +104,7 @@ def test_missing_inputs_are_those_not_computed_before(data):
     assert {v.node for v in violations if v.kind == "never-computed"} == set(range(len(graph.nodes))) - set(sequence)
 
 
-def test_the_drawing_in_the_module():
+def test_simulate_example_of_the_docstring_is_valid():
     graph = ComputationGraph(["a", "b", "c", "d"], [1] * 4, [1, 10, 100, 1000], [(0, 1), (1, 2), (1, 3), (2, 3)])
     simulation = simulate(graph, (0, 1, 2, 1, 3))
     assert simulation.intervals == (
@@ -123,7 +123,7 @@ def test_the_working_set_of_an_overwritten_copy_ends_at_its_last_read():
     assert simulate(CHAIN, (0, 1, 0, 2)).memory == (10, 30, 30, 60)
 
 
-def test_empty_sequence():
+def test_simulate_reports_all_nodes_missing_from_an_empty_sequence():
     simulation = simulate(CHAIN, ())
     assert (simulation.memory, simulation.peak, simulation.duration, simulation.intervals) == ((), 0, 0, ())
     assert [v.message for v in simulation.violations] == [f"node {node} is never computed" for node in "abc"]
@@ -137,7 +137,7 @@ def test_missing_input_is_reported_and_simulated():
 
 
 @pytest.mark.parametrize("value", [3, -1, True, "a", 1.0, None])
-def test_unknown_node(value):
+def test_simulate_reports_an_unknown_node(value):
     simulation = simulate(CHAIN, (0, value, 1, 2))
     assert kinds(simulation) == [("unknown-node", 2)]
     assert simulation.violations[0].message == f"position 2: {value!r} is not a node, expected 0..2"

@@ -144,10 +144,8 @@ def test_after_the_last_stage_there_is_nothing():
 def test_a_plan_to_start_from_is_taken_without_its_tail():
     instance = Instance.build(SKIP, 8, max_computations=3)
     problem = PlanProblem(instance, paging_platform(SKIP, 8, PagingCosts()))
-    record = Board(problem, 0.0, formulation=PagingFormulation())
-    record.take_warm_start(plan_of_sequence(TAIL), PagingFormulation())
-    assert record.answer == plan_of_sequence(AGAIN)
+    assert PagingFormulation().check_start(problem, plan_of_sequence(TAIL)) == plan_of_sequence(AGAIN)
     with pytest.raises(InputError, match="^warm start: position 6: node x is out of place in stages"):
-        record.take_warm_start(plan_of_sequence((0, 1, 2, 3, 3, 0, 4)), PagingFormulation())
+        PagingFormulation().check_start(problem, plan_of_sequence((0, 1, 2, 3, 3, 0, 4)))
     with pytest.raises(InputError, match="^warm start: node x has 4 retention intervals in local, at most 3 allowed"):
-        record.take_warm_start(plan_of_sequence((*TAIL, 0)), PagingFormulation())
+        PagingFormulation().check_start(problem, plan_of_sequence((*TAIL, 0)))

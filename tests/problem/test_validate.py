@@ -51,7 +51,7 @@ def test_every_shifted_end_is_found(data):
     assert [(v.kind, v.position, v.node) for v in violations] == [("wrong-interval", old.start, old.node)]
 
 
-def test_a_bare_sequence():
+def test_validate_accepts_a_bare_sequence():
     assert found(SEQUENCE, 60) == []
     assert found(list(SEQUENCE)) == []
     assert found(SEQUENCE, 59) == [
@@ -65,14 +65,14 @@ def test_the_budget_given_counts_before_the_one_claimed():
     assert found(replace(TRUE, budget=50), 60) == []
 
 
-def test_wrong_peak_and_duration():
+def test_validate_reports_wrong_peak_and_duration():
     assert found(replace(TRUE, peak=59, duration=15)) == [
         ("wrong-peak", "peak claimed is 59, but the sequence has peak 60"),
         ("wrong-duration", "duration claimed is 15, but the sequence has duration 16"),
     ]
 
 
-def test_wrong_intervals():
+def test_validate_reports_wrong_intervals():
     cases = [
         (
             (Interval(0, 1, 1), BC, CD, A_AGAIN, D),
@@ -93,7 +93,7 @@ def test_wrong_intervals():
         assert found(replace(TRUE, intervals=intervals)) == [("wrong-interval", message)]
 
 
-def test_first_violation_first():
+def test_validate_reports_the_first_violation_first():
     schedule = ClaimedSchedule((0, 2, 1), intervals=(Interval(2, 2, 3),), peak=1)
     violations = validate_schedule(GRAPH, schedule, 25)
     assert [(v.kind, v.position) for v in violations] == [

@@ -10,8 +10,8 @@ from cases import draw_case
 from few import few
 from working import as_nodes
 
-from moccasin_mzn.bench.graphs import graph_digest
-from moccasin_mzn.bounds.cover import cover_bound
+from moccasin_mzn.bench.matrix import graph_digest
+from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.bounds.least_budget import held_bound, least_budget_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.data import devices_data

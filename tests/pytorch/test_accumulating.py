@@ -148,7 +148,7 @@ def test_an_output_that_nothing_reads_leaves_no_grad():
     assert [parameter.grad is None for parameter in model.parameters()] == [True, True, False, False]
 
 
-def test_only_the_gradients_that_are_asked_for(small):
+def test_only_the_gradients_that_are_requested(small):
     model, x, step = small
     step(x).sum().backward(inputs=[model[0].weight])
     assert [parameter.grad is not None for parameter in model.parameters()] == [True, False, False, False]
@@ -180,7 +180,7 @@ def test_parameters_that_are_computed_are_refused(small):
         torch.func.functional_call(step, {"0.weight": model[0].weight * 2}, (x,))
 
 
-def test_nonsense():
+def test_accumulated_gradients_reject_unknown_words():
     with pytest.raises(InputError, match="gradients 'lost': expected one of returned, accumulated"):
         planned(nn.Linear(2, 2), [torch.randn(1, 2)], 1.0, gradients="lost")
 

@@ -24,7 +24,7 @@ def options(**changed):
 
 
 @pytest.mark.parametrize(("name", "real"), [("gpt2", True), ("llama", False)])
-def test_figures(name, real):
+def test_bench_planning_measures_time_and_memory(name, real):
     row = bench_planning.figures(name, options(real=real))
     assert 0 < row["peak"] <= 0.8 * row["before"]
     assert row["status"] in ("optimal", "feasible") and 0 <= row["gap"] < 100 and row["over"] >= 0

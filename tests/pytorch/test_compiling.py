@@ -72,7 +72,7 @@ def peak(step, model, inputs):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_what_is_computed_again_changes_nothing(name):
+def test_compile_backend_recomputation_keeps_results(name):
     """Whatever is computed again, wherever: random sequences that no search would find."""
 
     class Drawn(Partitioner):
@@ -148,7 +148,7 @@ def check_falling(found, count):
     assert found[-1][1] < 0.85 * found[0][1]
 
 
-def test_a_budget_in_bytes_and_what_is_told():
+def test_a_budget_in_bytes_and_what_is_reported():
     model, inputs = made(NETWORKS["mlp"])
     step, plans = compiled(model, 1.0)
     whole = peak(step, model, inputs)
@@ -204,7 +204,7 @@ def test_no_plan_is_an_error_of_the_first_call():
     assert model(*inputs).shape == (96, 5)
 
 
-def test_changing_shapes_are_told():
+def test_changing_shapes_are_reported():
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
     step = torch.compile(model, backend=backend(1.0, **QUICK), dynamic=True)
     with pytest.raises(PlanError, match="a plan is for fixed ones: compile with dynamic=False"):
@@ -251,7 +251,7 @@ def test_accumulated_and_scaled_gradients():
         ({"budget": 0.5, "time_limit": -1.0}, "time limit"),
     ],
 )
-def test_nonsense_is_refused_at_once(given, told):
+def test_compile_backend_rejects_wrong_budgets(given, told):
     with pytest.raises(InputError, match=told):
         backend(**given)
 

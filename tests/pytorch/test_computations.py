@@ -21,7 +21,7 @@ def groups_of(problem, operator):
     return {(member.outputs, many) for member, many in firsts if member.node.target is operator}
 
 
-def test_statistics_are_computed_once_and_gradients_as_often_as_one_likes():
+def test_planned_statistics_are_computed_once_and_gradients_any_number_of_times():
     model, inputs = made(NETWORKS["resnet"])
     problem = planned(model, inputs, "1TiB", durations="flop", workspaces="none").traced.problem
     assert groups_of(problem, torch.ops.aten.native_batch_norm.default) == {((0,), True), ((1, 2), False)}

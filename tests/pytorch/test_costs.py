@@ -135,7 +135,7 @@ def test_files_keep_what_was_measured(resnet, tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [{"durations": "seconds"}, {"workspaces": "flop"}])
-def test_nonsense(resnet, wrong):
+def test_plan_rejects_wrong_budgets_and_costs(resnet, wrong):
     model, inputs = resnet
     ((what, value),) = wrong.items()
     with pytest.raises(InputError, match=f"{what} .*{value}.*: expected one of"):

@@ -77,7 +77,7 @@ def the_same_at_each_run():
     torch.use_deterministic_algorithms(before)
 
 
-def test_blocks():
+def test_cuda_blocks_are_rounded_as_the_allocator_does():
     assert [given_out(size, "cuda:0") for size in (0, 1, 512, 513)] == [0, 512, 512, 1024]
     assert given_out(513, "cpu") == 513
 

@@ -48,7 +48,7 @@ def step(model, x):
         (lambda x: [x], "called with other arguments than it was planned for"),
     ],
 )
-def test_inputs(step, x, change, message):
+def test_guards_refuse_other_inputs(step, x, change, message):
     with pytest.raises(PlanError, match=message):
         step(change(x))
 
@@ -80,7 +80,7 @@ def test_arguments_that_are_no_tensors(x):
         (lambda m: setattr(m[1], "running_mean", None), "buffer '1.running_mean' is not where it was"),
     ],
 )
-def test_the_network(model, step, x, change, message):
+def test_guards_refuse_a_changed_network(model, step, x, change, message):
     change(model)
     with pytest.raises(PlanError, match=message):
         step(x)
@@ -96,7 +96,7 @@ def test_weights_that_are_tied_no_more(x):
         step(x)
 
 
-def test_autocast(model, step, x):
+def test_guards_refuse_another_autocast(model, step, x):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         with pytest.raises(PlanError, match="planned without autocast, called under autocast to bfloat16 on cpu"):
             step(x)
@@ -274,7 +274,7 @@ def test_a_plan_in_a_file(tmp_path, model, x):
          "missing a required argument: 'input'; the last one is the target, for the loss"),
     ],
 )  # fmt: skip
-def test_what_beginners_call_it_with_is_told(model, x, called, message):
+def test_common_mistakes_of_beginners_are_refused_with_advice(model, x, called, message):
     with pytest.raises(ValueError, match=message):
         called(model, x, torch.zeros(4, 2))
 
@@ -314,7 +314,7 @@ def test_a_plan_of_another_network_or_version_is_refused(tmp_path, model, x):
         Plan.load(file, model)
 
 
-def test_a_plan_that_says_what_plans_said_before_they_had_a_version_reads(tmp_path, model, x):
+def test_plan_file_of_the_first_format_is_read(tmp_path, model, x):
     found, file = planned(model, [x], 1.0), tmp_path / "plan.json"
     found.save(file)
     document = json.loads(file.read_text())
@@ -323,7 +323,7 @@ def test_a_plan_that_says_what_plans_said_before_they_had_a_version_reads(tmp_pa
     assert Plan.load(file, model).sequence == found.sequence
 
 
-def test_a_damaged_file_is_told_in_one_line(tmp_path, model, x):
+def test_a_damaged_file_is_reported_in_one_line(tmp_path, model, x):
     file = tmp_path / "plan.json"
     planned(model, [x], 1.0).save(file)
     whole = file.read_text()

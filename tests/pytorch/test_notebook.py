@@ -8,5 +8,5 @@ from notebooks import run_notebook
 
 
 @pytest.mark.full
-def test_cells_run(monkeypatch, tmp_path):
+def test_pytorch_notebook_cells_run(monkeypatch, tmp_path):
     run_notebook(ROOT / "docs" / "notebooks" / "pytorch.ipynb", tmp_path, monkeypatch)

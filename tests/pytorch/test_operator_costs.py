@@ -89,7 +89,7 @@ def test_a_convolution_of_onednn_takes_a_workspace():
     assert workspace_of_a_convolution(True) == found
 
 
-def test_groups_of_outputs():
+def test_operator_costs_group_outputs():
     def step(x, w, b):
         y = torch.conv2d(x, w, b, padding=1)
         y, mean, scale = torch.native_batch_norm(y, None, None, None, None, True, 0.1, 1e-5)
@@ -143,7 +143,7 @@ def test_numbers_close_to_zero_stay_as_they_were(flushed):
     assert list(costs) == ["add"] and costs["add"].measured
 
 
-def test_the_random_state_stays():
+def test_operator_costs_keep_the_random_state():
     torch.manual_seed(5)
     expected = torch.rand(3)
     nodes, members = traced(lambda x: nn.functional.dropout(x, 0.5), torch.rand(8, 8))
@@ -259,7 +259,7 @@ def test_what_is_not_split_is_kept_in_files(tmp_path):
     assert read_plan(tmp_path / "plan.json", model, None, ())[0].unsplit == {name}
 
 
-def test_an_operator_that_is_estimated_is_told():
+def test_an_operator_that_is_estimated_is_reported():
     class Pieces(nn.Module):
         def __init__(self):
             super().__init__()

@@ -86,6 +86,6 @@ def test_the_peak_of_any_partition_is_known(name, share):
         assert peak(step, model, inputs) == told[-1]
 
 
-def test_nonsense_is_refused_at_once():
+def test_knapsack_rejects_wrong_budgets():
     with pytest.raises(InputError, match="budget 3"):
         knapsack(3.0)

@@ -16,7 +16,7 @@ PYTHON = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", pages_of("torch"))
-def test_blocks_run(command, monkeypatch, tmp_path, name):
+def test_shell_blocks_with_torch_run(command, monkeypatch, tmp_path, name):
     monkeypatch.syspath_prepend(str(tmp_path))  # where `python -m` finds my.module
     run_page(Folder.of(tmp_path, command, monkeypatch), name, "torch")
 
@@ -41,7 +41,7 @@ def theirs():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", PYTHON)
-def test_python_blocks_run(theirs, name):
+def test_python_blocks_with_torch_run(theirs, name):
     for block in page(name).blocks:
         if (block.language, block.mark) == ("python", "torch"):
             printed = io.StringIO()

@@ -33,7 +33,7 @@ BUDGETS = {"mlp": 0.4, "resnet": 0.6, "gpt": 0.4, "unet": 0.75, "llama": 0.5, "l
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_three_steps_are_those_without_a_plan(name):
+def test_paging_plan_trains_as_without_a_plan(name):
     model, inputs = made(NETWORKS[name])
     other, fresh = twin(model, inputs)
     found = planned(model, inputs, BUDGETS[name], paging=FREE)
@@ -92,7 +92,7 @@ def with_actions(whole, actions):
 
 @pytest.mark.few(10)
 @pytest.mark.parametrize("name", EVERY)
-def test_what_is_copied_changes_nothing(name):
+def test_paging_copies_keep_results(name):
     model, inputs = made(EVERY[name])
     whole = planned(model, inputs, "1TiB")
     other, fresh = twin(model, inputs)
@@ -159,7 +159,7 @@ def test_a_plan_that_needs_no_copies_has_none():
         ),
     ],
 )
-def test_nonsense_is_one_line(options, message):
+def test_paging_plans_reject_wrong_arguments_in_one_line(options, message):
     model, inputs = made(NETWORKS["mlp"])
     with pytest.raises(InputError) as error:
         planned(model, inputs, 0.5, **options)

@@ -41,13 +41,13 @@ def check_three_steps(name, budget, **options):
 
 
 @pytest.mark.parametrize(("name", "budget"), [(name, budget) for name in NETWORKS for budget in BUDGETS[name]])
-def test_three_steps_are_those_without_a_plan(name, budget):
+def test_plan_trains_as_without_a_plan(name, budget):
     check_three_steps(name, budget)
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", MORE)
-def test_three_steps_of_more_networks(name):
+def test_plan_of_more_networks_trains_as_without_a_plan(name):
     check_three_steps(name, 0.7)
 
 
@@ -58,7 +58,7 @@ def check_the_least(name, seconds):
 
 
 @pytest.mark.parametrize("name", ["gpt"])
-def test_three_steps_within_the_least_budget(name):
+def test_plan_within_the_least_budget_trains_as_without_a_plan(name):
     check_the_least(name, 2.0)
 
 
@@ -147,7 +147,7 @@ def test_a_plan_verifies_itself():
     assert found.verify(inputs).equal
 
 
-def test_what_is_traced_otherwise_than_it_runs_is_told_by_verifying():
+def test_what_is_traced_otherwise_than_it_runs_is_reported_by_verifying():
     class Product(torch.nn.Module):  # its derivative is computed by other operators where values are not known
         def __init__(self):
             super().__init__()

@@ -41,7 +41,7 @@ def all_again(problem):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_what_is_computed_again_changes_nothing(name):
+def test_random_sequences_keep_results(name):
     model, inputs = made(EVERY[name])
     whole = planned(model, inputs, "1TiB")
     other, fresh = twin(model, inputs)

@@ -75,7 +75,7 @@ def grad_of_some(x):
 
 
 @pytest.mark.parametrize("loop", [accumulated, scaled, two_steps_then_backward, grad_of_some])
-def test_loops(model, x, loop):
+def test_training_loops_have_the_gradients_of_eager(model, x, loop):
     found = planned(model, [x], 0.7)
     assert same(*both(model, found.module(), loop(x)))
 

@@ -19,7 +19,7 @@ from documents import page
 LIMITED = """
 import resource
 from moccasin_mzn.pytorch.side_by_side import side_by_side
-from moccasin_mzn.report.side_by_side import verdict
+from moccasin_mzn.report.runtimes import equality_text
 side_by_side(found, (x, y), {}, steps=1)
 step = found.module()
 step(x, y).backward()
@@ -35,7 +35,7 @@ model.zero_grad(set_to_none=True)
 step(x, y).backward()
 model.zero_grad(set_to_none=True)
 beside = side_by_side(found, (x, y), {}, steps=1)
-print(beside.eager, beside.equal, beside.plan.allocator_peak == found.predicted_peak, verdict(beside))
+print(beside.eager, beside.equal, beside.plan.allocator_peak == found.predicted_peak, equality_text(beside))
 """
 """A limit between what the plan takes and what the step takes without it, where the rest of the program is mapped."""
 BLOCKS = [block for block in page("docs/training.md").blocks if block.language == "python"]

@@ -36,7 +36,7 @@ def graph(tmp_path):
         (DEVICES, "plan", PLAN, PLAN_LINE),
     ],
 )
-def test_keys(command, graph, options, answer, own, line):
+def test_json_keys_are_as_documented(command, graph, options, answer, own, line):
     searching = ("--search", "only", "--time-limit", 3, "--threads", 1, "--seed", 0)
     status, out, err = command("solve", graph, *options, *searching, "--json-stream")
     assert status == 0, err
@@ -53,7 +53,7 @@ def test_keys(command, graph, options, answer, own, line):
     ("options", "keys"),
     [(("--budget", 8), {"arena", "alignment"}), (("--budget", 8, *PAGING), {"arenas", "alignment"})],
 )
-def test_keys_with_addresses(command, graph, options, keys):
+def test_json_keys_with_addresses_are_as_documented(command, graph, options, keys):
     searching = ("--search", "only", "--time-limit", 3, "--threads", 1, "--seed", 0)
     status, out, err = command("solve", graph, *options, *searching, "--addresses", "--json")
     assert status == 0, err
@@ -68,7 +68,7 @@ def test_keys_with_addresses(command, graph, options, keys):
         (("--budget", 6, *PAGING), r"duration [\d,]+( FLOP)?  bound [\d,]+( FLOP)?  search"),
     ],
 )
-def test_lines_for_people(command, graph, options, pattern):
+def test_progress_lines_are_readable(command, graph, options, pattern):
     searching = ("--search", "only", "--time-limit", 3, "--threads", 1, "--seed", 0)
     *_, err = command("solve", graph, *options, *searching)
     assert re.search(rf"^ +\d+\.\d s  (\d+ \+ \d+ nodes?  )?{pattern}$", err, re.MULTILINE), err

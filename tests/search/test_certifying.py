@@ -39,7 +39,7 @@ def test_all_orders_where_the_bound_meets_the_schedule(problem, duration):
     assert proven.scope == "any order, any number of computations"
 
 
-def test_there_being_no_schedule():
+def test_certificate_that_there_is_no_schedule():
     proven = certified(3)
     assert (proven.bound, proven.duration) == (None, None) and proven.scope.startswith("any order")
 
@@ -52,7 +52,7 @@ def test_there_being_no_schedule():
         ("search, relaxation", "search, CP-SAT, relaxation"),
     ],
 )  # fmt: skip
-def test_whoever_is_trusted_is_told_with_the_search(source, by):
+def test_certificate_names_the_trusted_solver_and_search(source, by):
     """Also where nothing is settled, of whoever improved the bound last."""
     result = solve_instance(Instance.build(STRAY, 6), Options.of({}))
     points = (TracePoint(0.1, None, 4, "another"), TracePoint(0.2, 6, 5, source), TracePoint(0.3, 5, 5, "a third"))

@@ -42,7 +42,7 @@ def record() -> Board:
     return Board(Instance.build(GRAPH, 10), time.monotonic())
 
 
-def test_a_schedule_that_refutes_a_bound_in_doubles_is_kept_and_an_exact_bound_counts_again(record):
+def test_a_schedule_that_refutes_a_bound_in_floating_point_is_kept_and_an_exact_bound_counts_again(record):
     least = record.bound
     record.improve_bound(least + 1, "relaxation")
     record.improve_bound(1000, "highs", in_doubles=True)
@@ -61,7 +61,7 @@ def test_a_schedule_that_refutes_an_exact_bound_is_an_error(record):
         record.offer(LONGER, "local search")
 
 
-def test_infeasible_in_doubles_is_nothing_beside_a_schedule(record):
+def test_infeasible_in_floating_point_is_refuted_by_a_schedule(record):
     record.offer(LONGER, "local search")
     record.refute("highs", in_doubles=True)
     assert not record.infeasible_source and not record.ended.is_set()
@@ -69,7 +69,7 @@ def test_infeasible_in_doubles_is_nothing_beside_a_schedule(record):
         record.refute("cp-sat")
 
 
-def test_a_claim_is_said_until_it_is_refuted(record):
+def test_claims_are_reported_until_they_are_refuted(record):
     options = Options(solver="highs", search="off")
     record.note_claim("HiGHS", "infeasible")
     claimed = "HiGHS claims that there is no schedule, not provable in doubles"
@@ -101,14 +101,14 @@ def other(tags: list[str]) -> Backend:
     ("backend", "large", "small"),
     [("cp-sat", False, False), ("highs", False, False), (["mip"], True, False), (["cp", "int"], False, False)],
 )
-def test_large_sums_make_the_word_of_others_in_doubles_doubtful(backend, large, small):
+def test_large_sums_make_claims_of_floating_point_solvers_doubtful(backend, large, small):
     backend = find_backend(backend) if isinstance(backend, str) else other(backend)
     for total, expected in ((LARGEST + 1, large), (LARGEST, small)):
         sums = [Sum("size", (1, 2), (0, 1), 1), Sum("duration", (total - 1, 1), (0, 1), 1)]
         assert doubtful(backend, lambda sums=sums: sums) is expected
 
 
-def test_what_the_end_of_a_run_says():
+def test_claims_at_the_end_of_a_run():
     mip, own = other(["mip"]), find_backend("highs")
     for status in ("optimal", "infeasible"):
         assert said(mip, Outcome(status), True) == Said("unknown", "other", status)
@@ -142,7 +142,7 @@ def test_what_was_claimed_is_proven_with_help(graph, budget, formulation, solver
 
 
 @pytest.mark.full
-def test_a_race_of_solvers_in_doubles_ends_with_a_true_proof():
+def test_a_race_of_solvers_in_floating_point_ends_with_a_true_proof():
     instance = Instance.build(CALLED_INFEASIBLE, 298, max_computations="unlimited")
     options = Options(solver="highs,scip", formulation="checkmate-milp-strengthened", time_limit=60)
     result = solve_instance(instance, options)

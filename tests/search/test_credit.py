@@ -9,7 +9,7 @@ from plan_graphs import crossed_graph, paging_problem, u_graph
 from solving import solve
 
 from moccasin_mzn.api.race.racer import Racer
-from moccasin_mzn.api.solve import solve_plan
+from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -39,13 +39,13 @@ def printed(result) -> str:
 
 
 @pytest.mark.full
-def test_a_model_alone():
+def test_credit_of_a_model_alone():
     result = solve(SKIP, 8, search="off", time_limit=60)
     assert credit(result) == ("cp-sat", "cp-sat")
     assert "found by cp-sat, proved by cp-sat\n" in printed(result) and "solver: cp-sat" in printed(result)
 
 
-def test_searches_without_a_model():
+def test_credit_of_searches_without_a_model():
     result = solve(SKIP, 8, search="only", time_limit=60)
     found, proved = credit(result)
     assert found in ("local search", "relaxation") and proved == "relaxation"
@@ -58,27 +58,27 @@ def test_what_a_solver_starts_from_is_not_its_own():
 
 
 @pytest.mark.parametrize(("budget", "found"), [(100, INPUT_ORDER), (7, "")])
-def test_what_is_known_at_once(budget, found):
+def test_credit_of_what_is_known_at_once(budget, found):
     result = solve(SKIP, budget, time_limit=60)
     assert credit(result) == (found, INSTANT)
     assert "solver:" not in printed(result)  # no model ran
 
 
-def test_no_proof_is_no_one_s():
+def test_credit_of_no_proof_is_empty():
     result = solve(SKIP, 8, search="off", until_gap=0.9, warm_start=BEST, time_limit=60)
     assert (result.status, *credit(result)) == ("feasible", WARM_START, "")
 
 
-def test_a_strategy():
+def test_credit_of_a_strategy():
     result = apply(Instance.build(SKIP, 100), find_strategy("keep-all"))
     assert credit(result) == ("keep-all", INSTANT)
 
 
 def test_credit_of_plans():
     options = SearchOptions(search="off", threads=1, seed=0, time_limit=60)
-    found, proved = credit(solve_plan(paging_problem(u_graph(), 6), PagingFormulation(), options))
+    found, proved = credit(solve_problem(paging_problem(u_graph(), 6), PagingFormulation(), options))
     assert found == "cp-sat" and proved in ("cp-sat", INSTANT)
-    assert credit(solve_plan(paging_problem(crossed_graph(), 11), PagingFormulation(), options)) == ("", INSTANT)
+    assert credit(solve_problem(paging_problem(crossed_graph(), 11), PagingFormulation(), options)) == ("", INSTANT)
 
 
 def test_a_racer_with_searches_of_its_own_is_not_its_solver():

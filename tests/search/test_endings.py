@@ -149,14 +149,14 @@ def test_a_killed_search_leaves_no_solver(search):
     assert processes_of_session(process.pid) == []
 
 
-def test_inside_a_running_event_loop():
+def test_solve_runs_inside_an_event_loop():
     async def main():
         return solve(SKIP, 8, time_limit=60)
 
     assert asyncio.run(main()).duration == 14
 
 
-def test_in_a_thread_that_is_not_the_main_one():
+def test_solve_runs_in_a_thread_other_than_the_main_one():
     results = []
     thread = threading.Thread(target=lambda: results.append(solve(SKIP, 8, time_limit=60)))
     thread.start()
@@ -199,7 +199,7 @@ def test_an_objective_that_the_simulator_does_not_find_is_an_error(monkeypatch):
     assert found == reported + SKIP.durations[4]
 
 
-def test_bounds_are_told_on_the_way_in_the_units_of_the_graph():
+def test_bounds_are_reported_on_the_way_in_the_units_of_the_graph():
     scaled = ComputationGraph(SKIP.nodes, tuple(1000 * w for w in SKIP.durations), SKIP.sizes, SKIP.edges)
     heard = []
     assert solve(scaled, 8, time_limit=60, on_progress=heard.append).bound == 14_000
@@ -207,7 +207,7 @@ def test_bounds_are_told_on_the_way_in_the_units_of_the_graph():
     assert all(9_000 <= progress.bound <= 14_000 and progress.bound % 1000 == 0 for progress in heard)
 
 
-def test_durations_past_the_exact_doubles():
+def test_durations_beyond_exact_floating_point():
     durations = (2**52 + 1, 2**51 + 3, 7, 7, 2**50)
     graph = ComputationGraph(SKIP.nodes, durations, SKIP.sizes, SKIP.edges)
     result = solve(graph, 8, time_limit=60)
@@ -222,7 +222,7 @@ def test_a_time_limit_past_minizincs_milliseconds():
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("#!/bin/sh\nexit 1\n", "the MiniZinc on PATH does not run: it tells no version"),
+        ("#!/bin/sh\nexit 1\n", "the MiniZinc on PATH does not run: it reports no version"),
         ("not a program", "the MiniZinc on PATH does not run: .*Exec format"),
         ("#!/bin/sh\necho 'MiniZinc, version 2.5.5'\n", "has version .2, 5, 5.*2, 6, 0"),
     ],

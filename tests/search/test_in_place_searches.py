@@ -9,9 +9,9 @@ from few import few
 from solving import solve
 
 from moccasin_mzn.api.request import prepared
-from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.bounds.least_budget import enough_budget, held_bound, least_budget_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.windows import Incumbent
@@ -61,7 +61,7 @@ def test_searches_in_place_agree_with_brute_force(seed, formulation, order, solv
 
 
 @pytest.mark.parametrize("first_seed", few(range(0, 300, 10), keep=1))
-def test_no_bound_is_above_brute_force(first_seed):
+def test_in_place_bounds_are_never_above_brute_force(first_seed):
     for seed in range(first_seed, first_seed + 10):
         case = drawn(seed)
         graph, budget, most = case.graph, case.budget, case.max_computations
@@ -116,6 +116,6 @@ def test_local_search_finds_schedules_that_only_fit_in_place(seed):
         (lambda: Incumbent(Instance.build(RUN, 9), (0, 1, 2, 3)), "windows"),
     ],
 )
-def test_what_does_not_know_it_refuses(ask, who):
+def test_methods_without_in_place_refuse_it(ask, who):
     with pytest.raises(InputError, match=f"^{who}.* know no execution in place: leave out --in-place \\(see G"):
         ask()

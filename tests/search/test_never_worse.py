@@ -83,7 +83,7 @@ def test_what_the_bounds_of_stages_find_is_taken(kind, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(150))
-def test_never_worse(seed):
+def test_free_order_is_never_worse_than_staged(seed):
     graph, budget = draw(1000 + seed, most=28)
     staged = solve(graph, budget, threads=1, time_limit=3)
     if not staged.found:

@@ -10,7 +10,7 @@ import pytest
 from paging_cases import best, draw_problem
 from plan_graphs import WRITTEN, crossed_graph, paging_problem, u_graph
 
-from moccasin_mzn.api.solve import solve_on_platform
+from moccasin_mzn.api.solve import solve_problem, solve_with_arenas
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.build import CopyCosts, Device, device_platform
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
@@ -24,7 +24,6 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Link, Memory, Platform, plan_of_sequence
 from moccasin_mzn.search import runner as solve
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.plan_free_search import order_of
 
 OPTIONS = SearchOptions(threads=1, seed=0, time_limit=60)
 ONLY = replace(OPTIONS, search="only")
@@ -45,7 +44,7 @@ def check(seed: int) -> None:
     problem = draw_problem(seed, 5 if seed % 3 == 0 else 4)
     found = best(problem, "general")
     expected = found and found.totals[OBJECTIVES.index(problem.goal.objective)]
-    result = solve_on_platform(free(problem), PagingFormulation(), OPTIONS)
+    result = solve_problem(free(problem), PagingFormulation(), OPTIONS)
     assert (result.status, result.value) == ("infeasible" if expected is None else "optimal", expected)
     if result.found:
         assert judge_plan(problem.platform, result.plan, problem.goal).feasible
@@ -69,21 +68,21 @@ def test_more_small_graphs_are_proven_in_any_order(no_head_start):
 def test_another_order_costs_nothing():
     """What no plan along the input order is: as short as every node computed once."""
     problem = paging_problem(crossed_graph(), 14)
-    result = solve_on_platform(free(problem), PagingFormulation(), ONLY)
+    result = solve_problem(free(problem), PagingFormulation(), ONLY)
     assert (result.status, result.value) == ("optimal", 13)
-    assert result.reason == "no plan has less duration than every node computed once"
-    assert order_of(result.plan)[:3] in ((0, 2, 1), (1, 3, 0))
+    assert result.reason == "no schedule has less duration than every node computed once"
+    assert problem.order_of(result.plan)[:3] in ((0, 2, 1), (1, 3, 0))
     alone = replace(ONLY, time_limit=0.5)
-    staged = solve_on_platform(problem, PagingFormulation(), alone)
+    staged = solve_problem(problem, PagingFormulation(), alone)
     assert staged.value is None or staged.value > 13
 
 
 def test_without_a_proof_in_any_order_nothing_more_is_claimed():
     """44 is the best there is, and 42 the bound that is known of any order."""
     problem, options = free(paging_problem(u_graph(), 6)), replace(ONLY, time_limit=1)
-    result = solve_on_platform(problem, PagingFormulation(), options, warm_start=WRITTEN)
+    result = solve_problem(problem, PagingFormulation(), options, warm_start=WRITTEN)
     assert (result.status, result.value, result.bound) == ("feasible", 44, 42)
-    assert "searched along" in result.reason
+    assert result.notes[-1].startswith("searched along ")
     assert result.formulation.staged and result.problem.instance.free_order
 
 
@@ -96,7 +95,7 @@ def test_an_interrupt_ends_it_with_the_best_plan():
             raise KeyboardInterrupt
 
     problem = free(paging_problem(u_graph(), 6))
-    result = solve_on_platform(problem, PagingFormulation(), ONLY, listen, alignment=1)
+    result = solve_with_arenas(problem, PagingFormulation(), ONLY, 1, listen)
     assert result.interrupted and result.found and result.arenas is not None
     assert result.status == "feasible" and result.reason.startswith("no proof was found before the user stopped")
 
@@ -107,20 +106,20 @@ def test_devices_in_any_order(no_head_start):
     devices = {"gpu": Device(Budget.of(14)), "ram": Device(Budget.of(9), computes=False)}
     platform = device_platform(graph, devices, CopyCosts(), 22)
     problem = PlanProblem(Instance.build(graph, 14, order="free"), platform)
-    result = solve_on_platform(problem, DevicesFormulation(), ONLY)
+    result = solve_problem(problem, DevicesFormulation(), ONLY)
     assert (result.status, result.value) == ("optimal", 13)
     assert judge_plan(platform, result.plan).feasible
 
 
 def test_the_general_formulation_is_solved_as_it_is():
-    result = solve_on_platform(
+    result = solve_problem(
         free(paging_problem(crossed_graph(), 14)), PagingFormulation("general"), replace(OPTIONS, search="off")
     )
     assert (result.status, result.value, result.formulation.staged) == ("optimal", 13, False)
 
 
 def test_what_is_impossible_is_known_at_once():
-    result = solve_on_platform(free(paging_problem(u_graph(), 5)), PagingFormulation(), OPTIONS)
+    result = solve_problem(free(paging_problem(u_graph(), 5)), PagingFormulation(), OPTIONS)
     assert (result.status, result.plan) == ("infeasible", None)
     assert result.reason.startswith("node n")
 
@@ -128,18 +127,18 @@ def test_what_is_impossible_is_known_at_once():
 def test_a_start_in_any_order():
     problem = free(paging_problem(crossed_graph(), 14))
     start = plan_of_sequence((1, 3, 0, 2, 4))
-    result = solve_on_platform(problem, PagingFormulation(), OPTIONS, warm_start=start)
+    result = solve_problem(problem, PagingFormulation(), OPTIONS, warm_start=start)
     assert (result.plan, result.found_by, result.status) == (start, "the warm start", "optimal")
     with pytest.raises(InputError, match="warm start: node z is never computed"):
-        solve_on_platform(problem, PagingFormulation(), OPTIONS, warm_start=start[:-1])
+        solve_problem(problem, PagingFormulation(), OPTIONS, warm_start=start[:-1])
     again = (*start, Action(0), Action(0))
     with pytest.raises(InputError, match="warm start: node A has 3 retention intervals in local, at most 2 allowed"):
-        solve_on_platform(problem, PagingFormulation(), OPTIONS, warm_start=again)
+        solve_problem(problem, PagingFormulation(), OPTIONS, warm_start=again)
 
 
 def test_a_model_alone_has_no_order_to_search_for():
     with pytest.raises(InputError, match="order free: search off leaves only a model"):
-        solve_on_platform(
+        solve_problem(
             free(paging_problem(u_graph(), 6)), PagingFormulation(), replace(OPTIONS, search="off")
         )  # fmt: skip
 
@@ -151,7 +150,7 @@ def test_a_first_memory_that_cannot_compute_everything():
     memories = [Memory(name, 22, of) for name, of in zip("pq", durations, strict=True)]
     links = tuple(Link(a, 1 - a, (0,) * 5, (0,) * 5) for a in range(2))
     problem = PlanProblem(Instance.build(graph, 22, order="free"), Platform(graph, tuple(memories), links))
-    result = solve_on_platform(problem, DevicesFormulation(), replace(ONLY, time_limit=5))
+    result = solve_problem(problem, DevicesFormulation(), replace(ONLY, time_limit=5))
     assert result.found and judge_plan(problem.platform, result.plan).feasible
 
 
@@ -162,7 +161,7 @@ def test_one_memory_is_proven_alone(slow):
     links = (Link(0, 1, graph.sizes, graph.sizes),) if slow else ()
     platform = Platform(graph, (Memory("local", 6, graph.durations), *slow), links)
     problem = PlanProblem(Instance.build(graph, 6, order="free"), platform)
-    result = solve_on_platform(problem, DevicesFormulation(), replace(ONLY, time_limit=20))
+    result = solve_problem(problem, DevicesFormulation(), replace(ONLY, time_limit=20))
     assert (result.status, result.value) == ("optimal", oracle.best_free_order(graph, 6, 2))
 
 
@@ -198,7 +197,7 @@ def test_no_plan_in_any_order_is_an_answer(command, crossed):
     status, out, err = command("solve", crossed, *PAGING, "--order", "free", "--budget", 11, "--addresses", "--json")
     assert status == 1
     assert json.loads(out)["status"] == "infeasible" and "arenas" not in json.loads(out)
-    assert err.splitlines()[-1].startswith("no plan: node a alone needs 12")
+    assert err.splitlines()[-1].startswith("no schedule: node a alone needs 12")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +209,7 @@ def test_no_plan_in_any_order_is_an_answer(command, crossed):
         (["--order", "free", "--search", "off"], "order free: search off leaves only a model, and that is the "),
     ],
 )
-def test_what_does_not_go_together(command, crossed, options, complaint):
+def test_free_plans_refuse_conflicting_options(command, crossed, options, complaint):
     arguments = ("--budget", 14, "--paging", "--page-out-time", "1", *options)
     status, out, err = command("solve", crossed, *arguments)
     assert status == 2 and err.startswith(f"error: {complaint}") and err.count("\n") == 1
@@ -226,7 +225,7 @@ def test_what_does_not_go_together(command, crossed, options, complaint):
         (["--device", "gpu=6", "--strategy", "chen"], "--strategy is for one memory, it does not go with --device"),
     ],
 )
-def test_what_devices_do_not_go_with(command, tmp_path, options, complaint):
+def test_devices_refuse_conflicting_options(command, tmp_path, options, complaint):
     path = tmp_path / "graph.json"
     write_graph(ComputationGraph(["a"], [1], [2], [], device_durations={"gpu": [1], "cpu": [3]}), path)
     status, out, err = command("solve", path, *options)

@@ -45,24 +45,24 @@ def test_the_best_plan_is_kept(record):
     ],
 )
 def test_what_is_no_solution_is_an_error_of_whoever_offers_it(record, plan, message):
-    with pytest.raises(JudgeError, match=f"somebody returned a plan that the simulator rejects: {message}"):
+    with pytest.raises(JudgeError, match=f"somebody returned a schedule that the simulator rejects: {message}"):
         record.offer(plan, "somebody")
 
 
 def test_a_bound_above_a_plan_is_an_error(record):
     record.offer(PLAN, "one")
     record.improve_bound(120, "two")
-    with pytest.raises(JudgeError, match="two claims that no plan has less duration than 121, but the simulator"):
+    with pytest.raises(JudgeError, match="two claims that no schedule has less duration than 121, but the simulator"):
         record.improve_bound(121, "two")
 
 
 def test_a_plan_below_a_bound_is_an_error(record):
     record.improve_bound(11, "one")
-    with pytest.raises(JudgeError, match="one claims that no plan has less duration than 11, .* accepts 10 of two"):
+    with pytest.raises(JudgeError, match="one claims that no schedule has less duration than 11, .* accepts 10 of two"):
         record.offer(SHORT, "two")
 
 
 def test_a_plan_after_a_refutation_is_an_error(record):
     record.refute("one")
-    with pytest.raises(JudgeError, match="one claims that there is no plan"):
+    with pytest.raises(JudgeError, match="one claims that there is no schedule"):
         record.offer(SHORT, "two")

@@ -46,7 +46,7 @@ def test_a_node_that_alone_is_over_the_budget_is_named():
     assert result.reason == "node b alone needs 8 for its inputs and its output, 1 over the budget 7"
 
 
-def test_a_budget_that_looks_like_percent_is_told_from_one(command, tmp_path):
+def test_amounts_that_look_like_percent_are_answered_with_a_hint(command, tmp_path):
     large = ComputationGraph(SKIP.nodes, SKIP.durations, tuple(1_000 * size for size in SKIP.sizes), SKIP.edges)
     write_graph(large, tmp_path / "large.json")
     status, out, err = command("solve", tmp_path / "large.json", "--budget", 80)
@@ -70,7 +70,7 @@ def test_infeasible_is_proven(two_phase):
 
 
 @pytest.mark.full
-def test_what_lies_outside_of_a_proof_in_stages_is_told():
+def test_the_scope_of_a_proof_in_stages_is_reported():
     crossed = ComputationGraph(  # x y p q: 6; x p y q: 5
         nodes=("x", "y", "p", "q"),
         durations=(1, 1, 1, 1),
@@ -93,7 +93,7 @@ def test_counts_of_computations_per_node():
     assert solve(SKIP, 8, max_computations=[1, 2, 2, 2, 2], time_limit=60).status == "infeasible"
 
 
-def test_one_phase_finds_the_same():
+def test_one_phase_and_two_phases_agree():
     assert solve(SKIP, 8, two_phase=False, search="off", time_limit=60).duration == 14
 
 
@@ -140,7 +140,7 @@ def test_solve_rejects_wrong_arguments(arguments, message):
         solve(SKIP, 8, **arguments)
 
 
-def test_minizinc_missing(monkeypatch, tmp_path):
+def test_solve_names_a_missing_minizinc(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="MiniZinc is not on PATH; install it"):
         solve(SKIP, 8)

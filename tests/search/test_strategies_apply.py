@@ -24,7 +24,7 @@ def test_the_shortest_within_the_budget_is_the_answer():
     assert outcome(10, RECOMPUTING, KEEPING) == ("optimal", True, KEEPING)
 
 
-def test_if_none_fits_the_least_peak_is_told():
+def test_strategies_over_the_budget_report_the_least_peak():
     assert outcome(7, KEEPING, TWICE, RECOMPUTING) == ("over-budget", False, RECOMPUTING)
 
 
@@ -36,12 +36,12 @@ def test_the_time_limit_ends_between_candidates():
     assert outcome(10, RECOMPUTING, KEEPING, time_limit=1e-9) == ("feasible", True, RECOMPUTING)
 
 
-def test_what_is_no_schedule_is_an_error():
+def test_strategies_with_invalid_schedules_are_an_error():
     with pytest.raises(JudgeError, match="rule made no schedule: position 2: node c reads node b"):
         outcome(10, (0, 3, 4))
 
 
-def test_an_interrupt_keeps_the_best_so_far():
+def test_strategies_keep_the_best_schedule_at_an_interrupt():
     def schedules(instance, stop):
         yield RECOMPUTING
         raise KeyboardInterrupt

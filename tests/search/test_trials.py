@@ -81,7 +81,7 @@ def test_within_the_time_limit_more_computations_are_tried_beside_the_search(mon
     assert (named.status, named.found, helps(named)[0]) == ("unknown", False, ("--max-computations auto", "found"))
 
 
-def test_who_names_a_count_gets_no_answer_with_more_but_is_told():
+def test_trials_of_a_given_count_only_report_what_would_help():
     result = solve(THRICE, 10, max_computations=2, time_limit=60)
     assert (result.status, result.found, result.instance.counts) == ("infeasible", False, 2)
     help_ = result.shortfall.helps[0]
@@ -90,7 +90,7 @@ def test_who_names_a_count_gets_no_answer_with_more_but_is_told():
     assert help_.tdi_percent == pytest.approx(100 * (13 / 9 - 1))
 
 
-def test_nothing_is_tried_if_that_is_asked_for_or_there_is_only_a_model():
+def test_trials_do_not_run_with_stop_or_a_model_alone():
     for options in ({"if_none": "stop"}, {"search": "off"}):
         result = solve(THRICE, 10, time_limit=60, **options)
         assert (result.status, result.instance.counts) == ("infeasible", 2)
@@ -98,7 +98,7 @@ def test_nothing_is_tried_if_that_is_asked_for_or_there_is_only_a_model():
         assert helps(result)[0][0] == "--max-computations auto"
 
 
-def test_another_order_is_told_of_and_never_the_answer():
+def test_trials_report_another_order_and_never_answer_with_it():
     result = solve(WIDE, 8, max_computations=ONCE, time_limit=60)
     assert (result.status, result.found) == ("infeasible", False)
     count = "--max-computations FILE with 8 where it allows 2 or more"
@@ -108,7 +108,7 @@ def test_another_order_is_told_of_and_never_the_answer():
     assert [option for option, _ in helps(result)[2:]] == ["--paging --page-out-time X"]
 
 
-def test_counts_of_their_own_are_raised_only_where_a_node_may_be_computed_again():
+def test_counts_of_their_own_are_raised_only_where_a_node_may_be_recomputed():
     asked = Instance.build(THRICE, 10, max_computations=[2, 1, 2, 1, 1, 1, 1, 1])
     assert asked.with_more_computations().max_computations == (8, 1, 8, 1, 1, 1, 1, 1)
     assert Instance.build(THRICE, 10, max_computations=1).with_more_computations().counts == 8
@@ -141,7 +141,7 @@ def test_the_least_peak_seen_is_that_of_the_search(order, budget, monkeypatch):
     monkeypatch.setattr(Relaxation, "search", lambda self, runner: None)  # so that nothing is proven
     graph, heard = hard_graph(), []
     result = solve(
-        graph, budget, order=order, max_computations=2, search="only", time_limit=2, on_progress=heard.append
+        graph, budget, order=order, max_computations=2, search="only", time_limit=1, on_progress=heard.append
     )
     lacking = result.shortfall
     assert result.status == "unknown" and not result.found
@@ -220,7 +220,7 @@ def test_solve_command_tries_more_computations(command, tmp_path):
     assert status == 0 and "computations per node, at most" in out and "tried: --max-computations auto" in out
 
 
-def test_a_strategy_over_the_budget_tells_how_far(command, tmp_path):
+def test_a_strategy_over_the_budget_reports_how_far(command, tmp_path):
     path = tmp_path / "thrice.json"
     write_graph(THRICE, path)
     status, out, _ = command("solve", path, "--budget", 10, "--strategy", "keep-all", "--json")

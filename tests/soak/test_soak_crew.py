@@ -62,7 +62,7 @@ def test_no_graph_is_begun_after_the_limit(tmp_path):
 
 
 @pytest.mark.full
-def test_the_script_prints_questions_and_figures(tmp_path):
+def test_soak_script_prints_requests_and_figures(tmp_path):
     command = [sys.executable, ROOT / "scripts" / "soak.py", "--replay", "2", "--only", "strategy", "--keep", tmp_path]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
@@ -74,7 +74,7 @@ def test_the_script_prints_questions_and_figures(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "bad"])
-def test_a_seed_asks_the_same_again(tmp_path, kind):
+def test_soak_seed_repeats_the_requests(tmp_path, kind):
     first, again = ([*_asked(kind, tmp_path)] for _ in range(2))
     assert first == again and len({tuple(words) for words in first}) > 10
 

@@ -31,7 +31,7 @@ CASES = [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in ra
 
 
 @given(st.data())
-def test_the_judge_is_the_simulators_twin(data):
+def test_soak_judge_agrees_with_the_simulator(data):
     graph = data.draw(graphs(workspaces=True))
     sequence = data.draw(valid_sequences(graph) | any_sequences(graph))
     simulation, judged = simulate(graph, sequence), account(graph, sequence)

@@ -81,18 +81,18 @@ def check_candidates(graph: ComputationGraph) -> None:
 
 @given(graphs())
 @settings(max_examples=examples(50))
-def test_any_graph(graph):
+def test_chen_makes_valid_schedules_of_any_graph(graph):
     check_candidates(graph)
 
 
 @given(training_graphs(), st.booleans())
 @settings(max_examples=examples(50))
-def test_training_graphs(graph, flagged):
+def test_chen_keeps_checkpoints_of_training_graphs(graph, flagged):
     check_candidates(graph if flagged else replace(graph, backward=None))
 
 
 @pytest.mark.parametrize("strategy", ALL, ids=lambda strategy: strategy.name)
-def test_never_shorter_than_the_optimum(strategy):
+def test_chen_is_never_shorter_than_the_optimum(strategy):
     compared = 0
     for seed in range(25):
         graph = draw_case(seed).graph
@@ -255,7 +255,7 @@ def test_greedy_tries_not_too_many():
     assert tried[-1] == () and max(map(len, tried)) > n // 2
 
 
-def test_backward_is_told_from_a_mirror_image():
+def test_backward_pass_is_inferred_from_the_mirror_image():
     graph = training_chain(5)
     assert Passes.of(instance_of(replace(graph, backward=None))).backward == graph.backward
     path = ComputationGraph(range(5), [1] * 5, [1] * 5, [(v, v + 1) for v in range(4)])

@@ -55,7 +55,7 @@ SKIPS = ComputationGraph(
         ("dtr-msps", "x a b c d a z"),  # x: 9 / 2; a: 1 / 2
     ],
 )
-def test_what_is_evicted_is_computed_again(name, expected):
+def test_dtr_recomputes_what_is_evicted(name, expected):
     first = next(iter(BY_NAME[name].schedules(Instance.build(SKIPS, 6), never)))
     assert named(SKIPS, first) == expected
     assert simulate(SKIPS, first).peak == 6
@@ -241,7 +241,7 @@ def test_candidates_are_schedules_and_the_executor_counts_no_less_than_the_simul
 
 @given(tight_instances(max_nodes=5), st.sampled_from(STRATEGIES))
 @settings(max_examples=examples(60), deadline=None)
-def test_no_candidate_is_shorter_than_the_optimum(instance, strategy):
+def test_dtr_is_never_shorter_than_the_optimum(instance, strategy):
     for computed in strategy.schedules(instance, never):
         simulation, most = simulate(instance.graph, computed), max(Counter(computed).values())
         if most <= 3:  # brute force takes too long for more
@@ -264,7 +264,7 @@ def test_thresholds_go_from_the_budget_to_below_the_peak(instance):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
-def test_it_gives_up(strategy, monkeypatch):
+def test_dtr_gives_up_below_the_floor_or_when_stopped(strategy, monkeypatch):
     too_small = Instance.build(SKIPS, SKIPS.largest_working_set().memory - 1)
     assert run_dtr(too_small, RULES[strategy.name], too_small.budget, never)[0] is None
     instance = Instance.build(SKIPS, 6)
@@ -286,7 +286,7 @@ def test_it_gives_up(strategy, monkeypatch):
         ("random_layered_n100", 0.9, "dtr-eq", 54),
     ],
 )
-def test_published_graphs(shared, name, budget, strategy, most):
+def test_dtr_schedules_published_graphs(shared, name, budget, strategy, most):
     graph = read_graph(shared / "data" / f"{name}.json")
     instance = Instance.build(graph, budget)
     made = [simulate(graph, computed) for computed in BY_NAME[strategy].schedules(instance, never)]

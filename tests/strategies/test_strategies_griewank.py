@@ -159,7 +159,7 @@ def test_any_graph_is_refused_or_scheduled(graph):
 
 
 @pytest.mark.parametrize("layers", [2, 3])
-def test_never_shorter_than_the_optimum(layers):
+def test_revolve_is_never_shorter_than_the_optimum(layers):
     rng = random.Random(layers)
     for _ in range(20):
         durations, sizes = ([rng.randint(1, 9) for _ in range(layers)] for _ in range(2))
@@ -169,7 +169,7 @@ def test_never_shorter_than_the_optimum(layers):
             assert ran.duration >= oracle.best_fixed_order(graph, graph.input_order(), ran.peak, most)
 
 
-def test_a_chain_by_hand():
+def test_revolve_on_a_chain_by_hand():
     graph = training_chain([1] * 3)  # the loss is 3, the gradient of i is 6 - i
     assert candidates(graph) == [
         (0, 1, 2, 3, 4, 0, 1, 5, 0, 6),
@@ -216,7 +216,7 @@ def with_edges(*edges: tuple[int, int], backward: list[bool] | None = None) -> C
         (with_edges((0, 1), (0, 2), (1, 3), (2, 3)), "node n2 does not read node n1, the one before it"),
     ],
 )
-def test_refuses(graph, message):
+def test_revolve_refuses_what_is_no_training_chain(graph, message):
     with pytest.raises(NotApplicableError) as caught:
         candidates(graph)
     assert str(caught.value) == f"for training chains only: {message} (see Strategies: docs/methods.md#strategies)"
@@ -231,7 +231,7 @@ def test_steps_may_have_several_nodes():
     assert candidates(graph)[0] == (0, 1, 2, 3, 4, 0, 1, 5, 6, 0, 7)
 
 
-def test_published_graphs(shared):
+def test_revolve_schedules_published_graphs(shared):
     graph = read_graph(shared / "data" / "checkmate_vgg16_train.json")
     made = candidates(graph)
     assert len(made) == 22 and all(simulate(graph, sequence).feasible for sequence in made)

@@ -58,7 +58,7 @@ TRAINING_BAGS = "dDC cdC cCB bcB bBA abA"
 PATH = lettered("abcdefg", "ab bc cd de ef fg")
 
 
-def test_inputs_are_computed_again():
+def test_tree_decomposition_recomputes_inputs():
     (component,) = separated(bag_path(TRAINING, TRAINING_BAGS), range(8))
     assert text(TRAINING, sorted(component.separator)) == "cCB"
     assert [text(TRAINING, sorted(part.nodes)) for part in component.parts] == ["abA", "dD"]
@@ -84,7 +84,7 @@ def test_separators_of_a_path():
 
 
 # The picture in the docstring of `held`. While c is computed 3 is in use, and then a only serves the second b.
-def test_outputs_are_held_where_there_is_room():
+def test_tree_decomposition_retains_outputs_where_there_is_room():
     graph = lettered("abcd", "ab bc bd cd", sizes=[1, 2, 1, 1])
     twice = [0, 1, 2, 0, 1, 3]
     assert simulate(graph, twice).memory == (1, 3, 3, 2, 4, 4)
@@ -94,7 +94,7 @@ def test_outputs_are_held_where_there_is_room():
 
 
 # There is room for one of x and y while b is computed, and for y even in 5.
-def test_what_saves_most_for_its_memory_is_held():
+def test_tree_decomposition_retains_what_saves_most_for_its_memory():
     edges = ((0, 2), (1, 2), (2, 3), (3, 4), (0, 4), (1, 4))
     graph = ComputationGraph(tuple("xyabz"), (18, 4, 1, 1, 1), (2, 1, 1, 3, 1), edges)
     twice = [0, 1, 2, 3, 1, 0, 4]
@@ -220,7 +220,7 @@ def test_candidates_are_schedules(graph, strategy, percent):
 
 @given(graphs(max_nodes=5), st.sampled_from([KUMAR, KUMAR_HELD]))
 @settings(max_examples=examples(60), deadline=None)
-def test_no_candidate_is_shorter_than_the_optimum(graph, strategy):
+def test_tree_decomposition_is_never_shorter_than_the_optimum(graph, strategy):
     for sequence in strategy.schedules(Instance.build(graph, 0.8), never):
         simulation, most = simulate(graph, sequence), max(Counter(sequence).values())
         if most <= 3:  # brute force takes too long for more
@@ -240,7 +240,7 @@ def test_more_levels_make_longer_schedules(graph, backwards):
 
 
 @pytest.mark.parametrize("strategy", [KUMAR, KUMAR_HELD])
-def test_it_gives_up(strategy, monkeypatch):
+def test_tree_decomposition_gives_up_when_stopped(strategy, monkeypatch):
     instance = Instance.build(TRAINING, 4)
     assert list(strategy.schedules(instance, lambda: True)) == []
     monkeypatch.setattr(kumar, "most_computations", lambda graph: len(graph.nodes))
@@ -252,7 +252,7 @@ def test_it_gives_up(strategy, monkeypatch):
 
 @given(st.data(), graphs(workspaces=True), st.integers(0, 120))
 @settings(max_examples=examples(300), deadline=None)
-def test_holding_shortens_within_the_limit_as_far_as_it_goes(data, graph, percent):
+def test_retention_shortens_schedules_within_the_limit(data, graph, percent):
     sequence = data.draw(valid_sequences(graph))
     before = simulate(graph, sequence)
     limit = before.peak * percent // 100
@@ -283,7 +283,7 @@ def test_with_room_for_everything_nothing_is_computed_twice(data, graph):
         ("random_layered_n100", 0.8, KUMAR_HELD, 4),
     ],
 )
-def test_published_graphs(shared, name, budget, strategy, most):
+def test_tree_decomposition_schedules_published_graphs(shared, name, budget, strategy, most):
     graph = read_graph(shared / "data" / f"{name}.json")
     instance = Instance.build(graph, budget)
     made = [simulate(graph, sequence) for sequence in strategy.schedules(instance, never)]

@@ -14,8 +14,7 @@ import psutil
 
 from moccasin_mzn.api.process import WORKER
 from moccasin_mzn.bench.experiment import read_experiment
-from moccasin_mzn.bench.graphs import load_graphs
-from moccasin_mzn.bench.matrix import Run, matrix
+from moccasin_mzn.bench.matrix import Run, load_graphs, matrix
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.cli.bench_run import generated
 

@@ -13,7 +13,7 @@ from working import working
 from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
+from moccasin_mzn.solvers.minizinc.run import dzn_text
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 _PEAK, _RESERVOIR, _TRIANGULAR = "phase = PEAK;", "precedence = RESERVOIR;", "index = TRIANGULAR;"

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from fzn_support import ENVIRONMENT, solve
 
-from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
 from moccasin_mzn.solvers.flatzinc.configuration import file_name
+from moccasin_mzn.solvers.minizinc.solvers import CP_SAT
 
 FORMS = {
     "plain": r"constraint \1;",

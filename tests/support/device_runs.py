@@ -6,8 +6,7 @@ from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 TIME_LIMIT = 120

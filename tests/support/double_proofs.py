@@ -22,7 +22,7 @@ from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend
 
 CHECKMATE = ("checkmate-milp", "checkmate-milp-strengthened")

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.solvers.cpsat.builder import Solver, Status
 from moccasin_mzn.solvers.cpsat.run import evaluate
-from moccasin_mzn.solvers.cpsat.solver import Solver, Status
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from fzn_support import check_against, domain, flatzinc, minizinc
 from hypothesis import strategies as st
 
+from moccasin_mzn.solvers.cpsat.builder import Solver, Status
 from moccasin_mzn.solvers.cpsat.search import add_hints
-from moccasin_mzn.solvers.cpsat.solver import Solver, Status
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.parser import parse
 

@@ -13,10 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
 from moccasin_mzn.solvers.cpsat.run import run
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 from moccasin_mzn.solvers.flatzinc.execution import parse_options
+from moccasin_mzn.solvers.minizinc.solvers import CP_SAT
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

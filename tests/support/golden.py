@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from conformance import CASES, END, FOLDER, UNSATISFIABLE, Case, Workplace, blocks, objective
 
-from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
+from moccasin_mzn.solvers.minizinc.solvers import LIBRARY
 
 GOLDEN = FOLDER.with_name("golden")
 ORIGIN = GOLDEN / "origin"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from cases import MODELS
 
-from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 from moccasin_mzn.solvers.minizinc.drivers import webassembly_folder
+from moccasin_mzn.solvers.minizinc.solvers import CP_SAT
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER = ROOT / "scripts" / "minizinc-wasm.cjs"

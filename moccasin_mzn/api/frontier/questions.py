@@ -152,7 +152,7 @@ class Variant(ABC):
         simulation = self.at(budget).judge(schedule)
         if not simulation.feasible:
             flaw = simulation.violations[0].message
-            raise JudgeError(f"the simulator rejects a {self.problem.noun} of the front: {flaw}")
+            raise JudgeError(f"the simulator rejects a schedule of the frontier: {flaw}")
         return Judged(self.peak_of(simulation), simulation.duration)
 
     def ask(self, question: Question) -> Answer:

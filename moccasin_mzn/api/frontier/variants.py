@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from moccasin_mzn.api.frontier.questions import Answer, Listener, Question, Variant
 from moccasin_mzn.api.request import Given, Memories, model_of, plan_options
-from moccasin_mzn.api.solve import solve_instance, solve_on_platform
+from moccasin_mzn.api.solve import solve_instance, solve_problem
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
@@ -26,6 +26,7 @@ from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, plan_of_sequence
+from moccasin_mzn.problem.problem import answer_document
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.result import Result
@@ -193,8 +194,8 @@ class Plans(Variant):
     def show(self, schedule: Plan, budget: int) -> dict[str, Any]:
         """All that a file needs which `validate` judges."""
         problem = self.at(budget)
-        told = problem.document(schedule, problem.judge(schedule), None)
-        return {name: told[name] for name in ("peaks", "energy", "traffic", "plan", "goal", "platform")}
+        document = answer_document(problem, schedule, problem.judge(schedule), None)
+        return {name: document[name] for name in ("peaks", "energy", "traffic", "plan", "goal", "platform")}
 
     def at(self, budget: int) -> PlanProblem:
         platform = self.problem.platform
@@ -206,7 +207,7 @@ class Plans(Variant):
         return simulation.peaks[SWEPT]
 
     def solved(self, problem: PlanProblem, options: SearchOptions, listener: Listener, start: Plan | None) -> Result:
-        return solve_on_platform(problem, self.formulation, options, listener, warm_start=start)
+        return solve_problem(problem, self.formulation, options, listener, warm_start=start)
 
 
 # --- What is swept, by the arguments of `moccasin_mzn.frontier` -----------------------------------------------

@@ -86,7 +86,7 @@ class _Race:
     waiting: deque[Racer] = field(default_factory=deque)
     running: dict[str, tuple[Racer, threading.Thread]] = field(default_factory=dict)
     events: queue.SimpleQueue[tuple[Racer, str, Any]] = field(default_factory=queue.SimpleQueue)
-    """From the threads that watch the processes: ("told", object), ("end", attempt), ("error", exception)."""
+    """From the threads that watch the processes: ("event", object), ("end", attempt), ("error", exception)."""
     start: tuple[Any, ...] | None = None
     """The best answer that the formulation has as a solution."""
     start_value: Any = None
@@ -241,7 +241,7 @@ class _Race:
     def _watch(self, racer: Racer, request: Request) -> None:
         """What the thread of a running racer does."""
         try:
-            attempt = run_racer(racer, request, lambda event: self.events.put((racer, "told", event)))
+            attempt = run_racer(racer, request, lambda event: self.events.put((racer, "event", event)))
             self.events.put((racer, "end", attempt))
         except Exception as error:
             self.events.put((racer, "error", error))
@@ -268,7 +268,7 @@ class _Race:
         Raises:
             JudgeError: the simulator contradicts a schedule, or a schedule a proof.
         """
-        if kind == "told":
+        if kind == "event":
             self._take_event(racer, content)
             return
         self.running.pop(racer.name, None)
@@ -339,7 +339,7 @@ class _Race:
         return Result(
             record.problem, self.form, ",".join(options.solvers), status, reason, record.answer,
             record.simulation, record.bound, Seconds(total=record.seconds), self.interrupted, tuple(record.trace),
-            (*self.notes, *(racer.note(record.problem.noun, least) for racer in self.racers)),
+            (*self.notes, *(racer.note(least) for racer in self.racers)),
             racers=tuple(racer.summary() for racer in self.racers),
             claim=record.claim,
             driver=", ".join(dict.fromkeys(backend.driver_title for backend in self.backends)),

@@ -113,11 +113,11 @@ class Racer:
         """For the result of the race."""
         return RacerResult(self.name, self.status, self.value, self.bound, self.seconds, self.cpu_seconds, self.ending)
 
-    def note(self, noun: str, least: int) -> str:
+    def note(self, least: int) -> str:
         """One line for a person; `least` is the bound that everybody knows."""
         if self.runs == 0:
             return f"{self.name}: not started, the race was over before its turn"
-        found = f"no {noun}" if self.value is None else f"{count_text(self.answers, noun)}, {self.value:,}"
+        found = "no schedule" if self.value is None else f"{count_text(self.answers, 'schedule')}, {self.value:,}"
         bound = f"bound {self.bound:,}" if self.bound > least else "no bound"
         runs = "" if self.runs == 1 else f" in {self.runs} runs"
         spent = f"{self.seconds:.1f} s{runs} on {count_text(self.threads, 'thread')}, {self.cpu_seconds:.1f} CPU s"

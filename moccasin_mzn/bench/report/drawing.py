@@ -1,25 +1,83 @@
-"""What is drawn on a pair of axes. Each function takes numbers that are computed elsewhere."""
+"""Drawings on a pair of axes, and the look of methods: the same colours, dashes and markers in all figures.
+
+The colours are those of Okabe and Ito (Color Universal Design, 2008), which readers with any colour vision can
+distinguish, without yellow and black, which vanish on light and dark pages. Dashes and markers distinguish methods
+without colour.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from moccasin_mzn.bench.report.curves import Curve, Steps
 from moccasin_mzn.bench.report.document import Mark
-from moccasin_mzn.bench.report.growth import FLOOR, PowerLaw
-from moccasin_mzn.bench.report.marks import INK, VIRTUAL_BEST
+from moccasin_mzn.bench.report.statistics import Curve, Steps
+
+INK = "#1a1b1c"
+"""The colour of text and axes; a page may replace it by its own."""
+FAINT = "#c6c7c8"
+"""The colour of grids; a page may replace it by its own."""
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#888888")
+_MARKERS = ("o", "s", "D", "v", "P", "X", "<", ">", "p", "h", "d")
+_DASHES = ((), (4, 1.5), (1.2, 1.2), (6, 1.5, 1.2, 1.5), (3, 1, 1, 1, 1, 1))
+
+VIRTUAL_BEST = Mark(INK, (2.5, 1.2), "")
+PUBLISHED = {"moccasin": Mark(INK, (), "*", True), "checkmate": Mark(INK, (), "d", True)}
+"""The marks of the families of published figures that are drawn."""
+
+
+def marks_for(methods: Sequence[str]) -> dict[str, Mark]:
+    """Give each method a mark, by its position; colours repeat with other dashes and markers."""
+    marks = {}
+    for place, method in enumerate(methods):
+        turn = place // len(COLORS)
+        dashes = _DASHES[(place + turn) % len(_DASHES)]
+        marks[method] = Mark(COLORS[place % len(COLORS)], dashes, _MARKERS[place % len(_MARKERS)])
+    return marks
+
+
+# --- Growth of the time to the best schedule with the nodes: a power law, fitted as a line in log-log ---------
+
+
+LEAST_SIZES = 3
+"""The fewest different sizes through which a line is fitted."""
+FLOOR = 0.01
+"""Shorter times count as this many seconds: they are not measured."""
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """seconds = factor * nodes ** exponent, by least squares of logarithms."""
+
+    exponent: float
+    factor: float
+
+    def at(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the seconds for each number of nodes."""
+        return self.factor * np.asarray(nodes, dtype=float) ** self.exponent
+
+
+def fit(nodes: Sequence[float], seconds: Sequence[float]) -> PowerLaw | None:
+    """Fit a power law to points; None if they have fewer than `LEAST_SIZES` different numbers of nodes."""
+    sizes, times = np.asarray(nodes, dtype=float), np.maximum(np.asarray(seconds, dtype=float), FLOOR)
+    if len(np.unique(sizes)) < LEAST_SIZES:
+        return None
+    exponent, offset = np.polyfit(np.log10(sizes), np.log10(times), 1)
+    return PowerLaw(float(exponent), float(10**offset))
+
+
+# --- Drawing on a pair of axes. Each function takes numbers that are computed elsewhere -----------------------
+
 
 _EARLIEST = 0.1
 """Left end of time axes at the least, in seconds."""
 _LEAST_RANGE = 0.02
-"""Smaller differences of duration increases, in percent, do not matter."""
+"""The least range of an axis of duration increases, in percent: smaller differences do not matter."""
 _TICKS = (0.01, 0.1, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 
@@ -31,12 +89,12 @@ class ProgressLine:
     incumbent: Curve
     bound: Curve | None
     end: float
-    """When its runs ended, in seconds."""
+    """The seconds at which its runs ended."""
 
 
 @dataclass(frozen=True)
 class PublishedPoint:
-    """Total duration increase in percent, and seconds, in the paper."""
+    """A published total duration increase, in percent, and the seconds it took."""
 
     mark: Mark
     tdi: float
@@ -44,7 +102,7 @@ class PublishedPoint:
 
 
 def draw_progress(axes: Axes, lines: Sequence[ProgressLine], points: Sequence[PublishedPoint]) -> None:
-    """Total duration increase over time: medians with the range over runs, bounds dashed, published points."""
+    """Draw total duration increase over time: medians with the range over runs, bounds dashed, published points."""
     found = [line for line in lines if len(line.incumbent.seconds) and np.isfinite(line.incumbent.median[-1])]
     last = max([line.end for line in lines] + [point.seconds for point in points], default=1.0) * 1.25
     log_time(axes, _EARLIEST, last)
@@ -66,14 +124,14 @@ def draw_progress(axes: Axes, lines: Sequence[ProgressLine], points: Sequence[Pu
 
 
 def progress_range(found: Sequence[ProgressLine], points: Sequence[PublishedPoint]) -> tuple[float, float]:
-    """The lower and upper end of an axis of duration increases, in percent, that shows how the good methods differ.
+    """Return the ends of an axis of duration increases, in percent, that shows how the good methods differ.
 
-    Of values at the end it shows those of at most thrice the lower median, and the best bound. First incumbents and
-    bounds are in view where they do not crush these differences, or where there are none; zero is, where it is near.
+    It shows the values at the end that are at most three times their lower median, and the best bound. It shows first
+    incumbents and bounds as well where these leave room enough for the differences, and zero where it is near.
     """
     finals = sorted([*(float(line.incumbent.median[-1]) for line in found), *(point.tdi for point in points)])
-    reach = 3 * max(finals[(len(finals) - 1) // 2], _LEAST_RANGE)
-    shown = [value for value in finals if value <= reach]
+    most = 3 * max(finals[(len(finals) - 1) // 2], _LEAST_RANGE)
+    shown = [value for value in finals if value <= most]
     known = [line.bound.median[np.isfinite(line.bound.median)] for line in found if line.bound is not None]
     proven = [float(bound[-1]) for bound in known if len(bound) and bound[-1] <= shown[0]]
     low, high = max(proven, default=shown[0]), shown[-1]
@@ -97,7 +155,7 @@ def _draw_line(axes: Axes, line: ProgressLine, top: float) -> None:
     if not known.any():
         return
     seconds, median = _extended(incumbent.seconds[known], incumbent.median[known], line.end)
-    if incumbent.median[-1] > top:  # all of it is above: told by a triangle at the edge
+    if incumbent.median[-1] > top:  # all of it is above: a triangle at the edge
         at = incumbent.seconds[np.argmin(incumbent.median)]
         axes.plot([max(at, _EARLIEST)], [top], linestyle="none", marker="^", markersize=6, color=color, clip_on=False)
         return
@@ -112,7 +170,7 @@ def _draw_line(axes: Axes, line: ProgressLine, top: float) -> None:
 
 
 def _extended(seconds: np.ndarray, values: np.ndarray, end: float) -> tuple[np.ndarray, np.ndarray]:
-    """Steps that go on to the end of the runs, and begin no earlier than the axis."""
+    """Extend steps to the end of the runs, and let them begin no earlier than the axis."""
     seconds, values = np.maximum(seconds, _EARLIEST), np.where(np.isfinite(values), values, np.nan)
     if not len(seconds) or seconds[-1] >= end:
         return seconds, values
@@ -123,7 +181,7 @@ def draw_growth(
     axes: Axes, points: Mapping[str, tuple[Sequence[float], Sequence[float]]], laws: Mapping[str, PowerLaw],
     marks: Mapping[str, Mark], published: Sequence[tuple[Mark, Sequence[float], Sequence[float]]],
 ) -> None:  # fmt: skip
-    """Seconds to the best schedule against nodes, log-log, with fitted lines; published ones hollow."""
+    """Draw seconds to the best schedule against nodes, log-log, with fitted lines; published ones hollow."""
     sizes = [size for of, _ in points.values() for size in of] + [size for _, of, _ in published for size in of]
     for mark, nodes, seconds in published:
         axes.plot(nodes, seconds, linestyle="none", marker=mark.marker, markersize=7, markerfacecolor="none",
@@ -148,7 +206,7 @@ def draw_growth(
 
 
 def draw_cactus(axes: Axes, curves: Mapping[str, Steps], marks: Mapping[str, Mark], problems: int, end: float) -> None:
-    """Problems solved to a proof against seconds."""
+    """Draw the number of problems solved to a proof against seconds."""
     for method, solved in curves.items():
         _rise(axes, marks.get(method, VIRTUAL_BEST), np.maximum(solved.starts, _EARLIEST), solved.values, end)
     log_time(axes, _EARLIEST, end * 1.25)
@@ -162,7 +220,7 @@ def draw_cactus(axes: Axes, curves: Mapping[str, Steps], marks: Mapping[str, Mar
 def draw_profiles(
     axes: Axes, profiles: Mapping[str, Steps], marks: Mapping[str, Mark], label: str, percent: bool = False
 ) -> None:  # fmt: skip
-    """Performance profiles: shares of problems against the factor to the best, or against percent above the best."""
+    """Draw performance profiles: shares of problems against the factor to the best, or percent above the best."""
     most = max([profile.starts[-1] for profile in profiles.values() if len(profile.starts)], default=1.0)
     for method, profile in profiles.items():
         places, end = profile.starts, most * 1.3
@@ -182,7 +240,7 @@ def draw_profiles(
 
 
 def draw_gaps(axes: Axes, curves: Mapping[str, Curve], marks: Mapping[str, Mark], end: float) -> None:
-    """The median gap over problems against seconds."""
+    """Draw the median gap over problems against seconds."""
     for method, curve in curves.items():
         if len(curve.seconds):
             seconds, gaps = _extended(curve.seconds, curve.median, end)
@@ -194,7 +252,7 @@ def draw_gaps(axes: Axes, curves: Mapping[str, Curve], marks: Mapping[str, Mark]
 
 
 def draw_shares(axes: Axes, curves: Mapping[str, Steps], marks: Mapping[str, Mark]) -> None:
-    """Shares of problems with a gap up to x at the end."""
+    """Draw the shares of problems with a gap up to x at the end."""
     for method, shares in curves.items():
         _rise(axes, marks[method], shares.starts, 100 * shares.values, 100.0)
     _gap_scale(axes.xaxis, axes.set_xscale, axes.set_xlim)
@@ -210,7 +268,7 @@ def _gap_scale(axis: Axis, set_scale: Callable[..., None], set_limits: Callable[
 
 
 def _rise(axes: Axes, mark: Mark, places: np.ndarray, values: np.ndarray, end: float) -> None:
-    """Steps up from 0, which go on to the end."""
+    """Draw steps up from 0, extended to the end."""
     if len(places):
         _step(
             axes, mark, np.array([places[0], *places, max(end, places[-1])]), np.array([0, *values, values[-1]]), True
@@ -218,20 +276,21 @@ def _rise(axes: Axes, mark: Mark, places: np.ndarray, values: np.ndarray, end: f
 
 
 def _step(axes: Axes, mark: Mark, seconds: np.ndarray, values: np.ndarray, markers: bool = False) -> None:
-    marked: dict[str, Any] = {"marker": mark.marker, "markersize": 3.5, "markevery": 0.17}
-    marker = marked if markers and mark.marker else {}
-    axes.step(seconds, values, where="post", color=mark.color, dashes=mark.dashes, linewidth=1.3, **marker)
+    axes.step(
+        seconds, values, where="post", color=mark.color, dashes=mark.dashes, linewidth=1.3,
+        marker=(mark.marker if markers else "") or "None", markersize=3.5, markevery=0.17,
+    )  # fmt: skip
 
 
 def log_time(axes: Axes, first: float, last: float) -> None:
-    """A logarithmic axis of seconds with plain numbers."""
+    """Make the horizontal axis one of seconds, logarithmic, with plain numbers."""
     axes.set_xscale("log")
     axes.set_xlim(first, max(last, 2 * first))
     _plain(axes.xaxis, _TICKS)
 
 
 def _plain(axis: Axis, places: Sequence[float]) -> None:
-    """Ticks at these places alone, with plain numbers."""
+    """Put ticks at these places only, with plain numbers."""
     axis.set_major_locator(FixedLocator(places))
     axis.set_major_formatter(lambda value, _: f"{value:,g}" if value < 1e6 else f"{value:.0e}")
     axis.set_minor_locator(NullLocator())

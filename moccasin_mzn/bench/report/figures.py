@@ -1,4 +1,4 @@
-"""The figures of a report: which numbers go into which panel."""
+"""The figures of a report: their panels, captions and legends."""
 
 from __future__ import annotations
 
@@ -12,24 +12,34 @@ import pandas as pd
 
 from moccasin_mzn.bench.published import FAMILY_TITLES, Published, number_of
 from moccasin_mzn.bench.report import drawing
-from moccasin_mzn.bench.report.curves import Steps, bounds, durations, increases, median_gaps, shares_within
 from moccasin_mzn.bench.report.document import Figure, Mark, Panel
-from moccasin_mzn.bench.report.growth import LEAST_SIZES, PowerLaw, fit
-from moccasin_mzn.bench.report.marks import PUBLISHED, VIRTUAL_BEST
+from moccasin_mzn.bench.report.drawing import LEAST_SIZES, PUBLISHED, VIRTUAL_BEST, PowerLaw, fit
 from moccasin_mzn.bench.report.portfolio import virtual_best
-from moccasin_mzn.bench.report.proofs import FASTEST, performance_profiles
-from moccasin_mzn.bench.report.result_tables import Lines, Summaries
+from moccasin_mzn.bench.report.results import Lines, Summaries
 from moccasin_mzn.bench.report.runs import Runs
+from moccasin_mzn.bench.report.statistics import (
+    FASTEST,
+    Steps,
+    bounds,
+    durations,
+    increases,
+    median_gaps,
+    performance_profiles,
+    shares_within,
+)
 
 Marks = Mapping[str, Mark]
 MOST_COLUMNS = 5
-"""Panels beside each other, in a figure with a row for each graph."""
+"""The most panels in a row, in a figure with a row for each graph."""
 VIRTUAL_BEST_TITLE = "virtual best solver"
 
 
 def progress_figures(runs: Runs, marks: Marks, lines: Lines) -> tuple[Figure, ...]:
-    """Total duration increase against seconds, a panel for each problem: of graphs with three budgets or more a figure
-    with a row for each graph, of all others one figure; none if no run has found a schedule."""
+    """Draw total duration increase against seconds, in a panel for each problem; none if no run found a schedule.
+
+    Graphs with the same number of budgets, three or more, share a figure with a row for each graph; all others share
+    another figure.
+    """
     if not runs.runs["valid"].any():
         return ()
     budgets = Counter(problem.label for problem in runs.problems)
@@ -54,13 +64,13 @@ def _progress_figure(runs: Runs, marks: Marks, lines: Lines, problems: Sequence[
         ]
         draw = partial(drawing.draw_progress, lines=drawn, points=points)
         of = runs.problems[problem]
-        panels.append(Panel(f"{of.label} ({of.nodes or '?'} nodes), {of.told}", draw))
+        panels.append(Panel(f"{of.label} ({of.nodes or '?'} nodes), {of.budget_text}", draw))
     published = any(lines[problem] for problem in problems)
     caption = (
         "Total duration increase (TDI) of the best schedule so far against seconds: the median over runs, with the "
         "range from the least to the largest shaded; dashed in the same colour: the proven bound. A marker shows when "
         "the final value was reached, a triangle at the upper edge a method whose schedules are all longer than the "
-        "panel shows. Axes end where the good methods can still be told apart: not all begin at zero."
+        "panel shows. Axes end where the good methods can still be distinguished: not all begin at zero."
         + (" Hollow markers: the paper's figures." if published else "")
     )
     name = f"progress-{columns}-budgets" if columns else "progress"
@@ -69,7 +79,7 @@ def _progress_figure(runs: Runs, marks: Marks, lines: Lines, problems: Sequence[
 
 
 def _that_ran(runs: Runs, problems: Sequence[int]) -> list[str]:
-    """The methods with a run on one of the problems."""
+    """List the methods with a run on one of the problems."""
     return [method for method in runs.methods if any(len(runs.of(problem, method)) for problem in problems)]
 
 
@@ -83,10 +93,13 @@ def _progress_line(runs: Runs, problem: int, method: str, mark: Mark) -> drawing
 def growth_figure(
     runs: Runs, marks: Marks, summaries: Summaries, lines: Lines
 ) -> tuple[Figure | None, dict[str, dict[str, PowerLaw]]]:
-    """Seconds to the best schedule against nodes, and by panel the power law of each method: a panel for each budget,
-    in percent of the peak, that graphs of `LEAST_SIZES` sizes have, else one for all; None with fewer than two sizes.
+    """Draw seconds to the best schedule against nodes, and return by panel the power law of each method.
+
+    There is a panel for each budget, in percent of the peak, that graphs of `LEAST_SIZES` sizes have, or else one for
+    all budgets. With fewer than two sizes there is no figure, None.
     """
-    by_budget = [(f"{percent}\u00a0% of the peak", problems) for percent, problems in _alike(runs, summaries).items()]
+    shares = _by_budget(runs, summaries)
+    by_budget = [(f"{percent}\u00a0% of the peak", problems) for percent, problems in shares.items()]
     panels, laws, anyone, published = [], {}, set(), False
     for title, problems in by_budget or [("all budgets", list(range(len(runs.problems))))]:
         points = _growth_points(runs, summaries, problems)
@@ -107,9 +120,9 @@ def growth_figure(
     return Figure("growth", caption, tuple(panels), legend), laws
 
 
-def _alike(runs: Runs, summaries: Summaries) -> dict[int, list[int]]:
-    """The problems with a schedule by their budget in percent of the peak, the loosest first, where they have sizes
-    enough to fit a line."""
+def _by_budget(runs: Runs, summaries: Summaries) -> dict[int, list[int]]:
+    """Return the problems with a schedule by budget in percent of the peak, the loosest first, for budgets with enough
+    sizes to fit a line."""
     found: dict[int, list[int]] = {}
     for at, problem in enumerate(runs.problems):
         if problem.percent and any(summaries[at, method].best_seconds for method in runs.methods):
@@ -124,7 +137,7 @@ def _alike(runs: Runs, summaries: Summaries) -> dict[int, list[int]]:
 def _growth_points(
     runs: Runs, summaries: Summaries, problems: Iterable[int]
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """By method nodes, and seconds to the best schedule."""
+    """Return the numbers of nodes and the seconds to the best schedule, by method."""
     points: dict[str, tuple[list[float], list[float]]] = {}
     for problem, method in product(problems, runs.methods):
         nodes, seconds = runs.problems[problem].nodes, summaries[problem, method].best_seconds
@@ -136,7 +149,7 @@ def _growth_points(
 
 
 def _published_numbers(line: Published | None) -> Iterator[tuple[Mark, float | None, float | None]]:
-    """TDI in percent and seconds of each family that is drawn."""
+    """Yield mark, TDI in percent and seconds of each family that is drawn."""
     for name, mark in PUBLISHED.items():
         if line and name in line.figures:
             tdi, _, seconds = line.figures[name]
@@ -155,7 +168,7 @@ def _published_growth(lines: Lines) -> list[tuple[Mark, list[int], list[float]]]
 
 
 def proof_figure(seconds: pd.DataFrame, marks: Marks, end: float) -> Figure | None:
-    """Cactus plot and performance profile of times to proof; None if nothing was proven."""
+    """Draw a cactus plot and a performance profile of times to proof; None if nothing was proven."""
     if not np.isfinite(seconds.to_numpy()).any():
         return None
     curves = {method: Steps.counting(seconds[method]) for method in seconds.columns}
@@ -173,20 +186,20 @@ def proof_figure(seconds: pd.DataFrame, marks: Marks, end: float) -> Figure | No
         draw = partial(drawing.draw_profiles, profiles=profiles, marks=marks, label=label)
         panels.append(Panel("performance profile of times", draw))
         caption += (
-            " Beside it the performance profile: on how many of the problems that anyone solves a method's time is "
-            f"within a factor of the fastest; times below {FASTEST} s count as that."
+            " Right: the performance profile, the share of the problems solved by any method on which a method's time "
+            f"is within a factor of the fastest; times below {FASTEST} s count as that."
         )
     return Figure("proofs", caption, tuple(panels), legend)
 
 
 def quality_figure(ratios_of: pd.DataFrame, marks: Marks) -> Figure | None:
-    """Performance profile of durations at the end; None with a single method or without schedules."""
+    """Draw a performance profile of durations at the end; None with a single method or without schedules."""
     if len(ratios_of.columns) < 2 or not len(ratios_of):
         return None
     profiles = performance_profiles(ratios_of)
     label = "% longer than the shortest schedule found"
     caption = (
-        "Performance profile of durations: on how many problems a method's schedule is at most so many percent longer "
+        "Performance profile of durations: the share of problems on which a method's schedule is at most x % longer "
         "than the shortest that any method found. Where a line ends below 100 %, the method found no schedule for the "
         "others."
     )
@@ -198,7 +211,7 @@ def quality_figure(ratios_of: pd.DataFrame, marks: Marks) -> Figure | None:
 def gap_figure(
     runs: Runs, problems: Sequence[int], methods: Sequence[str], final: pd.DataFrame, marks: Marks, end: float
 ) -> Figure | None:
-    """Median gaps over time and their distribution at the end; None without problems or models."""
+    """Draw median gaps over time and their distribution at the end; None without problems or models."""
     if not problems or not methods:
         return None
     curves = {method: median_gaps(runs, problems, method) for method in methods}
@@ -209,7 +222,7 @@ def gap_figure(
     )
     caption = (
         "Gap: 100 (duration - bound) / duration, 100 while there is no schedule. Left: the median over problems of "
-        "the median over runs against seconds. Right: on how many problems the gap at the end is at most so large; "
+        "the median over runs against seconds. Right: the share of problems with a gap of at most x % at the end; "
         "where a line ends below 100 %, the method found no schedule or no bound for the others. Both axes of "
         "gaps are linear below 0.01."
     )

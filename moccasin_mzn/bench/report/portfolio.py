@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from moccasin_mzn.bench.report.proofs import par2
+from moccasin_mzn.bench.report.document import Cell, Row, Table, percent, seconds_text
+from moccasin_mzn.bench.report.statistics import Spread, par2
+from moccasin_mzn.formatting import count_text
 
 
 @dataclass(frozen=True)
@@ -23,15 +25,15 @@ class Member:
     method: str
     solved: int
     par2: float
-    """Mean over the problems, in seconds."""
-    best: int
-    """Solved problems where nobody is faster."""
-    sole_best: int
-    """Those where everybody else is slower."""
+    """The mean score over the problems, in seconds."""
+    wins: int
+    """The number of solved problems on which no method is faster."""
+    unique_wins: int
+    """The number of solved problems on which all other methods are slower."""
     lost_solved: int
-    """Problems that the virtual best solver does not solve without it."""
+    """The number of problems that the virtual best solver does not solve without the method."""
     lost_par2: float
-    """By how much the score of the virtual best solver rises without it, in seconds."""
+    """The increase of the virtual best solver's score without the method, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -40,24 +42,24 @@ class Portfolio:
 
     problems: int
     solved: int
-    """By the virtual best solver."""
+    """The number of problems that the virtual best solver solves."""
     par2: float
-    """Of the virtual best solver: mean over the problems, in seconds."""
+    """The virtual best solver's mean score over the problems, in seconds."""
     members: tuple[Member, ...]
 
     @property
     def single_best(self) -> Member:
-        """The member with the best score; of several, the one that solves more, then the first."""
+        """The member with the best score; among ties, the one that solves more, then the first."""
         return min(self.members, key=lambda member: (member.par2, -member.solved))
 
 
 def virtual_best(values: pd.DataFrame) -> pd.Series:
-    """The least value of each problem (row) over the methods (columns) that ran on it; infinite if none has one."""
+    """Return the least value of each problem (row) over the methods (columns); infinite if none has one."""
     return values.min(axis=1).fillna(np.inf) if len(values.columns) else pd.Series(np.inf, index=values.index)
 
 
 def portfolio(seconds: pd.DataFrame, limits: pd.DataFrame) -> Portfolio:
-    """Scores of each method and of their virtual best.
+    """Compute the scores of each method and of their virtual best.
 
     Args:
         seconds: times to proof, infinite if not solved; no NaN.
@@ -78,8 +80,8 @@ def portfolio(seconds: pd.DataFrame, limits: pd.DataFrame) -> Portfolio:
                 method=method,
                 solved=_solved(seconds[method]),
                 par2=float(scores[method].mean()),
-                best=counts[method][0],
-                sole_best=counts[method][1],
+                wins=counts[method][0],
+                unique_wins=counts[method][1],
                 lost_solved=solved - _solved(virtual_best(rest)),
                 lost_par2=max(0.0, score(rest) - whole),
             )
@@ -92,14 +94,78 @@ def _solved(seconds: pd.Series) -> int:
 
 
 def best_counts(values: pd.DataFrame) -> dict[str, tuple[int, int]]:
-    """For each method (column): on how many problems (rows) its value is the least, and the least alone.
+    """Count for each method (column) its wins and unique wins over problems (rows).
 
-    What is infinite or NaN is never the least.
+    A win is a least value, a unique win one that no other method has; infinite and NaN never win.
     """
     best = virtual_best(values)
     counts = {}
     for method in values.columns:
-        leads = np.isfinite(values[method]) & (values[method] == best)
-        alone = virtual_best(values.drop(columns=method)) > best
-        counts[method] = int(leads.sum()), int((leads & alone).sum())
+        wins = np.isfinite(values[method]) & (values[method] == best)
+        unique = virtual_best(values.drop(columns=method)) > best
+        counts[method] = int(wins.sum()), int((wins & unique).sum())
     return counts
+
+
+# --- The tables of the report ---------------------------------------------------------------------------------
+
+
+def portfolio_table(result: Portfolio, attempted: int) -> Table:
+    """Make a row for the virtual best solver, and below it for each method with its contribution, best score first."""
+    members = sorted(result.members, key=lambda member: (member.par2, -member.solved))
+    rows: list[Row] = [
+        {
+            "method": member.method,
+            "solved": Cell(str(member.solved)),
+            "PAR2, s": Cell(seconds_text(member.par2)),
+            "fastest": Cell(str(member.wins)),
+            "unique wins": Cell(str(member.unique_wins)),
+            "contribution: solved": Cell(str(member.lost_solved), strong=member.lost_solved > 0),
+            "contribution: PAR2, s": Cell(seconds_text(member.lost_par2), strong=member.lost_par2 >= 0.005),
+        }
+        for member in members
+    ]
+    together: Row = {
+        "method": Cell("virtual best solver", strong=True, left=True),
+        "solved": Cell(str(result.solved)),
+        "PAR2, s": Cell(seconds_text(result.par2)),
+    }
+    caption = (
+        f"Proofs on {_share(result.problems, attempted)} that all of these methods ran on, each for the method's own "
+        "formulation. PAR2: mean time to the proof, twice the time limit where there is none. Contribution: what the "
+        "virtual best solver, which takes the fastest method for every problem, loses without this one."
+    )
+    return Table.of("portfolio", caption, [together, *rows])
+
+
+def quality_table(durations: pd.DataFrame, attempted: int) -> Table:
+    """Make a row for each method (column): how often it has the shortest schedule of a problem (row), and how much
+    longer its schedules are otherwise."""
+    best, counts = durations.min(axis=1), best_counts(durations)
+    rows: list[Row] = []
+    for method in sorted(counts, key=lambda method: (-counts[method][0], -counts[method][1])):
+        wins, unique_wins = counts[method]
+        spread = Spread.of(100 * (durations[method] / best - 1))
+        rows.append(
+            {
+                "method": method,
+                "with a schedule": Cell(str(int(np.isfinite(durations[method]).sum()))),
+                "shortest": Cell(str(wins)),
+                "unique wins": Cell(str(unique_wins), strong=unique_wins > 0),
+                "% longer: median": Cell(percent(spread.median) if spread else "-"),
+                "at most": Cell(percent(spread.high) if spread else "-"),
+            }
+        )
+    caption = (
+        f"Schedules at the end, on {_share(len(durations), attempted)} that all of these methods ran on and one has a "
+        "schedule for. A method's duration on a problem is the upper median over its runs; it has a schedule if more "
+        "than half of them have. Unique wins: problems on which all other schedules are longer. % longer: than the "
+        "shortest schedule of all methods, where the method has a schedule."
+    )
+    return Table.of("quality", caption, rows)
+
+
+def _share(problems: int, attempted: int) -> str:
+    if problems == attempted:
+        return f"the {count_text(problems, 'problem')}"
+    return f"{problems} of {count_text(attempted, 'problem')}"

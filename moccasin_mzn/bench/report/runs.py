@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,7 @@ FAILURES = ("error", "out-of-memory", "out-of-time", "crashed")
 """Statuses of runs that gave no answer of their own; a schedule may have been saved from one all the same."""
 NOT_APPLICABLE = "not-applicable"
 OF_SCHEDULES = "duration"
-"""What is to be least where nothing else is said: all else has no curve of durations."""
+"""The default objective; runs with another one have no curve of durations."""
 _RANKS = {form.name: (0 if form.staged else 1) for form in FORMULATIONS if form.limited}
 
 
@@ -31,18 +30,18 @@ class Problem:
     """A graph and a budget."""
 
     label: str
-    """The graph's, with the beginning of its digest where two graphs share one."""
+    """The label of the graph, with the beginning of its digest where two graphs share a label."""
     budget: str
-    """As given."""
+    """The budget as the experiment has it."""
     nodes: int | None
-    """None, as all of the following, if no run could tell."""
+    """The number of nodes; None, as all fields below, if no run has it."""
     edges: int | None
     budget_amount: int | None
-    """In the graph's size unit."""
+    """The budget in the graph's size unit."""
     baseline_peak: int | None
-    """Of the input order, in the graph's size unit."""
+    """The peak of the input order, in the graph's size unit."""
     baseline_duration: int | None
-    """Of every node computed once, in the graph's duration unit."""
+    """The duration of every node computed once, in the graph's unit."""
 
     @property
     def title(self) -> str:
@@ -57,8 +56,8 @@ class Problem:
         )
 
     @property
-    def told(self) -> str:
-        """The budget, as a share too where it is given as an amount."""
+    def budget_text(self) -> str:
+        """The budget, with the share of the peak where it is given as an amount."""
         if self.percent is None or self.budget != str(self.budget_amount):
             return self.budget
         return f"{self.budget} = {self.percent}\u00a0%"
@@ -69,7 +68,7 @@ class Runs:
     """The runs of one experiment.
 
     `runs` has the store's columns, with these added or made whole: `problem` (position in `problems`), `valid` (no
-    gaps), `found` (the same of whatever is to be least), `proven`, `failed`, `applies` (booleans), `took` (seconds: the
+    gaps), `found` (the same for any objective), `proven`, `failed`, `applies` (booleans), `took` (seconds: the
     answer's own total, else the whole process).
     `traces` are those of these runs, by key, in their order.
     """
@@ -78,7 +77,7 @@ class Runs:
     problems: tuple[Problem, ...]
     methods: tuple[str, ...]
     models: tuple[str, ...]
-    """Those of the methods that can prove optimality: formulations."""
+    """The methods that can prove optimality: formulations."""
     runs: pd.DataFrame
     traces: Mapping[str, pd.DataFrame]
 
@@ -87,12 +86,11 @@ class Runs:
         return dict(iter(self.runs.groupby(["problem", "method"], sort=True)))
 
     def of(self, problem: int, method: str) -> pd.DataFrame:
-        """The runs of a method on a problem, one for each seed; empty where it did not run."""
+        """Return the runs of a method on a problem, one for each seed; empty where it did not run."""
         return self._groups.get((problem, method), self.runs.iloc[:0])
 
     def matrix(self, value: Callable[[pd.DataFrame], float]) -> pd.DataFrame:
-        """A row for each problem, a column for each method: `value` of their runs, NaN where there are none that
-        apply."""
+        """Return a row for each problem, a column for each method: `value` of their runs, NaN where none apply."""
         values = pd.DataFrame(np.nan, index=range(len(self.problems)), columns=list(self.methods))
         for (problem, method), group in self._groups.items():
             group = group[group["applies"]]
@@ -102,21 +100,21 @@ class Runs:
 
 
 def read_runs(runs: pd.DataFrame, traces: pd.DataFrame, experiment: str | None = None) -> Runs:
-    """The runs of an experiment, from the frames of a store.
+    """Read the runs of an experiment from the frames of a store.
 
     Args:
-        experiment: its name; None: the only one there is.
+        experiment: its name; None: the only one in the store.
 
     Raises:
         InputError: there are no runs, none of this experiment, or several experiments to choose from.
     """
     names = sorted(runs["experiment"].dropna().unique()) if len(runs) else []
     if not len(runs):
-        raise InputError("the store holds no runs yet")
+        raise InputError("the store has no runs yet")
     if experiment is None and len(names) > 1:
-        raise InputError(f"the store holds several experiments, choose one with --experiment: {some_of(names)}")
+        raise InputError(f"the store has several experiments, choose one with --experiment: {some_of(names)}")
     if experiment is not None and experiment not in names:
-        raise InputError(f"the store holds no experiment {experiment}, only {some_of(names)}")
+        raise InputError(f"the store has no experiment {experiment}, only {some_of(names)}")
     chosen = _cleaned(runs if experiment is None else runs[runs["experiment"] == experiment])
     problems, positions = _problems(chosen)
     chosen["problem"] = positions
@@ -129,7 +127,7 @@ def read_runs(runs: pd.DataFrame, traces: pd.DataFrame, experiment: str | None =
 
 
 def option_of(command: str, option: str) -> str:
-    """The value of `option` in the arguments of a run; empty without it."""
+    """Return the value of an option in the arguments of a run; empty without it."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -154,7 +152,7 @@ def _cleaned(runs: pd.DataFrame) -> pd.DataFrame:
     runs["proven"] = runs["status"].isin(PROOFS)
     runs["failed"] = runs["status"].isin(FAILURES)
     runs["applies"] = runs["status"] != NOT_APPLICABLE
-    runs["objective"] = runs["objective"].replace("", OF_SCHEDULES)  # stores of old tell of nothing else
+    runs["objective"] = runs["objective"].replace("", OF_SCHEDULES)  # old stores have no other
     for column, of_schedules in (("value", "duration"), ("bound", "duration_bound")):
         runs[column] = runs[column].fillna(runs[of_schedules])
     runs["found"] = found & runs["value"].notna()
@@ -173,7 +171,7 @@ def _problems(runs: pd.DataFrame) -> tuple[tuple[Problem, ...], list[int]]:
         columns = ("nodes", "edges", "budget_amount", "baseline_peak", "baseline_duration")
         found[key] = Problem(label, budget, *(_usual(group[column]) for column in columns))
 
-    def rank(key: tuple[str, str, str]) -> tuple[Any, ...]:
+    def rank(key: tuple[str, str, str]) -> tuple[object, ...]:
         problem = found[key]
         return problem.nodes or 0, _natural(problem.label), -(problem.budget_amount or 0), key
 
@@ -198,6 +196,6 @@ def _usual(values: pd.Series) -> int | None:
     return int(known.mode().iloc[0]) if len(known) else None
 
 
-def _natural(text: str) -> tuple[Any, ...]:
-    """Sorts numbers inside names by their value."""
+def _natural(text: str) -> tuple[object, ...]:
+    """Return a key that sorts numbers inside names by their value."""
     return tuple((int(part), "") if part.isdigit() else (-1, part.lower()) for part in re.split(r"(\d+)", text)), text

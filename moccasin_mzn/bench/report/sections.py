@@ -1,43 +1,39 @@
-"""The sections of a report. What makes no sense for an experiment is left out, with a sentence where one might look for
-it."""
+"""The sections of a report. A section that does not apply to an experiment is left out, or is a sentence that explains
+why it is empty."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from moccasin_mzn.bench.best_known import Known
 from moccasin_mzn.bench.published import Published, line_for
-from moccasin_mzn.bench.report import (
-    ablation,
-    ablation_table,
-    agreement,
-    extension_tables,
-    figures,
-    proofs,
-    record_tables,
-    result_tables,
+from moccasin_mzn.bench.report import ablation, figures, records, results, statistics
+from moccasin_mzn.bench.report.document import (
+    Document,
+    Figure,
+    Mark,
+    Section,
+    Table,
+    bytes_text,
+    list_text,
+    seconds_text,
 )
-from moccasin_mzn.bench.report.best_known import BestKnown
-from moccasin_mzn.bench.report.curves import final_gaps, upper_median
-from moccasin_mzn.bench.report.document import Document, Figure, Section, Table
-from moccasin_mzn.bench.report.marks import marks_for
-from moccasin_mzn.bench.report.portfolio import Portfolio, best_counts, portfolio
-from moccasin_mzn.bench.report.portfolio_tables import portfolio_table, quality_table
+from moccasin_mzn.bench.report.drawing import marks_for
+from moccasin_mzn.bench.report.portfolio import Portfolio, best_counts, portfolio, portfolio_table, quality_table
+from moccasin_mzn.bench.report.results import BestKnown
 from moccasin_mzn.bench.report.runs import Runs
-from moccasin_mzn.bench.report.summary import Summary, summaries
-from moccasin_mzn.bench.report.text import bytes_text, list_text, seconds_text
+from moccasin_mzn.bench.report.statistics import Summary, final_gaps, summaries, upper_median
 from moccasin_mzn.formatting import count_text
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """All that several sections need, computed once."""
+    """Results that several sections need, each computed once."""
 
     runs: Runs
     published: tuple[Published, ...] = ()
@@ -53,33 +49,33 @@ class Analysis:
 
     @cached_property
     def known(self) -> BestKnown:
-        """What is best known of each problem, in the order that each method has."""
+        """The best-known values of each problem, in the order that each method has."""
         return BestKnown.of(self.runs, self.best_known)
 
     @cached_property
-    def marks(self) -> dict[str, Any]:
-        """How each method is drawn."""
+    def marks(self) -> dict[str, Mark]:
+        """The mark of each method in figures."""
         return marks_for(self.runs.methods)
 
     @cached_property
     def summaries(self) -> dict[tuple[int, str], Summary]:
-        """A summary for each problem and method."""
+        """The summary of each problem and method."""
         return summaries(self.runs)
 
     @cached_property
     def times(self) -> pd.DataFrame:
         """Times to proof of the models on the problems that they have in common."""
-        times = proofs.proof_seconds(self.runs)
+        times = statistics.proof_seconds(self.runs)
         provers = [m for m in self.runs.methods if m in self.runs.models or np.isfinite(times[m]).any()]
-        problems, methods = proofs.common_ground(times[provers].notna())
+        problems, methods = statistics.common_ground(times[provers].notna())
         return times.loc[problems, methods]
 
     @cached_property
     def portfolio(self) -> Portfolio | None:
-        """None if there are not two methods that can prove something."""
+        """The portfolio of the methods in `times`; None if there are fewer than two."""
         if len(self.times.columns) < 2:
             return None
-        return portfolio(self.times, proofs.time_limits(self.runs).loc[self.times.index, self.times.columns])
+        return portfolio(self.times, statistics.time_limits(self.runs).loc[self.times.index, self.times.columns])
 
     @cached_property
     def durations(self) -> pd.DataFrame:
@@ -87,7 +83,7 @@ class Analysis:
         of = self.runs.matrix(lambda group: float(upper_median(np.where(group["valid"], group["duration"], np.inf))))
         of = of.loc[np.isfinite(of).any(axis=1)]
         applicable = of.columns[of.notna().any()]
-        problems, methods = proofs.common_ground(of[applicable].notna())
+        problems, methods = statistics.common_ground(of[applicable].notna())
         of = of.loc[problems, methods]
         return of.loc[np.isfinite(of).any(axis=1) & (of.min(axis=1) > 0)]
 
@@ -98,12 +94,12 @@ class Analysis:
         return float(longest) if np.isfinite(longest) else 1.0
 
     @cached_property
-    def conflicts(self) -> tuple[agreement.Conflict, ...]:
-        """What does not fit together."""
-        return agreement.conflicts(self.runs)
+    def conflicts(self) -> tuple[records.Conflict, ...]:
+        """The bounds that schedules refute."""
+        return records.conflicts(self.runs)
 
     def not_common(self, frame: pd.DataFrame, methods: Sequence[str]) -> tuple[str, ...]:
-        """A sentence about methods that were left out of a comparison."""
+        """Make a sentence about the methods that were left out of a comparison; none if there are none."""
         absent = [method for method in methods if method not in frame.columns]
         if not absent or not len(frame.columns):
             return ()
@@ -111,10 +107,11 @@ class Analysis:
 
 
 def document(runs: Runs, published: Sequence[Published] = (), best_known: Sequence[Known] = ()) -> Document:
-    """The report about an experiment.
+    """Make the report about an experiment.
 
     Args:
-        best_known: lines of a table to compare with.
+        published: published figures to compare with.
+        best_known: lines of a table of best-known values to compare with.
     """
     of = Analysis(runs, tuple(published), tuple(best_known))
     makers = (
@@ -152,7 +149,7 @@ def _summary(of: Analysis) -> tuple[str, ...]:
             f"{count_text(len(of.durations), 'problem')}."
         )
     if not of.conflicts:
-        shared = agreement.shared_problems(runs)
+        shared = records.shared_problems(runs)
         if shared:
             lines.append(f"All proofs agree, on {count_text(shared, 'problem')} that several methods solved.")
     return tuple(lines)
@@ -171,7 +168,7 @@ def _warnings(of: Analysis) -> tuple[str, ...]:
 
 
 def _section(name: str, title: str, text: Iterable[str], *blocks: Table | Figure | None) -> tuple[Section, ...]:
-    """One section, without the blocks that there are not; none if nothing stands in it."""
+    """Make one section of the paragraphs and the blocks that exist; none if it would be empty."""
     there = tuple(block for block in blocks if block is not None)
     section = Section(name, title, tuple(text), there)
     return (section,) if section.paragraphs or there else ()
@@ -185,20 +182,20 @@ def _results(of: Analysis) -> tuple[Section, ...]:
         lines.append("None of the published figures is about one of these problems.")
     if of.best_known and not of.known.lines:
         lines.append("Nothing in the table of best-known values is about one of these problems.")
-    overview = result_tables.overview_table(of.runs, of.summaries, of.lines, of.known)
-    details = result_tables.detail_table(of.runs, of.summaries, of.lines, of.known)
+    overview = results.overview_table(of.runs, of.summaries, of.lines, of.known)
+    details = results.detail_table(of.runs, of.summaries, of.lines, of.known)
     return _section("results", "Results", lines, overview) + _section("details", "Results in full", (), details)
 
 
 def _extensions(of: Analysis) -> tuple[Section, ...]:
-    table = extension_tables.extension_table(of.runs)
+    table = results.extension_table(of.runs)
     return _section("extensions", "Several memories and arenas", (), table)
 
 
 def _ablation(of: Analysis) -> tuple[Section, ...]:
     found = ablation.comparisons(of.runs)
-    table = ablation_table.ablation_table(found)
-    return _section("ablation", "Ablation", ablation_table.verdicts(found), table)
+    table = ablation.ablation_table(found)
+    return _section("ablation", "Ablation", ablation.sentences(found), table)
 
 
 def _progress(of: Analysis) -> tuple[Section, ...]:
@@ -213,8 +210,8 @@ def _growth(of: Analysis) -> tuple[Section, ...]:
         return ()
     text = []
     for title, fitted in laws.items():
-        told = [f"{m}: n^{round(fitted[m].exponent, 2) + 0.0:.2f}" for m in of.runs.methods if m in fitted]
-        text += [f"Fitted growth, {title}: {', '.join(told)}."] if told else []
+        growth = [f"{m}: n^{round(fitted[m].exponent, 2) + 0.0:.2f}" for m in of.runs.methods if m in fitted]
+        text += [f"Fitted growth, {title}: {', '.join(growth)}."] if growth else []
     text = text or ["Too few sizes of graphs to fit a growth."]
     return _section("growth", "Time to the best schedule and size", text, figure)
 
@@ -251,30 +248,30 @@ def _gaps(of: Analysis) -> tuple[Section, ...]:
     final = final_gaps(of.runs)[list(of.runs.models)]
     impossible = set(of.runs.runs[of.runs.runs["status"] == "infeasible"]["problem"])
     final = final.loc[[problem for problem in final.index if problem not in impossible]]
-    problems, methods = proofs.common_ground(final.notna())
+    problems, methods = statistics.common_ground(final.notna())
     figure = figures.gap_figure(of.runs, problems, methods, final, of.marks, of.end)
     if figure is None:
         return ()
     text = f"On the {count_text(len(problems), 'problem')} that all of these methods ran on"
-    text += " and that nobody has proven to have no schedule." if impossible else "."
+    text += " and that are not proven to have no schedule." if impossible else "."
     return _section("gaps", "Gaps over time", [text, *of.not_common(final[methods], of.runs.models)], figure)
 
 
 def _agreement(of: Analysis) -> tuple[Section, ...]:
-    counts = agreement.scope_counts(of.runs)
+    counts = records.scope_counts(of.runs)
     if not counts:
         return ()
     text = "No proof is contradicted by another or by a schedule of the same scope or of a part of it."
     if of.conflicts:
         text = "CONTRADICTIONS: at least one proof or one schedule below is wrong."
-    tables = (record_tables.conflict_table(of.conflicts), record_tables.scope_table(counts))
+    tables = (records.conflict_table(of.conflicts), records.scope_table(counts))
     return _section("agreement", "Agreement", [text], *tables)
 
 
 def _failures(of: Analysis) -> tuple[Section, ...]:
-    failed = record_tables.failure_table(of.runs)
+    failed = records.failure_table(of.runs)
     text = () if failed else ("No run failed.",)
-    return _section("failures", "Failures", text, failed, record_tables.unsuited_table(of.runs))
+    return _section("failures", "Failures", text, failed, records.unsuited_table(of.runs))
 
 
 def _circumstances(of: Analysis) -> tuple[Section, ...]:
@@ -282,13 +279,13 @@ def _circumstances(of: Analysis) -> tuple[Section, ...]:
     machines = runs[runs["machine"] != ""]["machine"].value_counts().sort_index()
     versions = sorted(set(runs["version"]) - {""})
     if len(machines):
-        told = (f"{name} ({count_text(count, 'run')})" for name, count in machines.items())
-        text.append(f"Machines: {'; '.join(told)}.")
+        counts = (f"{name} ({count_text(count, 'run')})" for name, count in machines.items())
+        text.append(f"Machines: {'; '.join(counts)}.")
     if versions:
         text.append(f"moccasin_mzn {list_text(versions)}.")
     hours, peak = runs["seconds"].sum() / 3600, runs["memory_peak"].max()
-    spent = f"In all {hours:.1f} hours" if hours >= 1 else f"In all {60 * hours:.0f} minutes"
+    spent = f"In total {hours:.1f} hours" if hours >= 1 else f"In total {60 * hours:.0f} minutes"
     memory = f"; the largest run took {bytes_text(peak)}" if pd.notna(peak) else ""
     text.append(f"{spent} of runs by the clock{memory}. Every schedule is judged by the simulator.")
-    tables = (record_tables.circumstance_table(of.runs), record_tables.ending_table(of.runs))
+    tables = (records.circumstance_table(of.runs), records.ending_table(of.runs))
     return _section("circumstances", "How it was run", text, *tables)

@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import Any
 
-from moccasin_mzn.bounds.certificates.cases import NEVER, Case
-from moccasin_mzn.bounds.certificates.duals import BITS, Multipliers
+from moccasin_mzn.bounds.certificates.cases import BITS, NEVER, Case, Multipliers
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -24,6 +22,8 @@ Variable = tuple[str, int, int]
 Terms = dict[tuple[Variable, bool], int]
 """The weights of what is so, or not so."""
 Decided = Mapping[Variable, bool]
+Rule = tuple[str, int, int] | tuple[str, int, int, int]
+"""The name of a rule of the judge, its block, and its nodes, positions in `graph.nodes`."""
 INTEGRAL = 1e-6
 TRIED = 6
 """Variables to branch on of which both cases are looked at, to take the one that gains most."""
@@ -33,7 +33,7 @@ TRIED = 6
 class Row:
     """sum of terms >= demand: a rule of the judge."""
 
-    rule: tuple[str, int, int] | tuple[str, int, int, int]
+    rule: Rule
     """Its name, block and nodes."""
     terms: Terms
     demand: int
@@ -107,11 +107,11 @@ class Blocks:
     def _there(self, j: int, u: int) -> tuple[tuple[Variable, bool], ...]:
         return (("again", j, u), True), (("held", j - 1, u), True)
 
-    def _clause(self, rule: tuple[Any, ...], *ones: tuple[Variable, bool]) -> Row:
+    def _clause(self, rule: Rule, *ones: tuple[Variable, bool]) -> Row:
         return Row(rule, dict.fromkeys(ones, 1), 1)
 
     def _budget(
-        self, rule: tuple[Any, ...], kind: str, among: Sequence[int] | set[int], *unless: tuple[Variable, bool]
+        self, rule: tuple[str, int, int], kind: str, among: Sequence[int] | set[int], *unless: tuple[Variable, bool]
     ) -> Row:
         (_, j, v), size = rule, self.graph.sizes
         own = {v, *self.graph.predecessors[v]}
@@ -144,7 +144,7 @@ class Blocks:
 class _Relaxed:
     """The linear relaxation of all rows, solved again and again with other variables decided.
 
-    One more column, of all rows, tells by how much they cannot be met.
+    One more column, of all rows, states by how much they cannot be met.
     """
 
     def __init__(self, blocks: Blocks) -> None:
@@ -265,7 +265,9 @@ class BlockCases:
             return value
         return -(-(value + unit * sum(self.blocks.cost(of) for of, is_so in decided.items() if is_so)) // unit)
 
-    def _below(self, case: Case, values: Mapping[Variable, float] | None) -> Iterator[tuple[Case, Any]]:
+    def _below(
+        self, case: Case, values: Mapping[Variable, float] | None
+    ) -> Iterator[tuple[Case, dict[Variable, float] | None]]:
         """Branch on what gains most, of what is broken most; in a solution, on what it pays for."""
         if values is None:
             return
@@ -278,7 +280,7 @@ class BlockCases:
         if not broken:
             return
         weight = {of: max(INTEGRAL, min(values[of], 1 - values[of])) * (1 + self.blocks.cost(of)) for of in broken}
-        found: list[tuple[int, Variable, list[tuple[Case, Any]]]] = []
+        found: list[tuple[int, Variable, list[tuple[Case, dict[Variable, float] | None]]]] = []
         for of in sorted(broken, key=lambda of: (-weight[of], of))[:TRIED]:
             cases = [Case({**case.decided, of: is_so}, case.bound, case.multipliers) for is_so in (False, True)]
             tried = [(one, self._bounded(one)) for one in cases]

@@ -15,16 +15,256 @@ of its leaves.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from moccasin_mzn.bounds.certificates.duals import Multipliers, multipliers, relax
-from moccasin_mzn.bounds.certificates.pool import Decided, Pool, Residues
+from moccasin_mzn.bounds.flow_covers.cuts import FlowCut, Moments
 from moccasin_mzn.graphs.arrays import Array
+from moccasin_mzn.problem.judges.schedules import simulate
+
+# --- Flow cover inequalities for one graph and one budget, as they are where some nodes are decided -----------
+
+#     sum of weights[u] r_u >= demand        r_u = 1 if u is computed more than once
+#
+# With some r_u decided the demand is less, and no other weight need be above it: one such node alone is then enough.
+
+
+MOST_AT_ONCE = 8
+"""Inequalities added for one choice of nodes."""
+
+MOST_AT_FIRST = 300
+"""Inequalities to begin with: those that cost most."""
+
+Decided = Mapping[int, bool]
+"""By node: is it computed more than once?"""
+
+
+ARCS = ("again", "reads", "closes")
+"""Of `MomentFlow`; the others follow from them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """The flow of an inequality: its terms are these amounts."""
+
+    node: int
+    price: Fraction
+    arcs: dict[str, tuple[Array, Array]]
+    """By name in `MomentFlow`: where there is any flow, and how much."""
+    demand: int
+    """Rounded up once."""
+
+    @classmethod
+    def of(cls, cut: FlowCut, moments: Moments, budget: int) -> Cover:
+        """The flow of a cut, found again; it takes no more by any arc `again`, perhaps less by some."""
+        again = np.zeros(len(moments.size), np.int64)
+        for u, weight in cut.terms:
+            again[u] = weight
+        held = np.array([int(cut.price * size // 1) for size in moments.graph.sizes], np.int64)
+        flow = moments.network.flow(cut.node, again, held)
+        arcs = {name: (np.flatnonzero(amounts := getattr(flow, name)), amounts[amounts != 0]) for name in ARCS}
+        inputs = moments.graph.predecessors[cut.node]  # are there whatever is paid for them, without rounding
+        rest = flow.value - int(held[list(inputs)].sum())
+        room = budget - cut.own - sum(moments.graph.sizes[u] for u in inputs)
+        return cls(cut.node, cut.price, arcs, math.ceil(rest - cut.price * room))
+
+
+@dataclass(frozen=True, eq=False)
+class Residues:
+    """What is left of all inequalities where some nodes are decided."""
+
+    demand: Array
+    """int64[k], 0 or less where it is met."""
+    weights: Array
+    """int64[k, n]: none above the demand, 0 for nodes that are decided."""
+
+    def unmet(self, values: Array, least: float) -> Array:
+        """Inequalities of which `values`, float64[n], leaves a larger share than `least`, the largest share first."""
+        share = np.where(self.demand > 0, 1 - self.weights @ values / np.maximum(self.demand, 1), 0.0)
+        order = np.argsort(-share, kind="stable")
+        return order[: int((share > least).sum())]
+
+    def refuted(self) -> int | None:
+        """The index of an inequality that cannot be met."""
+        for k in self.unmet(np.ones(self.weights.shape[1]), -1e-6).tolist():  # floating point for a first look
+            if sum(self.weights[k].tolist()) < int(self.demand[k]):
+                return k
+        return None
+
+
+class Pool:
+    """All inequalities known, and where others come from."""
+
+    def __init__(self, moments: Moments, budget: int) -> None:
+        self.moments, self.budget, self.graph = moments, budget, moments.graph
+        self.covers: list[Cover] = []
+        self._demand = np.zeros(0, np.int64)
+        self._weights = np.zeros((0, len(self.graph.nodes)), np.int64)
+        self._pressed: list[int] | None = None
+
+    def residues(self, decided: Decided) -> Residues:
+        """What is left of the inequalities."""
+        again = [u for u, more in decided.items() if more]
+        demand = self._demand - np.minimum(self._weights[:, again], self._demand[:, None]).sum(axis=1)
+        weights = np.minimum(self._weights, np.maximum(demand, 0)[:, None])
+        weights[:, list(decided)] = 0
+        return Residues(demand, weights)
+
+    def begin(self, stop: Callable[[], bool]) -> None:
+        """Look at all nodes once: those that need others to be computed again, with the most that they cost."""
+        self._pressed, found = [], list[FlowCut]()
+        for v in self._heaviest():
+            if stop():
+                break
+            cut = self.moments.kept(v)
+            if cut.demand(self.budget) > 0:
+                self._pressed.append(v)
+                priced = self.moments.priced(v, self.budget)
+                found.append(cut if priced is None or priced.demand(self.budget) <= 0 else priced)
+        found.sort(key=lambda cut: (cut.scale > 0, -cut.bound(self.budget)))
+        self._add(found[:MOST_AT_FIRST])
+
+    def _heaviest(self) -> list[int]:
+        """The nodes, first those at which the input order needs most memory."""
+        order = self.graph.input_order()
+        memory = dict(zip(order, simulate(self.graph, order).memory, strict=True))
+        return sorted(order, key=lambda v: -memory[v])
+
+    def separate(self, again: Array, stop: Callable[[], bool]) -> bool:
+        """Add inequalities that are violated if only the nodes of `again`, bool[n], are computed more than once.
+
+        Returns:
+            Were there any?
+        """
+        found: list[FlowCut] = []
+        for v in self._pressed or ():
+            if len(found) == MOST_AT_ONCE or stop():
+                break
+            cut = self.moments.kept(v, again)
+            found += [cut] if cut.demand(self.budget) > 0 else []
+        latest = [cut.node for cut in found]
+        self._pressed = [*latest, *(v for v in self._pressed or () if v not in latest)]  # mostly the next ones, too
+        self._add(found)
+        return bool(found)
+
+    def _add(self, cuts: list[FlowCut]) -> None:
+        weights = np.zeros((len(cuts), len(self.graph.nodes)), np.int64)
+        covers = [Cover.of(cut, self.moments, self.budget) for cut in cuts]
+        for row, cover in zip(weights, covers, strict=True):
+            nodes, amounts = cover.arcs["again"]
+            row[nodes] = amounts
+        self.covers += covers
+        self._demand = np.append(self._demand, [cover.demand for cover in covers]).astype(np.int64)
+        self._weights = np.vstack([self._weights, weights])
+
+
+# --- The linear relaxation, and its bound in exact integers ---------------------------------------------------
+
+# GLOP of OR-Tools solves it in floating point; its duals y, whatever they are worth, bound the cost::
+#
+#     sum of w_u r_u  >=  sum of y_i demand_i  +  sum over u of min(0, w_u - sum of y_i weight_iu)        y >= 0
+
+
+BITS = (0, 12, 24, 36, 48, 60)
+"""Binary places of multipliers: as few as do."""
+_AT_ONCE = 10
+"""Inequalities added to a linear program that does not satisfy them."""
+_TOLERANCE = 1e-7
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """Factors of inequalities, by index, over 2^bits."""
+
+    bits: int = 0
+    factors: tuple[tuple[int, int], ...] = ()
+
+    def bound(self, left: Residues, durations: Sequence[int]) -> int:
+        """What they prove of the cost of nodes that are not decided, rounded up."""
+        value, prices = 0, dict[int, int]()
+        for k, factor in self.factors:
+            demand = int(left.demand[k])
+            if demand > 0:
+                value += factor * demand
+                for u in np.flatnonzero(left.weights[k]).tolist():
+                    prices[u] = prices.get(u, 0) + factor * int(left.weights[k, u])
+        value += sum(min(0, (durations[u] << self.bits) - price) for u, price in prices.items())
+        return -(-value >> self.bits)
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxed:
+    """A solution of the relaxation."""
+
+    values: Array
+    """float64[n], 0 for nodes that are decided."""
+    duals: dict[int, float]
+    """By index, of inequalities in whose place nothing better is known."""
+
+
+def relax(left: Residues, durations: Sequence[int], known: Sequence[int]) -> Relaxed:
+    """Solve the relaxation of inequalities that can be met.
+
+    Args:
+        durations: by node.
+        known: indices of inequalities to begin with.
+
+    Raises:
+        RuntimeError: GLOP fails.
+    """
+    used = [k for k in known if left.demand[k] > 0]
+    while True:
+        relaxed = _solve(left, durations, used)
+        further = [k for k in left.unmet(relaxed.values, _TOLERANCE).tolist() if k not in used]
+        if not further:
+            return relaxed
+        used += further[:_AT_ONCE]
+
+
+def _solve(left: Residues, durations: Sequence[int], used: Sequence[int]) -> Relaxed:
+    from ortools.linear_solver import pywraplp
+
+    values = np.zeros(left.weights.shape[1])
+    if not used:
+        return Relaxed(values, {})
+    rows = left.weights[used] / left.demand[used][:, None]
+    nodes = np.flatnonzero(rows.any(axis=0)).tolist()
+    unit = max((durations[u] for u in nodes), default=0) or 1
+    solver = pywraplp.Solver.CreateSolver("GLOP")
+    columns = {u: solver.NumVar(0.0, 1.0, "") for u in nodes}
+    for u, column in columns.items():
+        solver.Objective().SetCoefficient(column, durations[u] / unit)
+    constraints = [solver.Constraint(1.0, solver.infinity()) for _ in used]
+    for constraint, row in zip(constraints, rows, strict=True):
+        for u in np.flatnonzero(row).tolist():
+            constraint.SetCoefficient(columns[u], float(row[u]))
+    if solver.Solve() != solver.OPTIMAL:
+        raise RuntimeError("GLOP finds no optimum")
+    for u, column in columns.items():
+        values[u] = column.solution_value()
+    duals = {k: one.dual_value() * unit / int(left.demand[k]) for k, one in zip(used, constraints, strict=True)}
+    return Relaxed(values, {k: dual for k, dual in duals.items() if dual > 0})
+
+
+def multipliers(left: Residues, durations: Sequence[int], relaxed: Relaxed, enough: int) -> tuple[int, Multipliers]:
+    """The best bound that duals prove exactly, or `enough`, and the coarsest multipliers that do."""
+    best = 0, Multipliers()
+    for bits in BITS:
+        factors = tuple((k, factor) for k, dual in relaxed.duals.items() if (factor := int(math.ldexp(dual, bits))))
+        one = Multipliers(bits, factors)
+        best = max(best, (one.bound(left, durations), one), key=lambda pair: pair[0])
+        if best[0] >= enough:
+            break
+    return best
+
+
+# --- Branch and bound -----------------------------------------------------------------------------------------
 
 LEVELS = (1e-6, 0.3, 0.7, 1 - 1e-6)
 """Nodes with values above are taken as computed again where inequalities are sought."""
@@ -48,9 +288,9 @@ class Case:
     known: Sequence[int] = ()
     """Inequalities that mattered in the case above it."""
     refuted: Multipliers | None = None
-    """Of inequalities that cannot be met together."""
-    branch: Any = None
-    """What tells the cases below apart: a node, or a variable of blocks."""
+    """Multipliers of inequalities that cannot be met together."""
+    branch: int | tuple[str, int, int] | None = None
+    """What distinguishes the cases below: a node, or a variable of blocks."""
     below: tuple[Case, ...] = ()
     """With that not so, and so."""
 

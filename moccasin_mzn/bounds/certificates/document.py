@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from moccasin_mzn.bounds.certificates.blocks import BlockCases, Blocks
-from moccasin_mzn.bounds.certificates.cases import NEVER, Case, Cases, in_order, proven
-from moccasin_mzn.bounds.certificates.pool import Cover, Pool
-from moccasin_mzn.bounds.flow_covers.cuts import Moments
-from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
+from moccasin_mzn.bounds.certificates.cases import NEVER, Case, Cases, Cover, Pool, in_order, proven
+from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.errors import JudgeError
+from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.graphs.arrays import Array
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -53,7 +51,7 @@ class Proof:
     """The inequalities."""
     top: Case
     order: Sequence[int] | None
-    """Of first computations, in the schedules that it ranges over; None: all schedules."""
+    """The order of first computations in the schedules that it ranges over; None: all schedules."""
     bound: int | None
     """No such schedule is shorter; None: there is none."""
     unit: int
@@ -89,12 +87,12 @@ def prove_in_blocks(
     return Proof(blocks, top, instance.order, None if added is None else least + added * blocks.unit, blocks.unit)
 
 
-def certificate(proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[Trust] = ()) -> dict[str, Any]:
+def certificate(proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[Trust] = ()) -> JsonObject:
     """The document of a proof, as the judge has accepted it.
 
     Args:
         sequence: a schedule within the budget, positions in `graph.nodes`; None: none is known.
-        trusted: what solvers say; no more of it is left than what is not proven.
+        trusted: claims of solvers; those that are proven are left out.
 
     Raises:
         JudgeError: the judge refuses it.
@@ -129,8 +127,8 @@ def certificate(proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[
     return document
 
 
-def certificate_text(document: dict[str, Any]) -> str:
-    """As it stands in a file: a line for each inequality and each case."""
+def certificate_text(document: JsonObject) -> str:
+    """The text of its file: a line for each inequality and each case."""
     lines = []
     for key, value in document.items():
         text = json.dumps(value, separators=(",", ":"))
@@ -140,12 +138,12 @@ def certificate_text(document: dict[str, Any]) -> str:
     return "{" + ",\n".join(lines) + "}\n"
 
 
-def _tree(proof: Proof) -> tuple[list[int], list[dict[str, Any]]]:
+def _tree(proof: Proof) -> tuple[list[int], list[JsonObject]]:
     """The inequalities that the cases use, by index, and the cases, in which they are numbered anew."""
     graph, unit = proof.of.graph, proof.unit
     enough = NEVER if proof.bound is None else (proof.bound - graph.total_duration) // unit
     number: dict[int, int] = {}
-    items: list[dict[str, Any]] = []
+    items: list[JsonObject] = []
     for case in in_order(proof.top, enough):
         if case.refuted is None and case.branch is not None and case.bound < enough:
             kind, j, u = case.branch if isinstance(case.branch, tuple) else ("again", 0, case.branch)
@@ -157,20 +155,20 @@ def _tree(proof: Proof) -> tuple[list[int], list[dict[str, Any]]]:
     return list(number), items
 
 
-def _rules(blocks: Blocks, used: Sequence[int]) -> tuple[list[int], list[Any]]:
+def _rules(blocks: Blocks, used: Sequence[int]) -> tuple[list[int], list[Json]]:
     """The sights, and rules of them."""
     rules = [blocks.rows[k].rule for k in used]
     return blocks.sights, [[name, j, *(blocks.graph.nodes[u] for u in nodes)] for name, j, *nodes in rules]
 
 
-def _sums(pool: Pool, used: Sequence[int]) -> tuple[list[int], list[Any]]:
+def _sums(pool: Pool, used: Sequence[int]) -> tuple[list[int], list[Json]]:
     """The sights, and the flow of each inequality as a sum of rules: an arc is a rule, what it takes is the factor."""
     covers = [pool.covers[k] for k in used]
     sights = list(dict.fromkeys(cover.node for cover in covers))
     return sights, [_sum(pool.graph, cover, sights.index(cover.node)) for cover in covers]
 
 
-def _sum(graph: ComputationGraph, cover: Cover, j: int) -> dict[str, Any]:
+def _sum(graph: ComputationGraph, cover: Cover, j: int) -> JsonObject:
     nodes, by = graph.nodes, cover.price.denominator
     ends: dict[str, tuple[str, Sequence[tuple[int, ...]]]] = {
         "again": ("comes", [(u,) for u in range(len(nodes))]), "reads": ("leaves", graph.edges),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.bounds.flow_covers.cuts import Moments
+from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
 from moccasin_mzn.bounds.flow_covers.joint_search import JointSearch
 from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
-from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed

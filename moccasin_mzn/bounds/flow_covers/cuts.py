@@ -1,25 +1,224 @@
-"""Flow cover inequalities: what must be computed more than once, from flows of a moment network.
+"""What any schedule, in any order, pays where a node is computed for the first time: a minimum cut.
 
-A flow whose `held` is at most a price times the sizes proves, of every schedule within a budget, in any order and with
-any number of computations (see `network`)::
+Look at the first computation of v in some schedule. For every other node u let
 
-    sum of again[u] over the nodes u computed more than once  >=  value - floor(price * room),
-    room = budget - size(v) - workspace(v)
+    x_u  u was computed before,
+    h_u  x_u, and a copy of u is in memory while v is computed,
+    a_u  x_u, no copy is, and u is computed again later.
 
-The right side is the demand. A node with again[u] >= demand satisfies it alone, so its weight may be lowered to the
-demand. Where the sum on the left pays durations, the demand is a bound on what recomputations take by itself.
+The inputs of v have h = 1. Ancestors of v have x = 1, v and its descendants x = 0, and x_w <= x_u for an edge (u, w).
+If w is not computed before (x_w = 0), or is again later (a_w = 1), it reads a copy of u then: one that is there now or
+one made later, so
+
+    h_u + a_u >= x_u - x_w + a_w    for every edge (u, w).
+
+With c_u = x_u - a_u and f_u = c_u - h_u that is f_u <= c_w, besides f_u <= c_u <= x_u: only differences, so assignments
+are cuts of a network with three nodes for each node of the graph. The side of the source has the value 1::
+
+    x_u -----> c_u       pays where a_u = 1      `again`
+    c_u -----> f_u       pays where h_u = 1      `held`
+    c_u =====> x_u       infinite                `dropped`
+    f_u =====> c_u       infinite                `kept`
+    f_u =====> c_w       infinite, for (u, w)    `reads`
+    x_w =====> x_u       infinite, for (u, w)    `closes`
+    sources: x of the ancestors of v and c of its inputs;  sinks: x of v and of its descendants
+
+Where w is known to come after u though there is no edge, x_w =====> x_u as well.
+
+Any flow, least cut or not, bounds every cut: value <= sum of again[u] a_u + sum of held[u] h_u. As a_u = 1 only if u is
+computed more than once and the sizes of what is in memory sum to at most the budget less v's own size and workspace,
+a flow with held <= size proves of every schedule within the budget
+
+    sum of again[u] over u that are computed more than once >= value + size(v) + workspace(v) - budget.
+
+This holds for any number of computations. Outputs that nobody reads cost nothing to hold: nothing leads on from f_u.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from moccasin_mzn.bounds.flow_covers.network import INFINITE, MomentFlow, MomentNetwork
 from moccasin_mzn.graphs.arrays import Array
+from moccasin_mzn.graphs.graph import ComputationGraph
+
+INFINITE = 2**61
+"""Beyond any total of sizes or durations."""
+MOST_KNOWN = 2**28
+"""Bits, twice, of ancestors and descendants that are kept."""
+ENDS, ASSUMED = ("sources", "sinks"), "assumed"
+"""Arcs that change with the node that is looked at, besides those that cuts pay for; what is earlier without an
+edge."""
+
+
+@dataclass(frozen=True, eq=False)
+class MomentFlow:
+    """A largest flow of the network of one node; all amounts are exact and not negative.
+
+    It is conserved in every x_u, c_u and f_u that is neither source nor sink: what comes in by arcs goes out by arcs.
+    Flow from x_w to x_u for what is `earlier` without an edge is not recorded.
+    """
+
+    node: int
+    """v, whose first computation is looked at; a position in `graph.nodes`."""
+    value: int
+    """What leaves the sources less what comes back to them, which is what a least cut pays."""
+    again: Array
+    """int64[n]: on x_u -> c_u, by u, a position in `graph.nodes`."""
+    held: Array
+    """int64[n]: on c_u -> f_u, by u."""
+    dropped: Array
+    """int64[n]: on c_u -> x_u, by u."""
+    kept: Array
+    """int64[n]: on f_u -> c_u, by u."""
+    reads: Array
+    """int64[m]: on f_u -> c_w, by the position of (u, w) in `graph.edges`."""
+    closes: Array
+    """int64[m]: on x_w -> x_u, by the position of (u, w) in `graph.edges`."""
+    before: Array
+    """bool[n]: x of the least cut: nodes computed before v in the schedule that pays least."""
+    resident: Array
+    """bool[n]: h of it."""
+    recomputed: Array
+    """bool[n]: a of it."""
+
+
+class MomentNetwork:
+    """The network of a graph, made once, for flows of any of its nodes."""
+
+    def __init__(self, graph: ComputationGraph, earlier: Sequence[tuple[int, int]] = ()) -> None:
+        """With nothing in it.
+
+        Args:
+            earlier: pairs of which the first is computed before the second for the first time, as for edges, in all
+                schedules of which something is to be proven.
+        """
+        from ortools.graph.python.max_flow import SimpleMaxFlow
+
+        n, every = len(graph.nodes), np.arange(len(graph.nodes))
+        self.graph, self.earlier, self._n = graph, tuple(earlier), n
+        edges, assumed = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (graph.edges, self.earlier))
+        tail, head = edges[:, 0], edges[:, 1]
+        x, c, f, source = every, n + every, 2 * n + every, 3 * n
+        self._source, self._sink, self._all = source + 2, source + 1, source
+        self._flow = SimpleMaxFlow()
+        arcs = {"again": (x, c), "held": (c, f), "dropped": (c, x), "kept": (f, c),
+                "reads": (f[tail], c[head]), "closes": (x[head], x[tail]),
+                "sources": (np.full(n, source), x), "sinks": (x, np.full(n, self._sink)),
+                ASSUMED: (x[assumed[:, 1]], x[assumed[:, 0]])}  # fmt: skip
+        self._arcs = {name: self._add(name, *ends) for name, ends in arcs.items()}
+        self._first = self._flow.add_arc_with_capacity(self._source, self._all, 0)
+        self._entering = _by_head(graph)
+        self._near = [[*near] for near in graph.predecessors], [[*near] for near in graph.successors]
+        for u, w in self.earlier:
+            self._near[0][w].append(u)
+            self._near[1][u].append(w)
+        self._known: dict[int, tuple[Array, ...]] = {}  # ancestors and descendants, as bits
+
+    def _add(self, name: str, starts: Array, ends: Array) -> Array:
+        capacity = 0 if name in ("again", "held", *ENDS) else INFINITE
+        return self._flow.add_arcs_with_capacity(starts, ends, np.full(len(starts), capacity))
+
+    def flow(self, node: int, again: Array, held: Array, sides: tuple[Array, Array] | None = None) -> MomentFlow:
+        """A largest flow that takes nothing by `again` where `held` alone will do.
+
+        Args:
+            node: v, a position in `graph.nodes`.
+            again: int64[n], 0 to INFINITE: capacities of x_u -> c_u.
+            held: int64[n], 0 or more, their sum below INFINITE: capacities of c_u -> f_u.
+            sides: bool[n] each: x = 1, among them the ancestors of v, and x = 0, among them v and its descendants;
+                None: no others.
+
+        Raises:
+            RuntimeError: OR-Tools finds no maximum flow.
+        """
+        inputs = list(self.graph.predecessors[node])
+        direct, room = held[inputs], np.array(held, np.int64)  # c_u -> f_u -> c_v -> x_v, before all else
+        room[inputs] = 0
+        before, after = self.sides(node) if sides is None else sides
+        value = self._push(before, after, again, room) + int(direct.sum())
+        lasting = {name: arcs for name, arcs in self._arcs.items() if name not in (*ENDS, ASSUMED)}
+        found = {name: np.array(self._flow.flows(arcs)) for name, arcs in lasting.items()}
+        found["held"][inputs] += direct
+        found["reads"][self._entering[node]] += direct
+        found["dropped"][node] += direct.sum()
+        side = np.zeros(3 * self._n + 3, bool)
+        side[self._flow.get_source_side_min_cut()] = True
+        x, c, f = side[: 3 * self._n].reshape(3, -1)
+        c[inputs] = True
+        return MomentFlow(node, value, before=x, resident=c & ~f, recomputed=x & ~c, **found)
+
+    def least(self, before: Array, after: Array, resident: Sequence[int], again: Array, held: Array) -> int:
+        """What a least cut pays at any moment of which more is known than whose first computation it is.
+
+        Args:
+            before: bool[n], x = 1.
+            after: bool[n], x = 0.
+            resident: nodes with h = 1, among those before.
+        """
+        room, known = np.array(held, np.int64), list(resident)
+        room[known] = 0
+        return self._push(before, after, again, room) + int(held[known].sum())
+
+    def _push(self, before: Array, after: Array, again: Array, held: Array) -> int:
+        flow, most = self._flow, int(held.sum())
+        flow.set_arcs_capacity(self._arcs["again"], np.minimum(again, most + 1))
+        flow.set_arcs_capacity(self._arcs["held"], held)
+        flow.set_arcs_capacity(self._arcs["sources"], np.where(before, INFINITE, 0))
+        flow.set_arcs_capacity(self._arcs["sinks"], np.where(after, INFINITE, 0))
+        flow.set_arc_capacity(self._first, most + 1)
+        if flow.solve(self._source, self._sink) != flow.OPTIMAL:
+            raise RuntimeError("OR-Tools finds no maximum flow")
+        return flow.optimal_flow()
+
+    def sides(self, node: int) -> tuple[Array, Array]:
+        """bool[n] each, to be changed at will: what is computed before `node` whatever the order, and what is not."""
+        before, after = self.reach(node)
+        after[node] = True
+        return before, after
+
+    def reach(self, node: int) -> tuple[Array, Array]:
+        """bool[n] each, to be changed at will: the ancestors and the descendants of a node, by edges and `earlier`."""
+        if node not in self._known:
+            if len(self._known) * self._n > MOST_KNOWN:
+                self._known.clear()
+            self._known[node] = tuple(np.packbits(self._reached(side, node)) for side in self._near)
+        before, after = (np.unpackbits(side, count=self._n).view(bool) for side in self._known[node])
+        return before, after
+
+    def _reached(self, near: Sequence[Iterable[int]], node: int) -> Array:
+        reached, todo = np.zeros(self._n, bool), [node]
+        while todo:
+            for u in near[todo.pop()]:
+                if not reached[u]:
+                    reached[u] = True
+                    todo.append(u)
+        return reached
+
+
+def _by_head(graph: ComputationGraph) -> list[list[int]]:
+    """For each node the positions in `graph.edges` of the edges that lead to it, as in `graph.predecessors`."""
+    entering: list[list[int]] = [[] for _ in graph.nodes]
+    for position, (_, head) in enumerate(graph.edges):
+        entering[head].append(position)
+    return entering
+
+
+# --- Flow cover inequalities: what must be computed more than once --------------------------------------------
+
+# A flow whose `held` is at most a price times the sizes proves, of every schedule within a budget, in any order and
+# with any number of computations (see above)::
+#
+#     sum of again[u] over the nodes u computed more than once  >=  value - floor(price * room),
+#     room = budget - size(v) - workspace(v)
+#
+# The right side is the demand. A node with again[u] >= demand satisfies it alone, so its weight may be lowered to the
+# demand. Where the sum on the left pays durations, the demand is a bound on what recomputations take by itself.
+
 
 FINEST = 2**48
 """Durations are multiplied, up to such a total, so that rounding down prices costs nothing."""
@@ -37,7 +236,7 @@ class FlowCut:
     own: int
     """v's size and workspace."""
     value: int
-    """Of the flow."""
+    """The value of the flow."""
     price: Fraction
     """`held` of the flow is at most this times the sizes, rounded down."""
     terms: tuple[tuple[int, int], ...]

@@ -25,7 +25,7 @@ from moccasin_mzn.solvers.program import Capacity, Program
 LARGEST_SUM = 2**28
 """Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""
 CUTS_PER_ROUND, ENOUGH = 40, 10
-PRICED_PER_ROUND, PRICING, PRICING_SHARE, BESIDE = 12, 0.5, 0.3, 8
+PRICED_PER_ROUND, PRICING, PRICING_SHARE, NEIGHBOURS = 12, 0.5, 0.3, 8
 """At least so many nodes get prices, for so many seconds or such a share of the time so far, and so many of each
 side of one that has a better price than all before."""
 FIRST_SHARE, LONGEST_FIRST = 0.1, 10.0
@@ -54,7 +54,7 @@ class Covers:
     plain: dict[int, FlowCut] = field(default_factory=dict)
     """By node, the cut that says so, until it is in use."""
     terms: int = 0
-    """Of all cuts that were plain."""
+    """The number of terms of all cuts that were plain."""
     priced: set[tuple[int, int]] = field(default_factory=set)
     """Nodes and budgets that have a cut which pays for durations."""
 
@@ -153,8 +153,8 @@ class CoverSearch:
     most: int | None = None
     """The bound is never more: it is one for schedules that cost less."""
     price: Fraction | None = None
-    """Of the best cut so far that pays durations, about."""
-    beside: list[int] = field(default_factory=list)
+    """The approximate price of the best cut so far that pays durations."""
+    neighbours: list[int] = field(default_factory=list)
     """Nodes about its node in the input order."""
     begun: float = field(default_factory=time.monotonic)
 
@@ -265,7 +265,7 @@ class CoverSearch:
             if cut is not None and cut.bound(self.budget) >= useful:
                 self.price = cut.price
                 if cut.bound(self.budget) > self.bound:
-                    self.beside = self._about(v)
+                    self.neighbours = self._about(v)
                 self.improve(cut.bound(self.budget))
                 covers.cuts.append(cut)
 
@@ -275,15 +275,15 @@ class CoverSearch:
         need = {v: light + covers.moments.own[v] for v, light in covers.light.items()}
         heavy = sorted((v for v in need if need[v] > self.budget), key=lambda v: -need[v])
         for v in heavy or covers.pressed(self.budget, self.over):
-            while self.beside:
-                yield self.beside.pop(0)
+            while self.neighbours:
+                yield self.neighbours.pop(0)
             yield v
 
     def _about(self, node: int) -> list[int]:
         """The nearest ones first."""
         order = self.covers.moments.graph.input_order()
         at = order.index(node)
-        near = range(max(0, at - BESIDE), min(len(order), at + BESIDE + 1))
+        near = range(max(0, at - NEIGHBOURS), min(len(order), at + NEIGHBOURS + 1))
         return [order[k] for k in sorted(near, key=lambda k: abs(k - at))]
 
     def _solve(self, started: float) -> Branched:

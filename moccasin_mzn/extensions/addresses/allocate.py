@@ -17,8 +17,7 @@ from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, check_capacity, steps
 from moccasin_mzn.problem.buffer import Buffer, pieces_of
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 MOST_MODELLED = 300

@@ -55,7 +55,7 @@ def plan_with_arenas(
         Status "optimal": proven for arenas. "unknown", without a plan: plans were found, but none with arenas that fit.
 
     Raises:
-        InputError: an alignment below 1, or too large for the graph; see `solve_plan` and `Arena`.
+        InputError: an alignment below 1, or too large for the graph; see `solve_problem` and `Arena`.
     """
     instance = problem.instance
     check_buffers(buffers_of(instance.graph, instance.baseline), alignment)  # before the search: it finds more of them
@@ -185,7 +185,7 @@ class _Plans(Arrangement):
             m = over.index(max(over))
             place, unit = self.problem.platform.memories[m], self.problem.platform.graph.size_unit
             excess = over_text((place.budget or 0) + over[m], place.budget or 0, unit)
-            reason = f"the arena in {place.name} is {excess}; no plan was found whose arenas fit"
+            reason = f"the arena in {place.name} is {excess}; no schedule was found whose arenas fit"
             return replace(
                 first, status="unknown", reason=reason,
                 answer=None, simulation=None, solution=None, found_by="", proved_by="",

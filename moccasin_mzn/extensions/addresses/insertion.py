@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.randomness import below, unit
+from moccasin_mzn.heuristics.compiling import below, compiled, unit
 
 NOBODY = -1
 

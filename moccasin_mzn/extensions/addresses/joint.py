@@ -15,8 +15,7 @@ from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import buffers_of
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 MOST_COMPUTATIONS = 80

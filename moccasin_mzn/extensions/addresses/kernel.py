@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.randomness import below
+from moccasin_mzn.heuristics.compiling import below, compiled
 
 UNLIMITED = 2**62
 

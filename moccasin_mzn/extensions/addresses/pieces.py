@@ -10,8 +10,7 @@ range, wherever the two have times in common::
 from __future__ import annotations
 
 from moccasin_mzn.extensions.addresses.kernel import insert, living, move_earlier
-from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.randomness import below
+from moccasin_mzn.heuristics.compiling import below, compiled
 
 
 @compiled

@@ -125,7 +125,7 @@ class _Search:
         self, buffers: tuple[Buffer, ...], alignment: int, enough: int | None, seed: int, deadline: Deadline,
         stop: Callable[[], bool],
     ) -> None:  # fmt: skip
-        from moccasin_mzn.heuristics.randomness import generator_of
+        from moccasin_mzn.heuristics.compiling import generator_of
 
         self.deadline, self.stop = deadline, stop
         self.offsets = np.array([buffer.offset or 0 for buffer in buffers], np.int64)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from moccasin_mzn.bounds.cover import cover_bound
+from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging import PAGING
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
@@ -160,7 +160,7 @@ class PagingFormulation(PlanFormulation):
         PagingSearch(problem, seed).run(offer, stop, better)
 
 
-# --- The instant bound of recomputation (see `bounds.cover`), for plans that may read back instead ------------
+# --- The instant bound of recomputation (see `bounds.instant`), for plans that may read back instead ------------
 
 # What the input order holds too much at a stage must be dropped there and come again, whatever brings it: an output
 # that comes again is computed at least once more, or written and read back at least once. So the cheaper of the two

@@ -14,9 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moccasin_mzn.heuristics.annealing import PENALTY, TEMPERATURE
-from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.randomness import below, unit
-from moccasin_mzn.heuristics.slots import NONE
+from moccasin_mzn.heuristics.compiling import NONE, below, compiled, unit
 
 TOTALS = 3
 VALUE, LOCAL_EXCESS, SLOW_EXCESS, LIMIT_EXCESS = 0, 1, 2, 3

@@ -17,7 +17,7 @@ from moccasin_mzn.extensions.paging.kernel import BEST, CHANGES, NONE, Problem, 
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.heuristics.annealing import INCUMBENT, NOTHING, Annealing, Round, mean_of_positive
 from moccasin_mzn.heuristics.compiled_searches import ignore, small_instance
-from moccasin_mzn.heuristics.slots import size_unit
+from moccasin_mzn.heuristics.compiling import size_unit
 from moccasin_mzn.heuristics.staged.state import problem_of as staged_problem
 from moccasin_mzn.heuristics.staged.state import stages_of_slots, useful_edges
 from moccasin_mzn.problem.instance import Instance, pruned_plan
@@ -39,7 +39,7 @@ Offer = Callable[[Plan], Any]
 Set = tuple[np.ndarray, np.ndarray]
 
 
-class SetAnnealing(Annealing):
+class SetAnnealing(Annealing[Plan, Set]):
     """Annealing over sets of second intervals (see `kernel`); a run goes on where the one before it ended."""
 
     cold, patience = COLD, 4

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moccasin_mzn.heuristics.compiling import compiled
+from moccasin_mzn.heuristics.compiling import below, compiled, slot_at, unit
 from moccasin_mzn.heuristics.free_order.state import (
     DURATION,
     EXCESS,
@@ -19,8 +19,6 @@ from moccasin_mzn.heuristics.free_order.state import (
     next_start,
     remove,
 )
-from moccasin_mzn.heuristics.randomness import below, unit
-from moccasin_mzn.heuristics.slots import slot_at
 
 
 class Mix(NamedTuple):

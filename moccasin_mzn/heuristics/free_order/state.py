@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.slots import NONE, Problem, problem_with
+from moccasin_mzn.heuristics.compiling import NONE, Problem, compiled, problem_with
 from moccasin_mzn.problem.instance import Instance
 
 MOST_SLOTS = 8

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from moccasin_mzn.checks import check_seed, check_time_limit
 from moccasin_mzn.clock import Deadline
@@ -26,7 +25,7 @@ class Ordering:
     order: tuple[int, ...]
     """Positions in `graph.nodes`."""
     peak: int
-    """Of this order, by the simulator, in the graph's size unit."""
+    """The peak of this order, by the simulator, in the graph's size unit."""
     bound: int
     """No order that computes every node once has a smaller peak; with recomputations a smaller one may be possible."""
     seconds: float
@@ -89,17 +88,17 @@ def least_peak_order(
     check_seed(seed)
     start = _checked_start(graph, start)
     if graph.overwritable is not None:
-        return _in_place(graph, start, time_limit=time_limit, seed=seed, stop=stop)
+        return _in_place(graph, start, time_limit, seed, stop)
     from moccasin_mzn.heuristics.orders.order_search import OrderSearch  # here, because that takes a while
 
     ready(ORDERS)
     deadline = Deadline(time_limit)
 
-    def tell(new: bool) -> None:
+    def report(new: bool) -> None:
         source, order = (search.source, search.order) if new else (search.bound_source, None)
         (on_progress or ignore)(OrderProgress(deadline.elapsed(), search.peak, search.bound, source, order))
 
-    search = OrderSearch(graph, start, seed, tell)
+    search = OrderSearch(graph, start, seed, report)
     try:
         search.run(lambda: stop() or deadline.over())
     except KeyboardInterrupt:
@@ -150,13 +149,15 @@ def good_orders(
     return diverse_orders(relaxed(graph)[0], start, seed, stop, windows)
 
 
-def _in_place(graph: ComputationGraph, start: tuple[int, ...], **how: Any) -> Ordering:
+def _in_place(
+    graph: ComputationGraph, start: tuple[int, ...], time_limit: float | None, seed: int, stop: Callable[[], bool]
+) -> Ordering:
     """An order of a graph that runs in place: the best of its relaxation, where every computation spares what it may,
     if that is no worse than the start."""
     from moccasin_mzn.problem.judges.schedules import simulate
 
     other, more = relaxed(graph)
-    found = least_peak_order(other, start=start, **how)
+    found = least_peak_order(other, start=start, time_limit=time_limit, seed=seed, stop=stop)
     before, after = simulate(graph, start).peak, simulate(graph, found.order).peak
     order, peak, source = (start, before, "start") if before < after else (found.order, after, found.source)
     return replace(found, order=order, peak=peak, bound=found.bound - more, source=source)

@@ -6,7 +6,7 @@ import functools
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import JudgeError
@@ -15,10 +15,68 @@ from moccasin_mzn.graphs.arrays import GraphArrays, graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.heuristics.orders.beam import Beam, Taste, widest_beam
-from moccasin_mzn.heuristics.orders.cut_bound import CutBound
-from moccasin_mzn.heuristics.orders.precedence_bound import Forced, PrecedenceBound, promising
-from moccasin_mzn.heuristics.orders.windows import improve_order
+from moccasin_mzn.heuristics.orders.cut_bound import CutBound, Forced, PrecedenceBound, promising
 from moccasin_mzn.problem.judges.schedules import simulate
+
+# --- Local improvement of an order: windows around its peak, reordered by beam search -------------------------
+
+# ::
+#
+#     memory            ##                     a window [first, last) around a position of large memory; what comes
+#                    ## ####  #                before and after stays. A new order of the window is taken if its peak
+#                 ############## ##            is smaller, or, every so often, no larger: that leads away from where
+#     order     ...[           ]......         no window helps.
+
+
+_SHORTEST, _DOUBLINGS = 20, 3.5
+"""Nodes of a window: from the shortest to so many times twice as many."""
+_HIGH = 0.98
+"""Positions of at least this part of the peak are worth a window."""
+_STRICT = 0.6
+"""How often a window must become better."""
+
+
+def improve_order(
+    graph: ComputationGraph, numbered: Sequence[int], order: Sequence[int], beam: Beam, random_numbers: random.Random,
+    stop: Callable[[], bool], rounds: int | None = None,
+) -> Iterator[tuple[int, ...]]:  # fmt: skip
+    """Orders of less and less peak.
+
+    Args:
+        numbered: node k of the beam's arrays is `numbered[k]`, a position in `graph.nodes`.
+        order: positions in `graph.nodes`.
+        rounds: windows to try; None: until stopped.
+    """
+    number = {v: k for k, v in enumerate(numbered)}
+    current, n = [number[v] for v in order], len(order)
+    memory = simulate(graph, order).memory
+    peak, tried = max(memory), 0
+    while not stop() and tried != rounds:
+        tried += 1
+        least = peak if random_numbers.random() < 0.5 else _HIGH * peak
+        centre = random_numbers.choice([at for at, amount in enumerate(memory) if amount >= least])
+        length = int(_SHORTEST * 2 ** random_numbers.uniform(0, _DOUBLINGS))
+        first = max(0, centre - random_numbers.randrange(length))
+        last = min(n, first + length)
+        limit = max(memory[first:last]) - (random_numbers.random() < _STRICT)
+        taste = Taste(
+            backward=random_numbers.random() < 0.5,
+            power=random_numbers.choice((0.0, 0.3, 1.0)),
+            noise=random_numbers.choice((0.0, 0.1, 0.5)),
+        )
+        found = beam.run(limit, taste, stop, current[:first], current[first:last])
+        if found.order is None:
+            continue
+        current[first:last] = found.order
+        better = tuple(numbered[k] for k in current)
+        memory = simulate(graph, better).memory
+        if max(memory) < peak:
+            peak = max(memory)
+            yield better
+
+
+# --- The search -----------------------------------------------------------------------------------------------
+
 
 WINDOW_WIDTH = 64
 """Of beams in windows."""
@@ -41,13 +99,13 @@ class OrderSearch:
 
     Args:
         start: an order of the graph.
-        tell: called after every improvement with True if the order is new.
+        on_progress: called after every improvement with True if the order is new.
     """
 
     def __init__(
-        self, graph: ComputationGraph, start: tuple[int, ...], seed: int, tell: Callable[[bool], None] = ignore
+        self, graph: ComputationGraph, start: tuple[int, ...], seed: int, on_progress: Callable[[bool], None] = ignore
     ) -> None:  # fmt: skip
-        self.graph, self.start, self.tell = graph, start, tell
+        self.graph, self.start, self.on_progress = graph, start, on_progress
         self.order, self.peak, self.source = start, simulate(graph, start).peak, "start"
         self.bound, self.bound_source = graph.largest_working_set().memory, "largest working set"
         self._forced: list[Forced] = []
@@ -153,14 +211,14 @@ class OrderSearch:
         if simulation.peak < self.peak:
             self.order, self.peak, self.source = order, simulation.peak, source
             self._check()
-            self.tell(True)
+            self.on_progress(True)
 
     def _prove(self, bound: int, source: str) -> None:
         """No order has a peak below `bound`."""
         if bound > self.bound:
             self.bound, self.bound_source = bound, source
             self._check()
-            self.tell(False)
+            self.on_progress(False)
 
     def _check(self) -> None:
         if self.bound > self.peak:

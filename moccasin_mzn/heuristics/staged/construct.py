@@ -1,7 +1,7 @@
 """A first set of recomputations for graphs on which annealing would take long to find one: a few minimum cuts.
 
 Every stage over the budget has a weight, larger where it is further over it. An output that is dropped between two of
-its reads saves its size in all stages between them, each by its weight; see `choice` for what that takes::
+its reads saves its size in all stages between them, each by its weight; see `Choice` for what that takes::
 
     memory over the budget          ....:::||||:::.....::||:..
     u      [==]~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~[=========]      of all gaps between reads that of most weight
@@ -20,10 +20,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.slots import NONE, Problem, slot_at
-from moccasin_mzn.heuristics.staged.choice import Choice
-from moccasin_mzn.heuristics.staged.moments import Priced, finer_and_finer, realistic
+from moccasin_mzn.heuristics.compiling import NONE, Problem, compiled, slot_at
+from moccasin_mzn.heuristics.staged.moments import Choice, Priced, finer_and_finer, realistic
 from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, EXTRA, State, add, load
 
 MOST_CHOICES = 60
@@ -169,8 +167,8 @@ def _insert(events, count, event):
 
 @compiled
 def _look(problem, state, weight, gain, begin, end, last, events):
-    """Of each node: the gap between reads of one copy that has most weight, as `gain`, with the stages of the read (or
-    computation) before and of the read after it; and the stage of its last use.
+    """Find for each node the gap between reads of one copy that has most weight, as `gain`, with the stages of the
+    read (or computation) before and of the read after it; and the stage of its last use.
 
     Args:
         weight: sums over the stages before each.

@@ -6,11 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.randomness import below, unit
-from moccasin_mzn.heuristics.slots import slot_at
-from moccasin_mzn.heuristics.staged.reads import last_read, latest_start, next_start
-from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, EXTRA, NONE, add, peak_of, remove, stage_over
+from moccasin_mzn.heuristics.compiling import below, compiled, slot_at, unit
+from moccasin_mzn.heuristics.staged.state import (
+    COUNT,
+    EXCESS,
+    EXTRA,
+    NONE,
+    add,
+    last_read,
+    latest_start,
+    next_start,
+    peak_of,
+    remove,
+    stage_over,
+)
 
 USUAL = 500
 """On graphs of more nodes, stages over the budget are looked for."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,16 +13,17 @@ from moccasin_mzn.heuristics.annealing import (
     INCUMBENT,
     NOTHING,
     PENALTY,
+    TEMPERATURE,
     TRAIL,
     Annealing,
     Round,
     mean_of_positive,
 )
 from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
-from moccasin_mzn.heuristics.staged.anneal import BEST, UNKNOWN, anneal
+from moccasin_mzn.heuristics.compiling import compiled, unit
 from moccasin_mzn.heuristics.staged.construct import FEW_STAGES, MOST_STAGES, construct, stages_seen
 from moccasin_mzn.heuristics.staged.merge import Merger
-from moccasin_mzn.heuristics.staged.moves import Mix
+from moccasin_mzn.heuristics.staged.moves import Mix, move, undo_to
 from moccasin_mzn.heuristics.staged.state import (
     EXCESS,
     EXTRA,
@@ -38,6 +38,75 @@ from moccasin_mzn.heuristics.staged.state import (
 )
 from moccasin_mzn.problem.instance import Instance
 
+# --- Simulated annealing over sets of recomputations, within and beyond the budget ----------------------------
+
+
+ADAPTION = 3e-4
+"""Relative change per step of the penalty of memory over the budget: up while the state is over it, else down."""
+USUAL = 3000
+"""On graphs of more nodes it changes as much less: there it takes as many more steps until the state has answered."""
+
+BEST = 2
+UNKNOWN = -1
+
+
+@compiled
+def _note(changed, trail, length):
+    """Add the slots of a trail to those that have changed."""
+    count = changed[0]
+    if count == UNKNOWN or count + length >= len(changed):
+        changed[0] = UNKNOWN
+        return
+    for at in range(length):
+        changed[1 + count + at] = trail[at, 0]
+    changed[0] = count + length
+
+
+@compiled
+def _keep(state, best_stage, changed):
+    """Make `best_stage` the state's, slot by slot where it is known which have changed: of many, few have."""
+    if changed[0] == UNKNOWN:
+        for slot in range(len(best_stage)):
+            best_stage[slot] = state.stage[slot]
+    for at in range(changed[0]):
+        best_stage[changed[1 + at]] = state.stage[changed[1 + at]]
+    changed[0] = 0
+
+
+@compiled
+def anneal(problem, state, tail, head, generator, mix, steps, cooling, control, best_stage, changed, trail, stack):
+    """Make `steps` moves, cooling by a factor after each.
+
+    Args:
+        tail, head: edges (u, x) such that recomputing u before x can be of use.
+        control: temperature, in duration units; penalty of memory over the budget, in duration units per size unit and
+            event; least extra duration of a state within the budget so far. Kept up.
+        best_stage: the state that has it.
+        changed: how many slots differ since then, and which; `UNKNOWN`: nobody has counted.
+        trail, stack: see `moves.move`.
+    """
+    temperature, penalty = control[TEMPERATURE], control[PENALTY]
+    adaption = ADAPTION * min(1.0, USUAL / len(problem.duration))
+    for _ in range(steps):
+        temperature *= cooling
+        extra, excess = state.totals[EXTRA], state.totals[EXCESS]
+        length = move(problem, state, tail, head, generator, mix, penalty, temperature, trail, stack)
+        if length > 0:
+            delta = (state.totals[EXTRA] - extra) + penalty * (state.totals[EXCESS] - excess)
+            if delta > 0 and unit(generator) >= np.exp(-delta / temperature):
+                undo_to(problem, state, trail, length, 0)
+            else:
+                _note(changed, trail, length)
+                if state.totals[EXCESS] == 0 and state.totals[EXTRA] < control[BEST]:
+                    control[BEST] = state.totals[EXTRA]
+                    _keep(state, best_stage, changed)
+        penalty *= 1.0 + adaption if state.totals[EXCESS] > 0 else 1.0 - adaption
+    control[TEMPERATURE], control[PENALTY] = temperature, penalty
+
+
+# --- The search -----------------------------------------------------------------------------------------------
+
+
 NEW_SETS = 2
 """Local optima from one merger to the next."""
 SLOWLY, SELDOM = 10, 4
@@ -46,8 +115,8 @@ next."""
 CHUNK = 10_000
 """Moves between two looks at the clock."""
 NODES_PER_CHUNK = 5_000
-"""A schedule of so many nodes is told of after every chunk, one of twice as many after every second chunk ...: to judge
-it takes time in proportion."""
+"""A schedule of so many nodes is reported after every chunk, one of twice as many after every second chunk ...: to
+judge it takes time in proportion."""
 FIRST_ROUND = 100_000
 """Moves of the first round, at least; later ones are longer and longer."""
 LONGEST = 5
@@ -65,7 +134,7 @@ HOTTER = 4.0
 """So begins a round from scratch that is to be merged."""
 
 
-class LocalSearch(Annealing):
+class LocalSearch(Annealing[tuple[int, ...], np.ndarray]):
     """Annealing over sets of recomputations; `better` and `draft` of `run` give sequences in stages of the input order.
 
     Args:
@@ -103,14 +172,17 @@ class LocalSearch(Annealing):
         return None if extra is None else self.instance.baseline.duration + extra
 
     def run(
-        self, on_incumbent: Callable[[Any], Any], stop: Callable[[], bool], *arguments: Any, **options: Any
-    ) -> None:
+        self, on_incumbent: Callable[[tuple[int, ...]], object], stop: Callable[[], bool],
+        better: Callable[[int | None], tuple[int, ...] | None] = lambda duration: None,
+        draft: Callable[[], tuple[int, ...] | None] = lambda: None, max_rounds: int | None = None,
+        on_peak: Callable[[tuple[int, ...]], object] = lambda sequence: None,
+    ) -> None:  # fmt: skip
         """See `Annealing.run`. On a graph so large that the first round would take long, cuts come before it."""
         if self.large and not self.hopeless and self.within is None:
             self._stop = stop
             if self._keep_best(self._construct(FEW_STAGES)):
                 on_incumbent(self._found())
-        super().run(on_incumbent, stop, *arguments, **options)
+        super().run(on_incumbent, stop, better, draft, max_rounds, on_peak)
 
     def _construct(self, stages: int) -> np.ndarray:
         """The latest draft: from cuts that see so many stages."""
@@ -185,7 +257,10 @@ class LocalSearch(Annealing):
         if self._merger is not None:
             self._control[BEST] = math.inf
 
-    def _round(self, plan: Round, start: Any, on_incumbent: Callable[[Any], Any], stop: Callable[[], bool]) -> bool:
+    def _round(
+        self, plan: Round, start: np.ndarray, on_incumbent: Callable[[tuple[int, ...]], object],
+        stop: Callable[[], bool],
+    ) -> bool:  # fmt: skip
         goes_on = super()._round(plan, start, on_incumbent, stop)
         self._take_best()
         if self._merger is not None and not math.isinf(self._control[BEST]):

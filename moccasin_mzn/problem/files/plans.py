@@ -16,7 +16,6 @@ With addresses there is also, where every offset counts in the arena of the inte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -26,7 +25,6 @@ from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.files.schedules import amount, check_version, positions
-from moccasin_mzn.problem.judges.plans import PlacedInterval
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Link, Memory, Plan, Platform
 
 
@@ -39,15 +37,6 @@ def plan_document(platform: Platform, plan: Plan) -> list[dict[str, Any]]:
         else {"copy": nodes[action.node], "from": names[action.source], "to": names[action.memory]}
         for action in plan
     ]
-
-
-def intervals_document(
-    platform: Platform, intervals: Sequence[PlacedInterval], offsets: Sequence[int] | None = None
-) -> list[dict[str, Any]]:
-    """Retention intervals, closed, positions from 1; each with its offset in the arena of its memory, if it has one."""
-    nodes, names = platform.graph.nodes, [memory.name for memory in platform.memories]
-    told = [{"node": nodes[of.node], "memory": names[of.memory], "start": of.start, "end": of.end} for of in intervals]
-    return told if offsets is None else [{**of, "offset": at} for of, at in zip(told, offsets, strict=True)]
 
 
 def platform_document(platform: Platform) -> dict[str, Any]:

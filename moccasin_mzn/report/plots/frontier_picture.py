@@ -1,4 +1,4 @@
-"""What a picture of a front shows, as plain numbers: nothing here draws.
+"""The contents of a picture of a frontier, as plain numbers: nothing here draws.
 
 Both axes are in percent of the input order, in which every node is computed once: budgets of its peak, durations as the
 increase over its own. Known durations and bounds are steps, each of which begins at a budget::
@@ -19,7 +19,7 @@ from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
 from moccasin_mzn.formatting import count_text, duration_text, memory_text
 
 _MARGIN = 0.03
-"""Of the width and of the height, beside what is drawn."""
+"""The margin around what is drawn, as a share of the width and of the height."""
 
 
 @dataclass(frozen=True)
@@ -30,25 +30,25 @@ class Steps:
     values: tuple[float, ...]
 
     def at(self, x: float) -> float | None:
-        """The value just right of `x`; None outside."""
+        """Return the value just right of `x`; None outside."""
         inside = self.edges[0] <= x < self.edges[-1]
         return self.values[bisect_right(self.edges, x) - 1] if inside else None
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A point of the front in its place."""
+    """A point of the frontier with its place in the picture."""
 
     x: float
-    """Its budget, in percent of the peak."""
+    """The budget, in percent of the peak."""
     y: float
-    """Its duration increase, in percent."""
+    """The duration increase, in percent."""
     point: FrontierPoint
 
 
 @dataclass(frozen=True)
 class FrontierPicture:
-    """A front to be drawn."""
+    """A frontier to be drawn."""
 
     frontier: Frontier
 
@@ -106,7 +106,7 @@ class FrontierPicture:
 
     @cached_property
     def bounds(self) -> Steps | None:
-        """The best bounds, from the least budget that may be feasible on: each holds up to its point's budget."""
+        """The best bounds, from the least budget that may be feasible on: each is valid up to its point's budget."""
         edges, values = [self.infeasible], []
         for point in self.bounded:
             budget = self.frontier.budget_percent(point.budget)
@@ -120,8 +120,8 @@ class FrontierPicture:
 
     @cached_property
     def gap(self) -> tuple[tuple[float, float, float, float], ...]:
-        """Where the front may be: boxes (left, right, low, high) between bounds and durations, those of no height left
-        out. Where no schedule is known they reach to the top."""
+        """The region where the frontier may be: boxes (left, right, low, high) between bounds and durations, without
+        those of no height. Where no schedule is known they extend to the top."""
         if self.bounds is None:
             return ()
         edges = {*self.bounds.edges, *(self.durations.edges if self.durations else ())}
@@ -146,7 +146,7 @@ class FrontierPicture:
 
     @property
     def input_order(self) -> tuple[float, float] | None:
-        """Where the input order with every node computed once is; None if it cannot be computed in one memory."""
+        """The place of the input order with every node computed once; None if one memory cannot compute it."""
         f = self.frontier
         if f.input_increase is None:
             return None
@@ -160,7 +160,7 @@ class FrontierPicture:
 
     @property
     def subtitle(self) -> str:
-        """What is proven, in one line."""
+        """The proofs, in one line."""
         f = self.frontier
         text = (
             f"{f.proven} of {count_text(len(f.points), 'point')} proven; no schedule below {self.amount(f.least_bound)}"
@@ -169,15 +169,15 @@ class FrontierPicture:
 
     @property
     def peak_text(self) -> str:
-        """The peak of the input order, as people read it."""
+        """The peak of the input order, as text."""
         return memory_text(self.frontier.peak, self.frontier.graph.size_unit)
 
     def amount(self, budget: int) -> str:
-        """An amount of memory with its share of the peak."""
+        """Format an amount of memory with its share of the peak."""
         return f"{memory_text(budget, self.frontier.graph.size_unit)} ({self.frontier.budget_percent(budget):.1f} %)"
 
     def describe(self, point: FrontierPoint) -> list[str]:
-        """Lines about a point."""
+        """Return lines of text about a point."""
         f, graph = self.frontier, self.frontier.graph
         lines = [f"budget {self.amount(point.budget)}, {point.status}"]
         if point.duration is not None and point.peak is not None:

@@ -1,20 +1,73 @@
-"""Interactive HTML pictures, drawn by plotly: one file that needs no network. The same picture gives the same bytes."""
+"""Interactive HTML pictures of schedules and frontiers, drawn by plotly.
+
+Each is one file that needs no network. The same picture gives the same bytes.
+"""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterator
-from typing import Any
 
 from plotly.graph_objects import Bar as BarTrace
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
 from moccasin_mzn.formatting import duration_text
-from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KINDS, MARKS, PALE
-from moccasin_mzn.report.plots.names import MemoryScale, clean, row_name
-from moccasin_mzn.report.plots.page import page
-from moccasin_mzn.report.plots.picture import Bar, Panel, Picture, Profile
+from moccasin_mzn.report.plots.frontier_picture import FrontierPicture, Mark, Steps
+from moccasin_mzn.report.plots.picture import (
+    AFTER,
+    BEFORE,
+    BUDGET,
+    COLOURS,
+    INK,
+    KINDS,
+    MARKS,
+    PALE,
+    Bar,
+    MemoryScale,
+    Panel,
+    Picture,
+    Profile,
+    clean,
+    row_name,
+)
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ margin: 0; font-family: sans-serif; color: {ink}; background: #fff; }}
+h1, p {{ font-weight: normal; margin: 0.4rem 1rem 0; }}
+h1 {{ font-size: 1.1rem; }}
+#figure {{ height: calc(100vh - 4.5rem) !important; min-height: {least}px; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+<p>{subtitle}</p>
+{figure}
+</body>
+</html>
+"""
+_BUTTONS = [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]  # none that sends data away
+
+
+def page(figure: Figure, title: str, subtitle: str, least: int) -> str:
+    """Return the figure as a page; it is at least `least` pixels high."""
+    division = figure.to_html(
+        full_html=False, include_plotlyjs=True, div_id="figure",
+        config={"displaylogo": False, "responsive": True, "modeBarButtons": _BUTTONS},
+    )  # fmt: skip
+    return _PAGE.format(
+        title=html.escape(clean(title)), subtitle=html.escape(subtitle), figure=division, ink=INK, least=least
+    )
+
+
+# --- Schedules and plans --------------------------------------------------------------------------------------
+
 
 _ALL_NAMED = 70  # nodes
 _NAME_PIXELS, _INTERVAL_PIXELS, _MEMORY_PIXELS = 14, 400, 340
@@ -60,7 +113,7 @@ def _figure(picture: Picture) -> Figure:
 
 
 def _legend(row: int) -> str:
-    """What plotly calls the legend of a row; each has its own."""
+    """Return plotly's name for the legend of a row; each row has its own."""
     return f"legend{row}" if row > 1 else "legend"
 
 
@@ -102,12 +155,12 @@ def _bar_text(picture: Picture, bar: Bar) -> str:
 
 
 def _shown(text: str) -> str:
-    """`text` as plotly shows it literally: it reads a little HTML."""
+    """Escape text for plotly, which reads a little HTML."""
     return html.escape(clean(text), quote=False)
 
 
 def _marks(panel: Panel) -> Iterator[Scatter]:
-    """Dotted lines from where outputs were dropped to where they are there again, and marks of what happens."""
+    """Yield dotted lines from where outputs were dropped to where they are back, and marks of what happens."""
     for kind in ("again", "copied"):
         gaps = [gap for gap in panel.gaps if gap.kind == kind]
         if gaps:
@@ -127,7 +180,7 @@ def _marks(panel: Panel) -> Iterator[Scatter]:
 
 
 def _profiles(picture: Picture, panel: Panel, scale: MemoryScale) -> Iterator[Scatter]:
-    """Memory before and after, the budget, and invisible points in the middle of each step to hover over."""
+    """Yield memory before and after, the budget, and invisible points in the middle of each step to hover over."""
     names, memories = [row_name(picture.graph, v) for v in range(len(picture.graph.nodes))], picture.platform.memories
     if panel.before is not None:
         name = f"input order, stage by stage, peak {picture.amount(panel.before.peak)}"
@@ -151,7 +204,7 @@ def _profiles(picture: Picture, panel: Panel, scale: MemoryScale) -> Iterator[Sc
                       name=f"budget {picture.amount(panel.budget)}")  # fmt: skip
 
 
-def _steps(profile: Profile, scale: MemoryScale, name: str, line: dict[str, Any], **style: str) -> Scatter:
+def _steps(profile: Profile, scale: MemoryScale, name: str, line: dict[str, object], **style: str) -> Scatter:
     values = [memory / scale.step for memory in profile.memory]
     return Scatter(x=profile.edges, y=[*values, values[-1]], mode="lines", hoverinfo="skip",
                    name=name, line={**line, "shape": "hv"}, **style)  # fmt: skip
@@ -166,7 +219,7 @@ def _points(picture: Picture, profile: Profile, scale: MemoryScale, doing: list[
 
 
 def _lay_out(figure: Figure, picture: Picture, panel: Panel, scale: MemoryScale, row: int) -> None:
-    """The axes and legends of a panel, whose intervals are in `row` and whose memory is in the next one."""
+    """Set the axes and legends of a panel, whose intervals are in `row` and whose memory is in the next one."""
     marked = {panel.rows[v] for v in panel.marked}
     names = [_shown(row_name(picture.graph, v)) for v in panel.order]
     names = [f'<span style="color:{COLOURS["again"]}">{name}</span>' if at in marked else name
@@ -188,3 +241,88 @@ def _lay_out(figure: Figure, picture: Picture, panel: Panel, scale: MemoryScale,
         figure.layout[_legend(at)] = {
             "orientation": "h", "yanchor": "bottom", "x": 0, "y": axis.domain[1], "traceorder": "normal"
         }  # fmt: skip
+
+
+# --- Frontiers ------------------------------------------------------------------------------------------------
+
+
+_LEAST_PIXELS = 400
+
+
+def render_frontier(picture: FrontierPicture) -> str:
+    """The picture as a page of its own."""
+    return page(_frontier_figure(picture), picture.title, picture.subtitle, _LEAST_PIXELS)
+
+
+def _frontier_figure(picture: FrontierPicture) -> Figure:
+    traces = [*_regions(picture)]
+    if picture.bounds is not None:
+        traces.append(
+            _frontier_steps(picture.bounds, "bound", {"color": COLOURS["again"], "width": 1.5, "dash": "dash"})
+        )
+    if picture.durations is not None:
+        traces.append(_frontier_steps(picture.durations, "shortest schedule known", {"color": AFTER, "width": 2}))
+    for name, proven in (("proven shortest", True), ("not proven", False)):
+        marks = [mark for mark in picture.marks if mark.point.proven == proven]
+        if marks:
+            traces.append(_frontier_marks(picture, marks, name, AFTER if proven else "#fff"))
+    if picture.input_order is not None:
+        (x, y), marker = (
+            picture.input_order,
+            {"symbol": "square-open", "size": 15, "color": BUDGET, "line": {"width": 1.5}},
+        )
+        traces.append(Scatter(x=[x], y=[y], mode="markers", name="input order", hoverinfo="skip", marker=marker))
+    figure = Figure(traces)
+    _lay_out_frontier(figure, picture)
+    return figure
+
+
+def _regions(picture: FrontierPicture) -> list[Scatter]:
+    regions = []
+    if picture.gap:
+        xs, ys = [], []
+        for a, b, low, high in picture.gap:
+            xs += [a, b, b, a, a, None]
+            ys += [low, low, high, high, low, None]
+        regions.append(Scatter(x=xs, y=ys, mode="lines", line={"width": 0}, fill="toself", fillcolor=PALE,
+                               hoverinfo="skip", name="gap: not known"))  # fmt: skip
+    left, right = picture.left, picture.infeasible
+    if right > left:
+        pattern = {"shape": "/", "fgcolor": BEFORE, "bgcolor": "#F2F2F2", "size": 8, "solidity": 0.1}
+        regions.append(
+            Scatter(
+                x=[left, right, right, left, left], y=[picture.bottom] * 2 + [picture.top] * 2 + [picture.bottom],
+                mode="lines", line={"width": 0, "color": BEFORE}, fill="toself", fillpattern=pattern, hoveron="fills",
+                hoverinfo="text", text=f"proven: no schedule below {picture.amount(picture.frontier.least_bound)}",
+                name="proven: no schedule",
+            )
+        )  # fmt: skip
+    return regions
+
+
+def _frontier_steps(steps: Steps, name: str, line: dict[str, object]) -> Scatter:
+    return Scatter(x=steps.edges, y=[*steps.values, steps.values[-1]], mode="lines", hoverinfo="skip", name=name,
+                   line={**line, "shape": "hv"})  # fmt: skip
+
+
+def _frontier_marks(picture: FrontierPicture, marks: list[Mark], name: str, colour: str) -> Scatter:
+    texts = ["<br>".join(html.escape(line, quote=False) for line in picture.describe(mark.point)) for mark in marks]
+    return Scatter(
+        x=[mark.x for mark in marks], y=[mark.y for mark in marks], mode="markers", name=name, cliponaxis=False,
+        marker={"size": 9, "color": colour, "line": {"color": AFTER, "width": 1.5}}, hovertext=texts,
+        hovertemplate=_HOVER,
+    )  # fmt: skip
+
+
+def _lay_out_frontier(figure: Figure, picture: FrontierPicture) -> None:
+    figure.update_layout(
+        template="plotly_white", hovermode="closest", dragmode="zoom", font={"color": INK, "size": 12},
+        margin={"l": 10, "r": 40, "t": 10, "b": 10}, modebar={"orientation": "v"},
+        legend={"x": 0.99, "y": 0.99, "xanchor": "right", "yanchor": "top", "traceorder": "normal",
+                "bgcolor": "rgba(255,255,255,0.9)"},
+    )  # fmt: skip
+    figure.update_xaxes(
+        range=[picture.left, picture.right], title=f"budget, % of the input order's peak of {picture.peak_text}",
+        ticksuffix=" %", zeroline=False,
+    )  # fmt: skip
+    figure.update_yaxes(range=[picture.bottom, picture.top], title="duration increase (TDI), %", zeroline=False)

@@ -1,4 +1,4 @@
-"""What a picture of a schedule or a plan shows, as plain numbers: nothing here draws.
+"""The contents of a picture of a schedule or a plan, as plain numbers, with its colours and names: nothing here draws.
 
 Every position of the plan has a piece of the horizontal axis, from `edges[p - 1]` to `edges[p]`. By event all
 pieces are equally wide. By stage all stages are, and share their width among their positions; stage k ends with the
@@ -10,7 +10,7 @@ k-th first computation (Bartan et al., ICML 2023, section 2.3)::
     by stage    [ a | b | c |b|d]            pieces 0.5..1.5, ..., 3.5..4.0, 4.0..4.5
 
 The memory of the input order is drawn on the same axis, so that both profiles can be compared: its k-th computation has
-the width of stage k, that is of everything the schedule does for its k-th first computation.
+the width of stage k, which is that of everything the schedule does for its k-th first computation.
 
 A schedule is a plan for one memory. Each memory of a plan has a panel of its own, all on one axis; a copy begins a bar
 in one panel, and is marked in the other where it is read.
@@ -24,12 +24,83 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.formatting import BYTE_STEPS, count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation, Violation, simulate
 from moccasin_mzn.problem.platform import Memory, Plan, Platform, plan_of_sequence
 from moccasin_mzn.search.result import percent_over
+
+KINDS = {
+    "only": "computed once",
+    "first": "recomputed later: first copy",
+    "again": "recomputed copy",
+    "copied": "copied from another memory",
+}
+"""The meanings of the colours of bars, by `Bar.kind`."""
+COLOURS = {"only": "#9DB4C8", "first": "#0072B2", "again": "#D55E00", "copied": "#009E73"}
+"""Distinct to the colour-blind (after Okabe and Ito) and in grey."""
+BEFORE, AFTER, BUDGET, INK, PALE = "#9A9A9A", "#0072B2", "#000000", "#333333", "#D5E4F0"
+MARKS = {"again": ("recomputation", "again"), "in": ("copied in", "copied"), "out": ("copied out", "copied")}
+"""The texts of what is marked, by the key in `Panel.marks`, and the kind of bar whose colour it has."""
+
+
+# --- Names of nodes and scales of memory, short and in characters that every file format allows ---------------
+
+
+_LONGEST = 28
+
+
+@dataclass(frozen=True)
+class MemoryScale:
+    """A memory axis: amounts are divided by `step` and are then in `unit`."""
+
+    step: int
+    unit: str
+
+    @classmethod
+    def of(cls, largest: int, unit: str) -> MemoryScale:
+        """Choose the scale for amounts up to `largest` in the graph's size unit."""
+        if unit != "byte":
+            return cls(1, "" if unit == "unit" else unit)
+        return next((cls(step, name) for step, name in BYTE_STEPS if largest >= step), cls(1, "B"))
+
+    @property
+    def title(self) -> str:
+        """The title of the axis."""
+        return f"memory, {self.unit}" if self.unit else "memory"
+
+
+def clean(text: str) -> str:
+    """Return `text` in one line, without characters that XML does not allow."""
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+
+
+def row_name(graph: ComputationGraph, v: int) -> str:
+    """Return the id of a node with its label, cut where it gets too long."""
+    name = clean(node_text(graph, v))
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def spread(rows: Sequence[int], distance: float, last: int) -> dict[int, float]:
+    """Choose places for the names of ascending `rows`: in 0..`last`, at least `distance` apart, close to their rows.
+
+    Returns:
+        The place of each row; where there is no room for all, of evenly chosen ones.
+    """
+    most = max(1, int(last / distance) + 1)
+    if len(rows) > most:
+        rows = [rows[k * len(rows) // most] for k in range(most)]
+    places: list[float] = []
+    for k, row in enumerate(rows):  # down, but leaving room for those below
+        lowest = last - (len(rows) - 1 - k) * distance
+        places.append(min(max(row, places[-1] + distance if places else 0.0), lowest))
+    return dict(zip(rows, places, strict=True))
+
+
+# --- The picture ----------------------------------------------------------------------------------------------
+
 
 AXES = ("event", "stage")
 
@@ -43,13 +114,13 @@ class Bar:
     memory: int
     """Position in `Platform.memories`, as is `source`."""
     copy: int
-    """Which copy of the node's output, from 1, in all memories."""
+    """The number of the copy among all of the node's output, from 1."""
     copies: int
-    """How many there are of this node."""
+    """The number of copies of the node's output."""
     start: int
     end: int
     kind: str
-    """"only": the node is computed once; "first" or "again": it is computed more often; "copied" from `source`."""
+    """The kind: "only": the node is computed once; "first" or "again": it is computed more often; "copied"."""
     source: int | None = None
 
 
@@ -62,70 +133,71 @@ class Profile:
 
     @property
     def peak(self) -> int:
-        """The most."""
+        """The most memory in use."""
         return max(self.memory)
 
     @property
     def peak_at(self) -> float:
-        """Middle of the first piece with the most memory."""
+        """The middle of the first piece with the most memory."""
         i = self.memory.index(self.peak)
         return (self.edges[i] + self.edges[i + 1]) / 2
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Where a memory does without an output that it has before and after."""
+    """A period in which a memory lacks an output that it has before and after."""
 
     row: int
     left: float
     right: float
     kind: str
-    """Of the bar on the right: "again" or "copied"."""
+    """The kind of the bar on the right: "again" or "copied"."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What one memory holds."""
+    """The part of a picture that shows one memory."""
 
     name: str
-    """Empty if there is only one."""
+    """The name of the memory; empty if there is only one."""
     budget: int | None
-    """In the graph's size unit; None: no line is drawn."""
+    """The budget in the graph's size unit; None: no line is drawn."""
     order: tuple[int, ...]
-    """Nodes that are ever there, in the input order: the rows."""
+    """The nodes that are ever in the memory, in the input order: the rows."""
     bars: tuple[Bar, ...]
-    """In order of their start."""
+    """The bars in the order of their start."""
     after: Profile
+    """The memory of the plan."""
     before: Profile | None
-    """Memory of the input order, stage by stage, in the first panel."""
+    """The memory of the input order, stage by stage, in the first panel."""
     marks: dict[str, tuple[tuple[float, int], ...]]
-    """Place and row of what happens there: "again": a recomputation, "in" and "out": a copy that comes to be there, and
-    one that is read there."""
+    """Place and row of each mark: "again" for a recomputation, "in" for a copy to this memory, "out" for a copy from
+    it."""
     gaps: tuple[Gap, ...]
 
     @cached_property
     def rows(self) -> dict[int, int]:
-        """Row of each node, from the top."""
+        """The row of each node, from the top."""
         return {v: row for row, v in enumerate(self.order)}
 
     @cached_property
     def marked(self) -> tuple[int, ...]:
-        """Nodes computed more than once or copied to this memory, in the input order."""
+        """The nodes computed more than once or copied to this memory, in the input order."""
         found = {bar.node for bar in self.bars if bar.kind != "only"}
         return tuple(v for v in self.order if v in found)
 
     @property
     def most(self) -> int:
-        """What the memory axis has to hold."""
+        """The largest amount on the memory axis."""
         return max(self.after.peak, self.budget or 0, self.before.peak if self.before else 0)
 
     def title(self, text: str) -> str:
-        """`text` with the name of the memory, where there are several."""
+        """Return `text` with the name of the memory, where there are several."""
         return f"{self.name}: {text}" if self.name else text
 
     @property
     def nodes_title(self) -> str:
-        """What the rows are; short where a panel may be low."""
+        """The title of the rows; short where a panel may be low."""
         return f"{self.name}: nodes" if self.name else "nodes in the input order"
 
 
@@ -141,7 +213,7 @@ class Picture:
     platform: Platform
     plan: Plan
     order: tuple[int, ...]
-    """Input order, positions in `graph.nodes`; the rows of the picture."""
+    """The input order, positions in `graph.nodes`; the rows of the picture."""
     by: str = "event"
 
     @classmethod
@@ -149,7 +221,7 @@ class Picture:
         cls, graph: ComputationGraph, sequence: Sequence[int], order: tuple[int, ...], budget: int | None = None,
         by: str = "event",
     ) -> Picture:  # fmt: skip
-        """The picture of a schedule, positions in `graph.nodes` in the order of computing them.
+        """Make the picture of a schedule, positions in `graph.nodes` in the order of computing them.
 
         Args:
             budget: in the graph's size unit; None: no line is drawn.
@@ -170,24 +242,24 @@ class Picture:
 
     @property
     def graph(self) -> ComputationGraph:
-        """What is computed."""
+        """The graph that is computed."""
         return self.platform.graph
 
     @cached_property
     def after(self) -> PlanSimulation:
-        """The judge's account of the plan."""
+        """The judge's simulation of the plan."""
         return judge_plan(self.platform, self.plan)
 
     @cached_property
     def memory(self) -> tuple[tuple[int, ...], ...]:
-        """Of each memory what is in use at each position of the plan."""
+        """The amount in use in each memory, at each position of the plan."""
         if self.graph.overwritable is None:
             return self.after.memory
         return (simulate(self.graph, [action.node for action in self.plan]).memory,)
 
     @cached_property
     def before(self) -> Simulation:
-        """The judge's account of the input order."""
+        """The judge's simulation of the input order."""
         return simulate(self.graph, self.order)
 
     @cached_property
@@ -198,18 +270,19 @@ class Picture:
         seen: Counter[int] = Counter()
         done: set[int] = set()
         bars = []
-        for held in self.after.intervals:
-            v = held.node
+        for interval in self.after.intervals:
+            v = interval.node
             seen[v] += 1
             kind = "only" if computed[v] == 1 else "again" if v in done else "first"
             done.add(v)
-            kind = kind if held.source is None else "copied"
-            bars.append(Bar(v, held.memory, seen[v], copies[v], held.start, held.end, kind, held.source))
+            kind = kind if interval.source is None else "copied"
+            place, start, end = interval.memory, interval.start, interval.end
+            bars.append(Bar(v, place, seen[v], copies[v], start, end, kind, interval.source))
         return tuple(bars)
 
     @cached_property
     def panels(self) -> tuple[Panel, ...]:
-        """One for each memory."""
+        """The panels, one for each memory."""
         return tuple(self._panel(m) for m in range(len(self.platform.memories)))
 
     def _panel(self, m: int) -> Panel:
@@ -238,7 +311,7 @@ class Picture:
 
     @property
     def copies(self) -> int:
-        """How often something is copied."""
+        """The number of copies from one memory to another."""
         return sum(action.source is not None for action in self.plan)
 
     @cached_property
@@ -248,7 +321,7 @@ class Picture:
 
     @cached_property
     def edges(self) -> tuple[float, ...]:
-        """Where the pieces of the horizontal axis meet, 1 more than there are positions, from 0.5 on."""
+        """The ends of the pieces of the horizontal axis, 1 more than there are positions, from 0.5 on."""
         if self.by == "event":
             return tuple(p + 0.5 for p in range(len(self.plan) + 1))
         width, edges, inside = Counter(self.stages), [0.5], Counter[int]()
@@ -259,12 +332,12 @@ class Picture:
 
     @property
     def what(self) -> str:
-        """A schedule, or a plan for several memories?"""
+        """The kind of what is drawn: "schedule", or "plan" with several memories."""
         return "plan" if len(self.platform.memories) > 1 else "schedule"
 
     @property
     def axis_title(self) -> str:
-        """What the horizontal axis counts."""
+        """The title of the horizontal axis."""
         several = self.what == "plan"
         if self.by == "event":
             return f"event: position in the {'plan' if several else 'sequence of computations'}"
@@ -272,7 +345,7 @@ class Picture:
 
     @cached_property
     def profile_before(self) -> Profile:
-        """Memory of the input order, stage by stage on the plan's axis."""
+        """The memory of the input order, stage by stage on the plan's axis."""
         last = [p for p, k in enumerate(self.stages, 1) if p == len(self.stages) or self.stages[p] > k]
         return Profile((self.edges[0], *(self.edges[p] for p in last)), self.before.memory)
 
@@ -287,7 +360,7 @@ class Picture:
 
     @property
     def subtitle(self) -> str:
-        """What the plan costs and what it needs, in one line."""
+        """The plan's duration increase and its peaks, in one line."""
         tdi = percent_over(self.after.duration, self.before.duration)
         return ", ".join([f"duration increase (TDI) {tdi:.3f} %", *map(self._need, self.panels)])
 
@@ -299,7 +372,7 @@ class Picture:
         return text
 
     def amount(self, memory: int) -> str:
-        """An amount of memory as people read it."""
+        """Format an amount of memory for people."""
         return memory_text(memory, self.graph.size_unit)
 
 
@@ -310,7 +383,7 @@ def check_axis(by: str) -> None:
 
 
 def stages(sequence: Sequence[int]) -> tuple[int, ...]:
-    """The stage of each position, from 1: stage k ends with the k-th first computation, the last with the sequence."""
+    """Return the stage of each position, from 1: stage k ends with the k-th first computation, the last at the end."""
     most, done, found = len(set(sequence)), set[int](), []
     for v in sequence:
         found.append(min(len(done) + 1, most))

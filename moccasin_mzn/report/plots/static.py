@@ -1,6 +1,8 @@
-"""PNG and SVG pictures, drawn by matplotlib. The same picture gives the same bytes with the same matplotlib.
+"""PNG and SVG pictures of schedules and frontiers, drawn by matplotlib.
 
-In an SVG what is drawn has ids: bars are the paths of the groups "bars-only", "bars-first", "bars-again" and
+The same picture gives the same bytes with the same matplotlib.
+
+In an SVG all parts have ids: bars are the paths of the groups "bars-only", "bars-first", "bars-again" and
 "bars-copied", the others are "recomputations", "copies-in", "copies-out", "dropped", "memory-before",
 "memory-after" and "budget". Those of the second memory end in "-2", and so on.
 """
@@ -11,16 +13,32 @@ import io
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 
-from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KINDS, MARKS, PALE
-from moccasin_mzn.report.plots.names import MemoryScale, clean, row_name, spread
-from moccasin_mzn.report.plots.picture import Bar, Panel, Picture, Profile
+from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
+from moccasin_mzn.report.plots.picture import (
+    AFTER,
+    BEFORE,
+    BUDGET,
+    COLOURS,
+    INK,
+    KINDS,
+    MARKS,
+    PALE,
+    Bar,
+    MemoryScale,
+    Panel,
+    Picture,
+    Profile,
+    clean,
+    row_name,
+    spread,
+)
 
 _WIDTH, _TALLEST, _SHORTEST, _MEMORY_HEIGHT, _REST = 12.0, 9.0, 1.4, 2.4, 1.5  # inches
 _ROW = 0.2
@@ -32,8 +50,10 @@ _DOTS_PER_INCH = 150
 _MOST_PATHS = 8000
 """More bars than this are drawn as pixels inside an SVG, which keeps it small."""
 _FORMS = {"again": ("D", "recomputations"), "in": ("v", "copies-in"), "out": ("^", "copies-out")}
-"""Of each mark its form and id."""
-SETTINGS: dict[Any, Any] = {
+"""The form and the id of each mark."""
+Settings: TypeAlias = dict[Any, Any]
+"""Settings of matplotlib, by key; its own types have a list of all keys, which differs between versions."""
+SETTINGS: Settings = {
     "svg.hashsalt": "moccasin_mzn", "svg.fonttype": "none", "font.size": 9.0, "axes.edgecolor": INK, "text.color": INK,
     "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
 }  # fmt: skip
@@ -44,15 +64,15 @@ def render(picture: Picture, form: str) -> bytes:
     return rendered(lambda: _figure(picture), form)
 
 
-def rendered(draw: Callable[[], Figure], form: str, settings: dict[Any, Any] = SETTINGS) -> bytes:
-    """A figure as a "png" or an "svg": the same bytes wherever it is drawn.
+def rendered(draw: Callable[[], Figure], form: str, settings: Settings = SETTINGS) -> bytes:
+    """Draw a figure as a "png" or an "svg", with the same bytes wherever it is drawn.
 
     Args:
-        settings: of matplotlib.
+        settings: settings of matplotlib.
     """
     with warnings.catch_warnings(), matplotlib.rc_context():
         warnings.simplefilter("ignore")  # characters that the font does not have are drawn as boxes
-        matplotlib.rcdefaults()  # not what a style file on this machine says
+        matplotlib.rcdefaults()  # no style file of this machine counts
         matplotlib.rcParams.update(settings)
         file = io.BytesIO()
         metadata = {"Date": None, "Creator": "moccasin_mzn"} if form == "svg" else {"Software": "moccasin_mzn"}
@@ -89,7 +109,7 @@ class _Drawing:
     picture: Picture
     panel: Panel
     suffix: str
-    """Of all ids."""
+    """The end of all ids."""
 
     def draw_intervals(self, axes: Axes, inches: float) -> None:
         panel = self.panel
@@ -109,7 +129,7 @@ class _Drawing:
         )
 
     def _draw_bars(self, axes: Axes, bars: list[Bar], half: float) -> None:
-        """Bars of one kind, each `half` a row high above and below the middle of its row."""
+        """Draw bars of one kind, which extend `half`, in rows, above and below the middle of their row."""
         edges, kind, corners = self.picture.edges, bars[0].kind, []
         for bar in bars:
             left, right, row = edges[bar.start - 1], edges[bar.end], self.panel.rows[bar.node]
@@ -127,7 +147,7 @@ class _Drawing:
         return len(self.picture.bars) > _MOST_PATHS
 
     def _mark(self, axes: Axes, size: float) -> None:
-        """Marks of `size` points, and thin lines from where outputs were dropped to where they are there again."""
+        """Draw marks of `size` points, and thin lines from where outputs were dropped to where they are back."""
         panel = self.panel
         if panel.gaps:
             lines = [[(gap.left, gap.row), (gap.right, gap.row)] for gap in panel.gaps]
@@ -146,7 +166,7 @@ class _Drawing:
                 )  # fmt: skip
 
     def _name_rows(self, axes: Axes, row_points: float) -> None:
-        """Names of all nodes where they fit, else of as many marked ones as do, with lines to their rows."""
+        """Write names of all nodes where they fit, else of as many marked ones as do, with lines to their rows."""
         panel = self.panel
         marked = [panel.rows[v] for v in panel.marked]
         distance = _READABLE / row_points
@@ -162,7 +182,7 @@ class _Drawing:
         axes.set_ylabel(panel.nodes_title, parse_math=False)
 
     def _name_marked(self, axes: Axes, marked: list[int], distance: float) -> None:
-        """Names `distance` rows apart beside the axes, each with a line to its row."""
+        """Write names `distance` rows apart next to the axes, each with a line to its row."""
         panel = self.panel
         places = spread(marked, distance, len(panel.order) - 1)
         for row, place in places.items():
@@ -181,10 +201,10 @@ class _Drawing:
         picture, panel, suffix = self.picture, self.panel, self.suffix
         scale = MemoryScale.of(panel.most, picture.graph.size_unit)
         if panel.before is not None:
-            _draw_profile(axes, panel.before, scale, gid=f"memory-before{suffix}", color=BEFORE, linewidth=2.0,
+            _draw_profile(axes, panel.before, scale, gid=f"memory-before{suffix}", color=BEFORE, width=2.0,
                           label=f"input order, stage by stage, peak {picture.amount(panel.before.peak)}")  # fmt: skip
-        _draw_profile(axes, panel.after, scale, gid=f"memory-after{suffix}", color=AFTER, linewidth=1.0, facecolor=PALE,
-                      fill=True, label=f"{picture.what}, peak {picture.amount(panel.after.peak)}")  # fmt: skip
+        _draw_profile(axes, panel.after, scale, gid=f"memory-after{suffix}", color=AFTER, width=1.0, fill=PALE,
+                      label=f"{picture.what}, peak {picture.amount(panel.after.peak)}")  # fmt: skip
         if panel.budget is not None:
             axes.axhline(panel.budget / scale.step, color=BUDGET, linestyle=(0, (5, 3)), linewidth=1.1,
                          gid=f"budget{suffix}", zorder=5, label=f"budget {picture.amount(panel.budget)}")  # fmt: skip
@@ -194,8 +214,98 @@ class _Drawing:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, borderaxespad=0.2)
 
 
-def _draw_profile(axes: Axes, profile: Profile, scale: MemoryScale, *, gid: str, color: str, **style: Any) -> None:
-    """A step line with its peak marked."""
+def _draw_profile(
+    axes: Axes, profile: Profile, scale: MemoryScale, *, gid: str, color: str, width: float, label: str,
+    fill: str | None = None,
+) -> None:  # fmt: skip
+    """Draw a step line of a width in points, and mark its peak; `fill` is the colour below it, None: there is none."""
     values = [memory / scale.step for memory in profile.memory]
-    axes.stairs(values, profile.edges, baseline=0 if style.get("fill") else None, gid=gid, edgecolor=color, **style)
+    axes.stairs(values, profile.edges, baseline=None if fill is None else 0, gid=gid, edgecolor=color, linewidth=width,
+                facecolor=fill, fill=fill is not None, label=label)  # fmt: skip
     axes.plot([profile.peak_at], [max(values)], marker="o", markersize=4, color=color, gid=f"{gid}-peak", zorder=6)
+
+
+# --- Frontiers ------------------------------------------------------------------------------------------------
+
+# In an SVG these parts have ids: "durations", "bounds", "gap", "infeasible", "proven", "open" and "input-order".
+
+
+_SIZE = 8.0, 5.2  # inches
+_FEW = 40
+"""The most points with marks of full size."""
+
+
+def render_frontier(picture: FrontierPicture, form: str) -> bytes:
+    """The picture as a "png" or an "svg"."""
+    return rendered(lambda: _frontier_figure(picture), form, {**SETTINGS, "hatch.linewidth": 0.5})
+
+
+def _frontier_figure(picture: FrontierPicture) -> Figure:
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.subplots()
+    _draw_regions(picture, axes)
+    _draw_steps(picture, axes)
+    _draw_marks(picture, axes)
+    _lay_out_frontier(picture, axes)
+    figure.suptitle(
+        f"{clean(picture.title)}\n{picture.subtitle}", x=0.01, ha="left", fontsize=10, parse_math=False, linespacing=1.5
+    )
+    return figure
+
+
+def _draw_regions(picture: FrontierPicture, axes: Axes) -> None:
+    left, right = picture.left, picture.infeasible
+    if right > left:
+        axes.axvspan(left, right, facecolor="#F2F2F2", edgecolor=BEFORE, hatch="////", linewidth=0, gid="infeasible",
+                     label="proven: no schedule", zorder=1)  # fmt: skip
+    if picture.gap:
+        corners = [[(a, low), (b, low), (b, high), (a, high)] for a, b, low, high in picture.gap]
+        axes.add_collection(
+            PolyCollection(corners, facecolors=PALE, linewidths=0, gid="gap", zorder=2, label="gap: not known"),
+            autolim=False,
+        )
+
+
+def _draw_steps(picture: FrontierPicture, axes: Axes) -> None:
+    bounds, durations = picture.bounds, picture.durations
+    if bounds is not None:
+        axes.stairs(bounds.values, bounds.edges, baseline=None, color=COLOURS["again"], linewidth=1.2,
+                    linestyle=(0, (4, 2)), gid="bounds", label="bound", zorder=3)  # fmt: skip
+    if durations is not None:
+        axes.stairs(durations.values, durations.edges, baseline=None, color=AFTER, linewidth=1.6, gid="durations",
+                    label="shortest schedule known", zorder=4)  # fmt: skip
+
+
+def _draw_marks(picture: FrontierPicture, axes: Axes) -> None:
+    size = 5.0 if len(picture.marks) <= _FEW else 3.0
+    for gid, proven, label in (("proven", True, "proven shortest"), ("open", False, "not proven")):
+        places = [(mark.x, mark.y) for mark in picture.marks if mark.point.proven == proven]
+        if places:
+            xs, ys = zip(*places, strict=True)
+            axes.plot(xs, ys, linestyle="none", marker="o", markersize=size, markeredgecolor=AFTER, markeredgewidth=1.1,
+                      markerfacecolor=AFTER if proven else "white", gid=gid, label=label, zorder=5)  # fmt: skip
+    if picture.input_order is not None:
+        x, y = picture.input_order
+        axes.plot([x], [y], linestyle="none", marker="s", markersize=1.6 * size, markerfacecolor="none",
+                  markeredgecolor=BUDGET, markeredgewidth=1.0, gid="input-order", label="input order",
+                  zorder=6)  # fmt: skip
+
+
+def _lay_out_frontier(picture: FrontierPicture, axes: Axes) -> None:
+    peak, unit = picture.frontier.peak, picture.frontier.graph.size_unit
+    axes.set_xlim(picture.left, picture.right)
+    axes.set_ylim(picture.bottom, picture.top)
+    axes.set_xlabel(f"budget, % of the input order's peak of {picture.peak_text}")
+    axes.set_ylabel("duration increase (TDI), %")
+    axes.xaxis.set_major_formatter("{x:.10g}")
+    axes.yaxis.set_major_formatter("{x:.10g}")
+    axes.spines["right"].set_visible(False)
+    axes.grid(color="#E6E6E6", linewidth=0.6)
+    axes.set_axisbelow(True)
+    scale = MemoryScale.of(peak, unit)
+    step = max(peak, 1) / scale.step / 100
+    functions = (lambda x: x * step, lambda x: x / step)
+    above = axes.secondary_xaxis("top", functions=functions)
+    above.set_xlabel(scale.title.replace("memory", "budget"))
+    above.xaxis.set_major_formatter("{x:,.10g}")
+    axes.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor="none")

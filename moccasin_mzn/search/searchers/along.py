@@ -5,17 +5,19 @@ Their schedules are schedules in any order; what they prove holds along their or
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar
 
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import RELAXATION
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.result import Progress
 from moccasin_mzn.search.runner import Runner, Searcher
 from moccasin_mzn.search.searchers.any_order import PATIENCE, PATIENCE_SHARE, is_small, slice_of
@@ -38,14 +40,14 @@ class AlongStages(Searcher):
     awaited: ClassVar[bool] = True
 
     def applies(self, runner: Runner) -> bool:
-        return not runner.plans and not runner.form.staged
+        return not runner.several_memories and not runner.form.staged
 
     def search(self, runner: Runner) -> None:
         assert isinstance(runner.options, Options)
         options = replace(
             runner.options, formulation="staged", until_gap=0.0, time_limit=runner.remaining_limit
         )  # fmt: skip
-        search_along(runner, runner.instance.order, options, STAGED)
+        search_along(runner, runner.instance.order, options.form, options, STAGED)
 
 
 class AlongInputOrder(Searcher):
@@ -57,7 +59,7 @@ class AlongInputOrder(Searcher):
     name: ClassVar[str] = INPUT_ORDER
 
     def applies(self, runner: Runner) -> bool:
-        return runner.chooses_order
+        return runner.chooses_order and not runner.several_memories
 
     def endless(self, runner: Runner) -> bool:
         return True
@@ -76,7 +78,7 @@ class AlongOrders(Searcher):
     name: ClassVar[str] = ORDERS
 
     def applies(self, runner: Runner) -> bool:
-        return runner.chooses_order
+        return runner.chooses_order and not runner.several_memories
 
     def endless(self, runner: Runner) -> bool:
         return True
@@ -93,7 +95,7 @@ class AlongOrders(Searcher):
 
 
 def search_along(
-    runner: Runner, order: tuple[int, ...], options: Options, source: str,
+    runner: Runner, order: tuple[int, ...], form: Searched, options: SearchOptions, source: str,
     overtaken: Callable[[Board], bool] | None = None, model_after: float = 0.0,
 ) -> Board:  # fmt: skip
     """The staged search along an order, inside a runner, which takes its schedules; what it has found and proven.
@@ -101,15 +103,17 @@ def search_along(
     It ends with that, or when it cannot contribute any more.
 
     Args:
+        form: a staged formulation.
         overtaken: asked about its board, whether others have left it behind; None: they never do.
 
     Raises:
         SolverError: the solver failed before this search found anything.
     """
-    instance = replace(runner.instance, order=order, free_order=False)
-    board, known = Board(instance, time.monotonic()), runner.board.answer
-    if known is not None and first_out_of_stage(order, known) is None:
-        board.offer(known, source)
+    problem, known = runner.board.problem.along(order), runner.board.answer
+    board = Board(problem, time.monotonic(), formulation=form if runner.several_memories else None)
+    with contextlib.suppress(InputError):  # in another order: it cannot start from that
+        if known is not None:
+            board.offer(form.check_start(problem, known), source)
 
     def enough() -> bool:
         settled = board.value is not None and board.bound >= board.value
@@ -121,10 +125,11 @@ def search_along(
         elif progress.value is None:
             runner.board.note_peak(progress.figures, f"{source}, {progress.source}")
 
-    Runner(
-        board=board, options=options, form=options.form, searchers=runner.searchers, model_after=model_after,
-        enough=enough,
-    ).run(take)  # fmt: skip
+    inner = Runner(
+        board=board, options=options, form=form, searchers=runner.searchers, model_after=model_after, enough=enough
+    )  # fmt: skip
+    inner.run(take)
+    runner.take_runs(inner)
     return board
 
 
@@ -142,7 +147,7 @@ def _along(
     search = "only" if shared.model_failed else options.search
     options = replace(options, time_limit=seconds, until_gap=0.0, search=search)
     try:
-        board = search_along(runner, order, options, ORDERS, overtaken, model_after)
+        board = search_along(runner, order, options.form, options, ORDERS, overtaken, model_after)
     except SolverError as error:
         runner.errors.append(error)
         shared.model_failed = True

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.formulations import find_formulation
+from moccasin_mzn.formulations import in_any_order
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
@@ -54,7 +54,7 @@ class Annealing(Searcher):
     name: ClassVar[str] = ANNEALING
 
     def applies(self, runner: Runner) -> bool:
-        return runner.chooses_order
+        return runner.chooses_order and not runner.several_memories
 
     def endless(self, runner: Runner) -> bool:
         return True
@@ -71,12 +71,12 @@ class Annealing(Searcher):
 
 
 class Starts(Searcher):
-    """Orders of low peak, tree decompositions; a bound on the peak where nothing may be computed again."""
+    """Orders of low peak, tree decompositions; a bound on the peak where nothing may be recomputed."""
 
     name: ClassVar[str] = STARTS
 
     def applies(self, runner: Runner) -> bool:
-        return runner.chooses_order
+        return runner.chooses_order and not runner.several_memories
 
     def endless(self, runner: Runner) -> bool:
         return True
@@ -85,7 +85,7 @@ class Starts(Searcher):
         board, instance = runner.board, runner.instance
 
         def take_bound(peak: int) -> None:
-            """Of orders that compute every node once: all there is, if nothing may be computed again."""
+            """Of orders that compute every node once: all there is, if nothing may be recomputed."""
             if max(instance.max_computations) == 1:
                 board.raise_floor(peak)
                 if peak > instance.budget:
@@ -137,7 +137,7 @@ class FlowCovers(Searcher):
     name: ClassVar[str] = FLOW_COVERS
 
     def applies(self, runner: Runner) -> bool:
-        return not runner.plans and (runner.chooses_order or not runner.form.staged)
+        return not runner.several_memories and (runner.chooses_order or not runner.form.staged)
 
     def endless(self, runner: Runner) -> bool:
         return runner.chooses_order
@@ -161,19 +161,15 @@ class Proof(Searcher):
     name: ClassVar[str] = PROOF
 
     def applies(self, runner: Runner) -> bool:
-        return runner.chooses_order and is_small(runner)
+        return runner.chooses_order and not runner.several_memories and is_small(runner)
 
     def search(self, runner: Runner) -> None:
-        options, begin = runner.options, time.monotonic()
-        assert isinstance(options, Options) and runner.backend is not None
+        options, begin, form = runner.options, time.monotonic(), in_any_order(runner.form)
+        assert isinstance(options, Options) and runner.backend is not None and form is not None
         while runner.board.answer is None and time.monotonic() < begin + HEAD_START and not runner.over():
             runner.pause()
-        own = {name: value for name, value in options.own.items() if name == "precedence"}
-        form = find_formulation("general", **own)
         limits = Limits(options.time_limit, options.threads, options.seed)
-        search = ModelSearch(runner.board, form, runner.backend, limits, runner.over)
-        runner.outcomes = search.outcomes
-        search.run(options.two_phase)
+        ModelSearch(runner.board, form, runner.backend, limits, runner.over, runner.outcomes).run(options.two_phase)
 
 
 SEARCHERS = (Annealing(), Starts(), FlowCovers(), Proof())

@@ -1,4 +1,4 @@
-"""Along the input order: local search finds schedules, relaxations say what none can beat; plans have a search too."""
+"""One memory, along the input order: local search finds schedules, relaxations prove what none can beat."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from functools import partial
 from typing import ClassVar
 
-from moccasin_mzn.search.conclusion import LOCAL_SEARCH, RELAXATION, SEARCH
+from moccasin_mzn.search.conclusion import LOCAL_SEARCH, RELAXATION
 from moccasin_mzn.search.runner import Runner, Searcher
 
 SETTLED_SECONDS, SETTLED_TIMES, SETTLED_GAP = 4.0, 4.0, 0.01
@@ -19,7 +19,7 @@ BOUND_WORKERS = 4
 
 
 def _given_order(runner: Runner) -> bool:
-    return not runner.plans and runner.form.staged and not runner.instance.free_order
+    return not runner.several_memories and runner.form.staged and not runner.instance.free_order
 
 
 def _is_narrow(runner: Runner) -> bool:
@@ -97,26 +97,4 @@ class Relaxation(Searcher):
             board.refute(RELAXATION)
 
 
-# --- Plans for several memories: the search that their formulation has of its own -----------------------------
-
-
-class PlanSearch(Searcher):
-    """See `PlanFormulation.search`."""
-
-    name: ClassVar[str] = SEARCH
-    awaited: ClassVar[bool] = True
-
-    def applies(self, runner: Runner) -> bool:
-        return runner.plans
-
-    def endless(self, runner: Runner) -> bool:
-        return True
-
-    def search(self, runner: Runner) -> None:
-        board = runner.board
-        runner.form.search(
-            board.problem, runner.seed, lambda plan: board.offer(plan, SEARCH), runner.over, lambda: board.answer
-        )
-
-
-SEARCHERS = (Local(), Relaxation(), PlanSearch())
+SEARCHERS = (Local(), Relaxation())

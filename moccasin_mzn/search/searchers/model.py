@@ -16,8 +16,7 @@ from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import doubtful, said, source
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner, Searcher
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
-from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.run import Listener as RunListener
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
@@ -54,7 +53,7 @@ class Model(Searcher):
             threads = max(1, (threads or os.cpu_count() or 1) - 1)
             runner.give_way()  # local search and bounds are what gets a large graph on
         limits = Limits(options.time_limit, threads, options.seed)
-        if alone or runner.plans or not _leave_out_whole(runner):
+        if alone or runner.several_memories or not _leave_out_whole(runner):
             _whole(runner, limits)
         elif _has_windows(runner):
             _windows(runner, limits)
@@ -62,8 +61,7 @@ class Model(Searcher):
 
 def _whole(runner: Runner, limits: Limits) -> None:
     assert runner.backend is not None
-    search = ModelSearch(runner.board, runner.form, runner.backend, limits, runner.over)
-    runner.outcomes = search.outcomes
+    search = ModelSearch(runner.board, runner.form, runner.backend, limits, runner.over, runner.outcomes)
     try:
         search.run(runner.options.two_phase if isinstance(runner.options, Options) else None)
     finally:
@@ -73,6 +71,7 @@ def _whole(runner: Runner, limits: Limits) -> None:
 def _windows(runner: Runner, limits: Limits) -> None:
     assert runner.backend is not None
     runner.wait_for_answer(forever=True)
+    assert isinstance(runner.form, Formulation)
     if runner.board.answer is not None and not runner.over():
         search = WindowSearch(runner.board, runner.form, runner.backend, limits, runner.over)
         runner.outcomes = search.outcomes

@@ -119,7 +119,7 @@ class _Propagation:
                 try:
                     self.rules[item.name](*map(self._value, item.arguments))
                 except (TypeError, ValueError):
-                    pass  # not what this constraint takes, which translation tells better
+                    pass  # not what this constraint takes, which translation reports better
         return self.known
 
     def interval(self, value: Expression) -> Interval:

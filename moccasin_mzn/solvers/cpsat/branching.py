@@ -6,12 +6,11 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ortools.sat.python import cp_model
 
 from moccasin_mzn.clock import Deadline, halting
-from moccasin_mzn.solvers.cpsat.solver import certain_bound, keep_true
+from moccasin_mzn.solvers.cpsat.builder import Proto, certain_bound, keep_true
 from moccasin_mzn.solvers.program import YES, Program
 
 ROWS_AT_ONCE = 500
@@ -43,7 +42,7 @@ def branch(
 ) -> Branched:  # fmt: skip
     """Search until the least cost is known, time is up or `stop(found)` is true, which is asked every 50 ms.
 
-    One worker runs CP-SAT's default search with all linear relaxations, but without heeding the objective in choosing
+    One worker runs CP-SAT's default search with all linear relaxations, but ignores the objective in choosing
     values, and mostly without presolve, cuts and inprocessing: hard proofs take less than half the time that way.
     Of more of CP-SAT's own workers, most hardly look at bounds: several share one search tree instead.
 
@@ -92,7 +91,7 @@ def branch(
         return Branched(best, True, None, True, spent)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         response = solver.response_proto
-        # the one that is told in integers: in doubles a bound may exceed what it bounds
+        # the one that is given in integers: in floating point a bound may exceed what it bounds
         bound, solution = max(best, response.inner_objective_lower_bound), tuple(map(bool, response.solution))
         return Branched(bound, False, solution, status == cp_model.OPTIMAL, spent)
     if status == cp_model.MODEL_INVALID:
@@ -100,7 +99,7 @@ def branch(
     return Branched(best, False, None, False, spent)
 
 
-def _prove_soon(parameters: Any) -> None:
+def _prove_soon(parameters: Proto) -> None:
     """Fewer and larger steps to the linear relaxation of a node, no cuts, nothing probed or shortened between, and what
     was in conflict is remembered for longer."""
     parameters.new_constraints_batch_size = ROWS_AT_ONCE
@@ -109,7 +108,7 @@ def _prove_soon(parameters: Any) -> None:
     parameters.variable_activity_decay = ACTIVITY_DECAY
 
 
-def _share_tree(parameters: Any, workers: int) -> None:
+def _share_tree(parameters: Proto, workers: int) -> None:
     """All workers in parts of one tree, none that looks for solutions alone."""
     parameters.num_workers = parameters.shared_tree_num_workers = workers
     parameters.use_feasibility_jump = False

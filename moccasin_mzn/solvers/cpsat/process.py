@@ -17,7 +17,7 @@ COMMAND = ("-m", "moccasin_mzn.solvers.linear", "--engine", "highs")
 
 
 def run(options: Options, stop: StopFlag) -> int:
-    """As `run.run`, but for files that have to be solved elsewhere."""
+    """Solve the file as `run.run` does; hand over one that has to be solved elsewhere."""
     return here.run(options, stop, hand_over)
 
 
@@ -46,7 +46,7 @@ def hand_over(file: FlatZinc, options: Options) -> None:
 
 
 def _flags(options: Options) -> list[str]:
-    """The command line that says the same again."""
+    """The command line with the same options."""
     flags: list[str] = []
     for one in fields(Options):
         value = getattr(options, one.name)

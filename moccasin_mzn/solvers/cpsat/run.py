@@ -7,25 +7,27 @@ import sys
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ortools
 
-from moccasin_mzn.solvers.cpsat.builder import ModelError, Term, as_term
-from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
-from moccasin_mzn.solvers.cpsat.solver import (
+from moccasin_mzn.solvers.cpsat.builder import (
     Branching,
+    ModelError,
+    Proto,
     SolutionCallback,
     Solver,
     Status,
+    Term,
+    as_term,
     certain_bound,
     complaint,
     keep_true,
 )
+from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
 from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, Problem, are_harmless, translate
 from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag
-from moccasin_mzn.solvers.flatzinc.session import Session, print_log, read, run_session
-from moccasin_mzn.solvers.flatzinc.stream import Output, Statistic, outputs
+from moccasin_mzn.solvers.flatzinc.stream import Output, Session, Statistic, outputs, print_log, read, run_session
 from moccasin_mzn.solvers.flatzinc.syntax import ContinuousError, FlatZinc
 
 if TYPE_CHECKING:
@@ -162,13 +164,13 @@ class CpSatSession(Session):
         self.status = self.solver.solve(self.problem.builder.model, _Callback(self))
 
     def _guess_bound(self, bound: float) -> None:
-        """Take a bound of the objective from CP-SAT, as it tells it between solutions: as a double."""
+        """Take a bound of the objective from CP-SAT, as it reports it between solutions: as a float."""
         sign, offset = self.problem.objective_scale()
         lower = certain_bound(sign * (bound - offset), self.problem.builder.magnitude + abs(offset))
         if lower is not None:
             self.stream.better_bound(self.problem.reported(sign * lower + offset))
 
-    def take(self, response: Any) -> None:
+    def take(self, response: Proto) -> None:
         """Take a solution, and the bound of the objective that comes with it in integers, without sign and offset."""
         if self.problem.objective is not None:
             sign, offset = self.problem.objective_scale()
@@ -180,7 +182,7 @@ class CpSatSession(Session):
         return self.solver.parameters.enumerate_all_solutions and self.stream.flooded
 
     def _identity(self, values: Values) -> bytes:
-        """What tells a solution apart from others that are printed: the values of the `printed` variables."""
+        """What distinguishes a solution from others that are printed: the values of the `printed` variables."""
         return array("q", map(values.__getitem__, self.printed)).tobytes()
 
     def _enumerate_by_blocking(self) -> None:
@@ -188,7 +190,7 @@ class CpSatSession(Session):
 
         Needed where auxiliary variables are free: every solution that the solver enumerates would then come again for
         each of their values. And needed after an enumeration that loses solutions: only a proof that nothing is left
-        tells that all was found.
+        reports that all was found.
         """
         self.solver.parameters.enumerate_all_solutions = False
         self.solver.parameters.keep_all_feasible_solutions_in_presolve = False
@@ -238,7 +240,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _counters(response: Any) -> dict[str, Statistic]:
+def _counters(response: Proto) -> dict[str, Statistic]:
     """Search statistics of a response."""
     return {
         "nodes": response.num_branches,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any
 
-from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError, Term, as_term
-from moccasin_mzn.solvers.cpsat.registry import Handler, handler
-from moccasin_mzn.solvers.cpsat.solver import ValueChoice, VariableChoice
+from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError, Term, ValueChoice, VariableChoice, as_term
+from moccasin_mzn.solvers.cpsat.registry import Handler, Operand, handler
 from moccasin_mzn.solvers.cpsat.translate import Problem, Symbols
 from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, Call, Expression, calls_in, warm_starts
 
@@ -177,7 +175,7 @@ class Completion:
         for item in self.problem.file.constraints:
             known = handler(item.name)
             half = self.problem.halves.get(id(item))
-            if half and half.twin:
+            if half and half.counterpart:
                 continue  # its bool is now one that says more
             if known is not None and (item.name == "int_lin_eq" or known.value):
                 operands = [converters[kind](value) for kind, value in zip(known.kinds, item.arguments, strict=True)]
@@ -215,7 +213,7 @@ class Completion:
 
         return step
 
-    def _function(self, handler: Handler, operands: list[Any]) -> Step:
+    def _function(self, handler: Handler, operands: list[Operand]) -> Step:
         """The value of one operand, which may be an array, follows from all the others."""
         assert handler.value is not None
         value_of, target = handler.value, handler.target % len(operands)
@@ -239,7 +237,7 @@ class Completion:
 
         return step
 
-    def _evaluate(self, kind: str, operand: Any) -> Any:
+    def _evaluate(self, kind: str, operand: Operand) -> Operand:
         if kind in ("Ints", "Bools"):
             return [self._evaluate(kind[:-1], element) for element in operand]
         if kind == "Bool":

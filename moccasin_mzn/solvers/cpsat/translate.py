@@ -9,17 +9,29 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.solvers.cpsat.bounds import implied_bounds
-from moccasin_mzn.solvers.cpsat.builder import FALSE, LIMIT, TRUE, Builder, ModelError, Term, as_term, constant
-from moccasin_mzn.solvers.cpsat.halves import Aliases, Half, find_halves
+from moccasin_mzn.solvers.cpsat.builder import (
+    FALSE,
+    LIMIT,
+    TRUE,
+    Builder,
+    CpModelProto,
+    ModelError,
+    Term,
+    as_term,
+    complaint,
+    constant,
+)
+from moccasin_mzn.solvers.cpsat.registry import Aliases, Half, Operand, find_halves
 from moccasin_mzn.solvers.cpsat.registry import handler as handler_of
-from moccasin_mzn.solvers.cpsat.solver import CpModelProto, complaint
 from moccasin_mzn.solvers.flatzinc.syntax import Expression, FlatZinc, IntSet, UnsupportedError, Variable, describe
 
 if TYPE_CHECKING:
-    from moccasin_mzn.solvers.cpsat.floats.integral import Integral
+    from fractions import Fraction
+
+    from moccasin_mzn.solvers.cpsat.floats.definitions import Integral
 
 
 UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
@@ -34,7 +46,8 @@ class Problem:
 
     `objective` is None for satisfaction. `cut` holds the variables whose domain was cut by the index of the CP-SAT
     variable. `origins` says from which CP-SAT constraint on which place of the text is to answer for them. `halves` are
-    the reified constraints, by id, of which one direction was posted. `integral` tells of the floats, if there are any.
+    the reified constraints, by id, of which one direction was posted. `integral` describes the floats, if there are
+    any.
     """
 
     file: FlatZinc
@@ -47,7 +60,7 @@ class Problem:
     halves: dict[int, Half] = field(default_factory=dict)
     integral: Integral | None = None
 
-    def reported(self, objective: int) -> Any:
+    def reported(self, objective: int) -> int | Fraction:
         """What an integer objective is in the file: an integer or a fraction."""
         return self.integral.reported(objective) if self.integral else objective
 
@@ -83,7 +96,7 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
     """
     integral = None
     if _has_floats(file):
-        from moccasin_mzn.solvers.cpsat.floats.integral import without_floats  # which takes time to load
+        from moccasin_mzn.solvers.cpsat.floats.definitions import without_floats  # which takes time to load
 
         integral = without_floats(file)
         file, unique = integral.file, unique and not integral.continuous
@@ -148,9 +161,9 @@ def _declare_int(
     """`bounds` are what the constraints imply where the type says nothing."""
     builder, symbols, domain = problem.builder, problem.symbols, variable.domain
     assert domain is None or isinstance(domain, IntSet)
-    twin = aliases.booleans.get(variable.name)
-    if twin is not None:
-        term = symbols.integers[variable.name] = as_term(symbols.literals[twin])
+    counterpart = aliases.booleans.get(variable.name)
+    if counterpart is not None:
+        term = symbols.integers[variable.name] = as_term(symbols.literals[counterpart])
         if domain is not None and not (0 in domain and 1 in domain):
             builder.within(term, domain)
     elif domain is None:
@@ -247,8 +260,8 @@ class Symbols:
                 self.literals[name] = TRUE if value else FALSE
             elif type(value) is int:
                 self.integers[name] = constant(value)
-        self._arrays: dict[tuple[str, str], Sequence[Any]] = {}
-        single: dict[str, Callable[[Expression], Any]] = {
+        self._arrays: dict[tuple[str, str], Sequence[Operand]] = {}
+        single: dict[str, Callable[[Expression], Operand]] = {
             "Int": self.term,
             "Bool": self.literal,
             "Par": self.integer,
@@ -295,7 +308,7 @@ class Symbols:
             return self.elements[value]
         raise self._mismatch("an array", value)
 
-    def _array(self, kind: str, value: Expression) -> Sequence[Any]:
+    def _array(self, kind: str, value: Expression) -> Sequence[Operand]:
         if type(value) is not str:
             return list(map(self.converters[kind], self.list(value)))
         key = (kind, value)

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-Configuration = dict[str, Any]
+from moccasin_mzn.files import JsonObject
+
+Configuration = JsonObject
 """The content of a file `.msc`, as JSON has it."""
 _COMMON = {
     "stdFlags": ["-a", "-i", "-n", "-f", "-p", "-r", "-s", "-t", "-v"],
@@ -30,16 +31,16 @@ _COMMON = {
 
 @dataclass(frozen=True, kw_only=True)
 class OwnSolver:
-    """A solver of this package, and all that is told of it.
+    """A solver of this package, and how MiniZinc knows it.
 
     Attributes:
         name: as on the command line, such as "highs".
         title: for people.
-        library: what solves behind it, as told together with its version.
+        library: what solves behind it, as reported together with its version.
         package: the distribution that brings the library, and whose version counts.
         module: what Python runs, with `arguments` and the flags that MiniZinc adds.
         mznlib: the library of MiniZinc that models are compiled with.
-        tags: by which MiniZinc finds it, beside its name.
+        tags: by which MiniZinc finds it, besides its name.
         parameters: the form of the value of `--params`, in words.
     """
 

@@ -1,24 +1,33 @@
-"""The solution stream on stdout, as MiniZinc's solns2out reads it."""
+"""One run of a solver: the session that reads the file and listens to signals, and the solution stream on stdout."""
 
 from __future__ import annotations
 
+import gc
 import math
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TextIO, TypeAlias
 
-from moccasin_mzn.solvers.flatzinc.execution import Options
-from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, Expression, FlatZinc, IntSet
+from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag, seconds_since_start
+from moccasin_mzn.solvers.flatzinc.parser import parse
+from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, Expression, FlatZinc, FlatZincError, IntSet
 
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+Objective: TypeAlias = "int | float | Fraction"
 Values = Any
 """A solution, as the solver and the output items understand it."""
 
 BOUND_INTERVAL = 1.0
-"""Least number of seconds between two statistics blocks that only tell of a better bound."""
+"""Least number of seconds between two statistics blocks that only report a better bound."""
 REPEATS = 1000
 """How often a solution may come again before enumeration is given up for blocking."""
 
@@ -35,8 +44,8 @@ class SolutionStream:
 
     Improving solutions are printed at once under -i and -a, else only the last one when the search ends. Solutions of
     satisfaction problems are always printed at once, each one once. `evaluate` is the objective of a solution, None if
-    any solution is as good as another. `identity` is what tells a solution apart, as small as can be, since it is kept;
-    None: its text, and then the solution is kept as well.
+    any solution is as good as another. `identity` is what distinguishes a solution, as small as can be, since it is
+    kept; None: its text, and then the solution is kept as well.
     """
 
     def __init__(
@@ -44,7 +53,7 @@ class SolutionStream:
         items: Sequence[Item],
         options: Options,
         out: TextIO,
-        evaluate: Callable[[Values], int | float] | None = None,
+        evaluate: Callable[[Values], Objective] | None = None,
         maximize: bool = False,
         identity: Callable[[Values], Hashable] | None = None,
     ) -> None:
@@ -56,8 +65,8 @@ class SolutionStream:
         self.printed = 0
         self.repeats = 0
         self.values: Values | None = None
-        self.objective: int | float | None = None
-        self.bound: int | float | None = None
+        self.objective: Objective | None = None
+        self.bound: Objective | None = None
         self.refuted = False
         """Was there a solution better than a bound? The bound is forgotten, the solution kept."""
         self.finished = False
@@ -65,7 +74,7 @@ class SolutionStream:
         self._seen: dict[Hashable, Values] = {}
         self._lock = threading.RLock()
         self._unprinted = ""
-        self._bound_reported: int | float | None = None
+        self._bound_reported: Objective | None = None
         self._bound_time = -math.inf
 
     @property
@@ -83,7 +92,7 @@ class SolutionStream:
         """Do far too many solutions differ in nothing that is printed?"""
         return self.repeats > REPEATS and self.repeats > 10 * self.printed
 
-    def distinct(self, after: int) -> list[Any]:
+    def distinct(self, after: int) -> list[Values]:
         """What was printed of a satisfaction problem but for so many first ones: identities, or else solutions."""
         return list(islice(self._seen if self.identity else self._seen.values(), after, None))
 
@@ -115,7 +124,7 @@ class SolutionStream:
     def _text(self, values: Values) -> str:
         return "".join(item.text(values) for item in self._items)
 
-    def better_bound(self, bound: int | float | None) -> None:
+    def better_bound(self, bound: Objective | None) -> None:
         """Take a bound of the objective from the solver; None, and a worse one than before, are dropped."""
         with self._lock:
             if bound is not None and (self.bound is None or (bound < self.bound) == self.maximize):
@@ -175,7 +184,8 @@ class SolutionStream:
 # --- Statistics in the form that MiniZinc reads ---------------------------------------------------------------
 
 
-Statistic = int | float | str | None
+Statistic: TypeAlias = "int | float | Fraction | str | None"
+"""The value of a statistic; None: unknown."""
 
 
 def statistics_block(values: Mapping[str, Statistic]) -> str:
@@ -209,7 +219,8 @@ def _text(value: Statistic) -> str | None:
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if value is None:
         return None
-    return f"{float(value):.6f}" if math.isfinite(value) and abs(value) < 1e15 else None
+    number = float(value)
+    return f"{number:.6f}" if math.isfinite(number) and abs(number) < 1e15 else None
 
 
 # --- What a FlatZinc file wants printed, and in which form ----------------------------------------------------
@@ -251,3 +262,152 @@ def outputs(file: FlatZinc) -> list[Output]:
         if array.output is not None
     ]
     return items
+
+
+# --- The session: it works in a thread; this one listens to signals and reports bounds ------------------------
+
+
+def read(path: str) -> FlatZinc:
+    """Read and parse a file; raises `FlatZincError` if it cannot be read, and as `parse` does."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # strings may hold any bytes
+            text = file.read()
+    except OSError as error:
+        raise FlatZincError(f"{path}: {error.strerror}") from None
+    return parse(text, path)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Reading makes millions of objects that stay: looking through them again and again takes a third of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+RESERVE = 0.1
+"""Seconds of the time limit kept for printing."""
+POLL = 0.05
+"""Seconds between two looks at what the solver has reported, and at signals."""
+
+
+class Session(ABC):
+    """A translated file together with its solver and its output, the `stream`.
+
+    Attributes:
+        failure: what has gone wrong in the solver's thread.
+        sizes: statistics of the translated file.
+        version: of the solver, with its name.
+    """
+
+    patience = 0.0
+    """Seconds that the search may take to end once it is asked to."""
+
+    def __init__(
+        self,
+        options: Options,
+        items: Sequence[Item],
+        evaluate: Callable[[Values], Objective] | None,
+        maximize: bool,
+        sizes: dict[str, Statistic],
+        version: str,
+        identity: Callable[[Values], Hashable] | None = None,
+    ) -> None:
+        self.options = options
+        self.stream = SolutionStream(items, options, sys.stdout, evaluate, maximize, identity)
+        self.sizes = sizes
+        self.version = version
+        self.failure: BaseException | None = None
+        self.initial_time = 0.0
+
+    @abstractmethod
+    def search(self) -> None:
+        """Search to the end, in the solver's thread."""
+
+    @abstractmethod
+    def conclude(self) -> int:
+        """Print what the search has come to; the exit status."""
+
+    def interrupt(self) -> None:  # noqa: B027 (not every solver can be interrupted)
+        """Ask the search to end."""
+
+    def run(self, stop: StopFlag) -> int:
+        """Solve, print, and return the exit status, or end the process if the search does not stop when asked to."""
+        self.initial_time = seconds_since_start()
+        if self.seconds_left() == 0:
+            self.stream.finish("stopped", self.last_statistics())
+            return 0
+        # Python handles signals in the main thread only, which therefore has to stay out of the solver.
+        stop.armed = True
+        thread = threading.Thread(target=self._search, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive() and self.failure is None:
+                thread.join(POLL)
+                self.stream.report_bound(self.statistics())
+                if stop.requested:
+                    self._abandon(thread)
+            if self.failure is None:
+                return self.conclude()
+        except BrokenPipeError:  # nobody listens any more
+            _leave(1)
+        print(f"error: {self.failure}", file=sys.stderr)
+        return _leave(1) if thread.is_alive() else 1
+
+    def seconds_left(self) -> float | None:
+        """Seconds left of the time limit; None: there is none."""
+        limit = self.options.limit
+        return None if limit is None else max(limit - seconds_since_start() - RESERVE, 0.0)
+
+    def statistics(self, **counters: Statistic) -> dict[str, Statistic]:
+        """Statistics at this moment, besides the objective."""
+        return {
+            **self.sizes,
+            "initTime": self.initial_time,
+            "solveTime": seconds_since_start() - self.initial_time,
+            "peakMem": peak_megabytes(),
+            "solverVersion": self.version,
+            **counters,
+        }
+
+    def last_statistics(self) -> dict[str, Statistic]:
+        """Statistics at the end of the run."""
+        return self.statistics()
+
+    def _search(self) -> None:
+        try:
+            self.search()
+        except BaseException as error:  # reported by the main thread
+            self.failure = self.failure or error
+
+    def _abandon(self, thread: threading.Thread) -> None:
+        """Stop the search; print the best solution and leave without waiting for it much longer."""
+        self.interrupt()
+        thread.join(self.patience)
+        if thread.is_alive():
+            self.stream.finish("stopped", self.last_statistics())
+            _leave(0)
+
+
+def run_session(make: Callable[[], Session], stop: StopFlag) -> int:
+    """The exit status of a session, or of an error in the file that it is made of."""
+    try:
+        with without_garbage_collection():
+            session = make()
+    except FlatZincError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return session.run(stop)
+
+
+def print_log(line: str) -> None:
+    """Takes a line of the solver's log."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _leave(status: int) -> NoReturn:
+    """End the process while the solver still works in another thread."""
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,11 +1,11 @@
-"""What a solver in doubles says of a program of integers, and how much of it is proven.
+"""What a floating-point solver claims about a program of integers, and how much of it is proven.
 
 A tolerance cannot hide a solution where numbers are small: there the solver's word counts. Where only costs are large,
 so does its bound, less what the tolerance may hide of the objective. Elsewhere what it says is a claim, and proven is
 only what exact arithmetic confirms::
 
-    bound          weights of the rows, from the linear relaxation                       exact.dual_bound
-    infeasible     weights of the rows, or CP-SAT finds no solution                      exact.proves_infeasible
+    bound          weights of the rows, from the linear relaxation                       search.dual_bound
+    infeasible     weights of the rows, or CP-SAT finds no solution                      search.proves_infeasible
     optimal        the proven bound is as high, or CP-SAT finds no better solution       confirm
 """
 
@@ -24,7 +24,8 @@ from dataclasses import replace
 import numpy as np
 
 from moccasin_mzn.solvers.linear.engine import Relaxer, Settings
-from moccasin_mzn.solvers.linear.objective import (
+from moccasin_mzn.solvers.linear.program import LinearProgram
+from moccasin_mzn.solvers.linear.search import (
     DirectObjective,
     contradicts_itself,
     dual_bound,
@@ -32,7 +33,6 @@ from moccasin_mzn.solvers.linear.objective import (
     magnitudes,
     proves_infeasible,
 )
-from moccasin_mzn.solvers.linear.program import LinearProgram
 
 HIDDEN = 0.25
 """What a tolerance hides of integers does not matter up to this."""
@@ -89,7 +89,7 @@ class Claims:
 
         Returns:
             "infeasible": it is so; "optimal": better solutions were found, and none is better than the last of them;
-            "unknown": nobody can tell.
+            "unknown": neither could be shown.
         """
         self.claim = claim
         status = confirmer().refute(program, cutoff, solution, settings)
@@ -98,7 +98,7 @@ class Claims:
         return status
 
 
-# --- Claims of a solver in doubles, confirmed or refuted by one whose arithmetic is exact ---------------------
+# --- Claims of a floating-point solver, confirmed or refuted in exact arithmetic ------------------------------
 
 
 NAME = "CP-SAT"

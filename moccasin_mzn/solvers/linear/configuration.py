@@ -1,4 +1,4 @@
-"""The MIP solvers of this package: what is told of each, and how precise it is."""
+"""The MIP solvers of this package: how MiniZinc knows each, and how precise it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moccasin_mzn.solvers.flatzinc.execution import Options, read_options, stand
 
 @dataclass(frozen=True, kw_only=True)
 class LinearSolver(OwnSolver):
-    """A solver of linear programs with integers: the module of its name beside this one has its `solve`, an `Engine`,
+    """A solver of linear programs with integers: the module of its name in this folder has its `solve`, an `Engine`,
     and `relax`, a `Relaxer`."""
 
     precision: float

@@ -14,16 +14,24 @@ import queue
 import signal
 import sys
 import threading
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
-from moccasin_mzn.solvers.cpsat.builder import LIMIT
-from moccasin_mzn.solvers.cpsat.solver import CpModelProto, SolutionCallback, Solver, Status, complaint, keep_true
+from moccasin_mzn.solvers.cpsat.builder import (
+    LIMIT,
+    CpModelProto,
+    Proto,
+    SolutionCallback,
+    Solver,
+    Status,
+    complaint,
+    keep_true,
+)
 from moccasin_mzn.solvers.linear.program import LinearProgram
 
 INFINITE = 2**53
-"""Solutions beyond it are none of a solver in doubles. A proof is only one for bounded columns."""
+"""Solutions beyond it are none of a solver in floating point. A proof is only one for bounded columns."""
 
 
 Request = tuple[LinearProgram, float | None, tuple[float | None, int | None, int | None]]
@@ -78,7 +86,7 @@ def _widest(program: LinearProgram) -> int:
     return int(rows.max(initial=np.abs(program.objective).sum()))
 
 
-def _model(program: LinearProgram, cutoff: float | None) -> Any:
+def _model(program: LinearProgram, cutoff: float | None) -> Proto:
     """The program for CP-SAT."""
     proto = CpModelProto()
     for low, high in zip(program.lower.tolist(), program.upper.tolist(), strict=True):
@@ -97,7 +105,7 @@ def _model(program: LinearProgram, cutoff: float | None) -> Any:
     return proto
 
 
-def _add_row(proto: Any, columns: np.ndarray, coefficients: np.ndarray, low: float, high: float) -> None:
+def _add_row(proto: Proto, columns: np.ndarray, coefficients: np.ndarray, low: float, high: float) -> None:
     linear = proto.constraints.add().linear
     linear.vars.extend(columns.tolist())
     linear.coeffs.extend(map(int, coefficients.tolist()))

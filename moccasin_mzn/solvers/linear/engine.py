@@ -1,4 +1,4 @@
-"""What a MIP solver is asked and what it tells."""
+"""The interface of a MIP solver: settings, progress, and how a search ends."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Settings:
 
 
 class Listener(Protocol):
-    """Is told of progress, possibly in a thread of the solver, and raises nothing."""
+    """Gets progress, possibly in a thread of the solver, and raises nothing."""
 
     def solution(self, values: np.ndarray) -> None:
         """A solution, by column, that may be better than those before."""
@@ -76,7 +76,7 @@ class RowWeights:
     """What the linear relaxation of a minimum says of the rows; not all of it need be there.
 
     Attributes:
-        duals: weights that prove its bound, as nearly as a solver in doubles can tell.
+        duals: weights that prove its bound, as nearly as floating point allows.
         ray: weights that prove that there is no solution.
     """
 

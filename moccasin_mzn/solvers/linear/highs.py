@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Relaxation:
     """How a relaxation ended. `objective`, `values` (by column) and `duals` (by row) are None unless it is "optimal".
 
     The objective of a minimum is a lower bound on that of every integer solution, up to the tolerances of a simplex
-    method in doubles (1e-7 for each bound, row and reduced cost).
+    method in floating point (1e-7 for each bound, row and reduced cost).
     """
 
     status: str
@@ -112,7 +112,7 @@ divisors are sought in 64 bits."""
 
 
 def solve(program: LinearProgram, settings: Settings, listener: Listener) -> Ending:
-    """An `Engine`. HiGHS tells improving solutions and bounds, keeps the time limit to some tenths of a second, and
+    """An `Engine`. HiGHS reports improving solutions and bounds, keeps the time limit to some tenths of a second, and
     follows no search annotation."""
     import highspy
 
@@ -143,8 +143,8 @@ def relax(program: LinearProgram, settings: Settings) -> RowWeights:
 def _complete(program: LinearProgram, settings: Settings) -> np.ndarray | None:
     """The best solution, as far as a short search finds it, with the values of the start; None if it finds none.
 
-    HiGHS would do the same by itself, but with bounds told on the way that hold for such solutions only, and without a
-    limit on time.
+    HiGHS would do the same by itself, but with bounds reported on the way that hold for such solutions only, and
+    without a limit on time.
     """
     columns, values = list(settings.start), list(settings.start.values())
     lower, upper = program.lower.copy(), program.upper.copy()
@@ -210,7 +210,7 @@ def _set_parameter(highs: highspy.Highs, name: str, text: str) -> None:
         if status != highspy.HighsStatus.kOk:
             raise ValueError
         kinds = highspy.HighsOptionType
-        read: dict[Any, Callable[[str], Any]] = {
+        read: dict[object, Callable[[str], bool | int | float | str]] = {
             kinds.kBool: lambda text: words[text.lower()],
             kinds.kInt: int,
             kinds.kDouble: float,

@@ -13,8 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from moccasin_mzn.environment import own_environment
-from moccasin_mzn.solvers.processes import ended
+from moccasin_mzn.environment import ended, own_environment
 
 
 class RelaxationError(Exception):
@@ -27,7 +26,7 @@ def relaxed_values(flat: str, stop: Callable[[], bool] = lambda: False) -> dict[
 
     Raises:
         RelaxationError: it cannot be read or solved.
-        StoppedError: `stop` said so.
+        StoppedError: `stop` was true.
     """
     return json.loads(_answer(flat, "json", stop))
 

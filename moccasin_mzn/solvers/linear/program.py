@@ -212,7 +212,7 @@ class Rows:
         return columns, rest, constant
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """As fields of a `LinearProgram`; columns ascend in a row, and no coefficient is 0.
+        """Return the rows as fields of a `LinearProgram`; columns ascend in a row, and no coefficient is 0.
 
         Raises `FlatZincError`, with its place, for a number that is infinite or no double.
         """
@@ -289,7 +289,7 @@ def _sum_at_most(columns: Columns, *arguments: Expression) -> Row:
 
 
 def _difference(low: Number, high: Number) -> Callable[..., Row]:
-    """left - right in low..high; strict inequality of floats cannot be said."""
+    """left - right in low..high; strict inequality of floats cannot be expressed."""
     return lambda columns, left, right: Row((1, -1), (left, right), low, high)
 
 
@@ -395,14 +395,14 @@ class Translation:
 def linear_program(file: FlatZinc) -> LinearProgram:
     """The linear program that a FlatZinc file says.
 
-    Raises `UnsupportedError` for a constraint that is no row, and `FlatZincError` for what no linear program in doubles
-    can hold, each in one line that starts with the place.
+    Raises `UnsupportedError` for a constraint that is no row, and `FlatZincError` for what no linear program in
+    floating point can hold, each in one line that starts with the place.
     """
     return translate(file).program
 
 
 def translate(file: FlatZinc) -> Translation:
-    """As `linear_program`, with what is needed to come back from columns and rows to the file."""
+    """Make a program, as `linear_program` does, with what is needed to come back from columns and rows to the file."""
     columns = Columns(file)
     rows = Rows(columns, file)
     for variable in file.variables.values():

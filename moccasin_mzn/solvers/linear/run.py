@@ -11,13 +11,11 @@ from importlib import import_module
 import numpy as np
 
 from moccasin_mzn.solvers.flatzinc.execution import StopFlag
-from moccasin_mzn.solvers.flatzinc.session import Session, print_log, read, run_session
-from moccasin_mzn.solvers.flatzinc.stream import Statistic
+from moccasin_mzn.solvers.flatzinc.stream import Session, Statistic, print_log, read, run_session
 from moccasin_mzn.solvers.flatzinc.syntax import warm_starts
 from moccasin_mzn.solvers.linear.claims import Claims
 from moccasin_mzn.solvers.linear.configuration import ENGINES, LinearOptions
 from moccasin_mzn.solvers.linear.engine import Settings
-from moccasin_mzn.solvers.linear.objective import direct
 from moccasin_mzn.solvers.linear.program import LinearProgram, Translation, UnfitError, translate
 from moccasin_mzn.solvers.linear.search import (
     TRIALS,
@@ -25,6 +23,7 @@ from moccasin_mzn.solvers.linear.search import (
     Deaf,
     LinearItem,
     Search,
+    direct,
     has_integer_objective,
     linear_items,
     safe_bound,
@@ -39,7 +38,7 @@ TROUBLE = {"refused": "a solution that is none", "failed": "numerical trouble"}
 def run(options: LinearOptions, stop: StopFlag) -> int:
     """Solve the file and print its solutions on stdout; the exit status.
 
-    Neither HiGHS nor SCIP can be relied on to stop soon when told to.
+    Neither HiGHS nor SCIP can be relied on to stop soon when asked to.
     """
     return run_session(lambda: LinearSession(translate(read(options.path)), options), stop)
 
@@ -60,7 +59,7 @@ class LinearSession(Session):
         self.start = warm_start(translation)
         self.direct = direct(program)
         self.start.pop(self.direct.column, None)
-        self.claims = Claims(self.direct, TRIALS[0]["tolerance"])
+        self.claims = Claims(self.direct, TRIALS[0].tolerance)
         self.solver = solver = ENGINES[options.engine]
         self.engine = import_module(f"moccasin_mzn.solvers.linear.{solver.name}")
         self.attempts = Search(self.engine.solve, self.checker, self.direct, self._settings, self.claims.doubtful)
@@ -134,7 +133,7 @@ class LinearSession(Session):
                 return "stopped"
             fresh = self.stream.distinct(blocked)
             if not fresh:
-                return self._give_up("a solution that it was told to leave out")
+                return self._give_up("a solution that it was asked to leave out")
             for values in fresh:
                 obstacle = no_goods.add(values)
                 if obstacle:
@@ -144,7 +143,7 @@ class LinearSession(Session):
 
     def _without_objective(self) -> str:
         """What follows if the relaxation is unbounded or nothing is feasible: as the numbers are rational, a single
-        solution tells that the objective has no bound."""
+        solution shows that the objective has no bound."""
         program = replace(self.direct.program, objective=np.zeros(self.program.columns))
         status = self.attempts.run(program, Deaf()).status
         if status == "infeasible" and self.claims.doubtful:
@@ -156,7 +155,8 @@ class LinearSession(Session):
         stream = self.stream
         if stream.values is not None and stream.objective == stream.bound:
             return "complete"
-        if self._settled(claim, self.direct.program, stream.objective) == "unknown":
+        best: int | float | None = stream.objective  # type: ignore[assignment]  # a fraction for CP-SAT alone
+        if self._settled(claim, self.direct.program, best) == "unknown":
             return "stopped"
         stream.better_bound(stream.objective)
         return "complete"
@@ -166,11 +166,11 @@ class LinearSession(Session):
         cutoff = None if cutoff is None else cutoff - self.direct.offset
         status = self.claims.settle(claim, program, cutoff, self.solution, self._settings())
         if status == "unknown":
-            print(f"% no proof: {self.solver.title} claims {claim}, not provable in doubles", file=sys.stderr)
+            print(f"% no proof: {self.solver.title} claims {claim}, not provable in floating point", file=sys.stderr)
         return status
 
     def _give_up(self, reason: str) -> str:
-        """Tell why there is no proof."""
+        """Report why there is no proof."""
         complaint = f": {self.checker.complaint}" if self.checker.complaint else ""
         print(f"% no proof, since the solver came to {reason}{complaint}", file=sys.stderr)
         return "stopped"
@@ -189,7 +189,7 @@ class LinearSession(Session):
         return int(value) if self.integral else float(value)
 
     def _settings(self) -> Settings:
-        """What to tell the engine now; the start, only the first time."""
+        """The settings of the engine now; the start, only the first time."""
         options = self.options
         start, self.start = self.start, {}
         return Settings(
@@ -244,7 +244,7 @@ class NoGoods:
         self._rows: list[tuple[dict[int, float], float, float]] = []
 
     def add(self, values: np.ndarray) -> str | None:
-        """Exclude a solution; if that cannot be said, why not."""
+        """Exclude a solution; if that cannot be expressed, why not."""
         program, terms, least = self._program, {}, 1.0
         for column in self._printed:
             low, high, value = program.lower[column], program.upper[column], values[column]

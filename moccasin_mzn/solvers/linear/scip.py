@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def solve(program: LinearProgram, settings: Settings, listener: Listener) -> Ending:
-    """An `Engine`. SCIP tells improving solutions, and a bound at each node; it uses one thread whatever is asked for,
-    and follows no search annotation."""
+    """An `Engine`. SCIP reports improving solutions, and a bound at each node; it uses one thread whatever is asked
+    for, and follows no search annotation."""
     from ortools.math_opt import parameters_pb2
 
     parameters = _parameters(settings)
@@ -43,7 +43,7 @@ def solve(program: LinearProgram, settings: Settings, listener: Listener) -> End
 
 
 def relax(program: LinearProgram, settings: Settings) -> RowWeights:
-    """A `Relaxer`. GLOP tells duals, and no ray of an infeasible program."""
+    """A `Relaxer`. GLOP gives duals, and no ray of an infeasible program."""
     from ortools.math_opt import callback_pb2, parameters_pb2
 
     parameters = parameters_pb2.SolveParametersProto(threads=1)

@@ -16,10 +16,11 @@ from asyncio.subprocess import Process
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained
+from moccasin_mzn.files import JsonObject
 
 if TYPE_CHECKING:
     import minizinc
@@ -71,7 +72,7 @@ class Driver:
         version = ".".join(map(str, self.minizinc.parsed_version))
         return f"MiniZinc {version}" + (" (WebAssembly)" if self.webassembly else "")
 
-    def listed(self, identifier: str, version: str) -> dict[str, Any]:
+    def listed(self, identifier: str, version: str) -> JsonObject:
         """What it knows of a solver beyond its configuration, such as where its executable is; empty if nothing."""
         with contextlib.suppress(ValueError):
             for solver in json.loads(self._listing.stdout):
@@ -80,7 +81,7 @@ class Driver:
         return {}
 
     def real_message(self, text: str) -> str:
-        """The one line of what it printed on stderr that tells why a run failed.
+        """The one line of what it printed on stderr that gives the reason why a run failed.
 
         Left out are warnings, and what it says of broken configurations of other solvers whatever it is asked to do.
         """
@@ -165,7 +166,7 @@ def _native_executables() -> Iterator[Path]:
 
 
 def bundle_folders() -> list[Path]:
-    """Folders that may hold the executable of a bundle, those of the newest version first where the name tells it."""
+    """Folders that may hold the executable of a bundle, those of the newest version first where the name has one."""
     folders = []
     for pattern in BUNDLES.get(sys.platform, ()):
         path = Path(os.path.expandvars(os.path.expanduser(pattern)))
@@ -194,12 +195,12 @@ def _started(executable: Path) -> minizinc.Driver:
             return _tied(minizinc.Driver)(executable)
         except minizinc.error.ConfigurationError as error:
             raise NoNativeMiniZinc(one_line(error)) from None
-    except (AssertionError, OSError) as error:  # it tells no version, or does not start
-        message = f"the MiniZinc {place} does not run: {one_line(error) or 'it tells no version'}"
+    except (AssertionError, OSError) as error:  # it reports no version, or does not start
+        message = f"the MiniZinc {place} does not run: {one_line(error) or 'it reports no version'}"
         raise InputError(Page.INSTALL.after(message)) from None
 
 
-def _tied(driver_class: Any) -> Any:
+def _tied(driver_class: type) -> type:
     """`minizinc.Driver` whose runs get SIGTERM when the thread that started them dies, be it with kill -9 of all.
 
     For this there must be the `setpriv` of util-linux; elsewhere such a run goes on to its time limit.

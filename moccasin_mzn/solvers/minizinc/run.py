@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import math
 import queue
 import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.environment import ended
 from moccasin_mzn.errors import InputError, out_of_memory
+from moccasin_mzn.files import Json
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 GRACE_SECONDS = 10
@@ -34,6 +37,12 @@ class SolverError(InputError):
     """MiniZinc or the solver failed; the message is its own, in one line."""
 
     kind = "solver"
+
+
+Solution: TypeAlias = Any
+"""A solution, as minizinc-python makes its class: the arrays of a model are attributes."""
+Named: TypeAlias = dict[str, Any]
+"""Options of a run, or statistics of it, by name, as minizinc-python has them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ class Outcome:
     status: str = "unknown"
     """"optimal" (proven), "feasible", "infeasible" (proven) or "unknown"."""
     claim: str = ""
-    """"optimal" or "infeasible": what one of our solvers in doubles claims and could not prove; else empty."""
+    """"optimal" or "infeasible": what one of our solvers in floating point claims and could not prove; else empty."""
     confirmed_by: str = ""
     """Who confirmed its claim; empty if its own word is enough."""
     interrupted: bool = False
@@ -64,14 +73,14 @@ class Outcome:
     seconds: float = 0.0
     """Time of the whole run."""
     solver_version: str = ""
-    """What the process that solved said of itself, such as "OR-Tools 9.15.6755"; empty if it did not."""
+    """What the process that solved reported of itself, such as "OR-Tools 9.15.6755"; empty if nothing."""
 
 
 @dataclass(frozen=True)
 class Listener:
     """What is called while a run goes on."""
 
-    solution: Callable[[Any], None]
+    solution: Callable[[Solution], None]
     """Gets the arrays of every improving solution, as attributes."""
     bound: Callable[[int], None]
     """Gets the bound on the objective, whenever it is reported."""
@@ -92,7 +101,7 @@ def run_model(
 
     MiniZinc is driven from a thread of its own, so that this works inside a running event loop too; the listener is
     called in the caller's thread. An interrupt from the keyboard stops the run and is reported in the outcome, not
-    raised. Whatever ends the run, MiniZinc and the solver are stopped before this returns. `warm_start` tells whether
+    raised. Whatever ends the run, MiniZinc and the solver are stopped before this returns. `warm_start` states whether
     there may be a schedule in the data to start from. A model may be a text.
 
     Raises:
@@ -134,13 +143,15 @@ def model_file(model: Path | str, folder: Path) -> Path:
 
 
 def version_told(backend: Backend | None, outcomes: Sequence[Outcome]) -> str | None:
-    """The solver and its version for a result: as a process that solved said; else what `backend` is known as."""
+    """The solver and its version for a result: as a process that solved reported it; else what `backend` is known
+    as."""
     versions = [outcome.solver_version for outcome in outcomes if outcome.solver_version]
     return versions[-1] if versions else None if backend is None else backend.solver_version
 
 
 Event = tuple[str, Any]
-"""What the thread tells: ("solution", arrays), ("status", Status), ("statistics", dict), and ("end", None or error)."""
+"""What the thread reports: ("solution", arrays), ("status", Status), ("statistics", dict), and ("end", None or
+error)."""
 
 
 def _dispatch(
@@ -220,7 +231,7 @@ class _Job(threading.Thread):
 
 
 async def _stream(
-    backend: Backend, files: list[Path], options: dict[str, Any], patience: float | None, put: Callable[[Event], None]
+    backend: Backend, files: list[Path], options: Named, patience: float | None, put: Callable[[Event], None]
 ) -> None:
     import minizinc
 
@@ -231,14 +242,14 @@ async def _stream(
             instance.heard = lambda statistics: put(("statistics", dict(statistics)))
             for file in files:
                 instance.add_file(file, parse_data=False)
-            said = False
+            answered = False
             async with asyncio.timeout(patience):
                 async for result in instance.solutions(**options):
                     if result.solution is not None:
                         put(("solution", result.solution))
                     put(("status", result.status))
-                    said = said or result.solution is not None or result.status != minizinc.Status.UNKNOWN
-            if not said:
+                    answered = answered or result.solution is not None or result.status != minizinc.Status.UNKNOWN
+            if not answered:
                 _check_silence(backend, options["debug_output"])
     except TimeoutError:
         pass  # what was found until then stands
@@ -257,14 +268,14 @@ def _check_silence(backend: Backend, stderr: Path) -> None:
     """Some solvers end without a word, and successfully, although they cannot work, as for want of a licence.
 
     Raises:
-        SolverError: one that found and proved nothing told of an error on stderr.
+        SolverError: one that found and proved nothing reported an error on stderr.
     """
     message = backend.found.real_message(stderr.read_text(encoding="utf-8", errors="replace"))
     if "rror" in message:
         raise SolverError(f"{backend.name}: {message}")
 
 
-def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> dict[str, Any]:
+def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> Named:
     """Flags, as far as the solver has them.
 
     Gecode searches as the model says, others freely. Chuffed must not search freely from a warm start: it then returns
@@ -273,7 +284,7 @@ def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> dict[
     """
     flags = backend.solver.stdFlags
     free = "-f" in flags and backend.learns and not (warm_start and backend.is_chuffed)
-    options: dict[str, Any] = {"free_search": free}
+    options: Named = {"free_search": free}
     if {"-i", "-a"} & set(flags):
         options["intermediate_solutions"] = True
     if limits.seconds is not None:
@@ -288,13 +299,13 @@ def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> dict[
 
 
 def _listening(instance_class: type) -> type:
-    """`minizinc.Instance` hands statistics over only together with a solution; this also tells of those in between. It
+    """`minizinc.Instance` hands statistics over only together with a solution; this also reports those in between. It
     does not have MiniZinc write what models print for people: that can take as long as a solution."""
 
     class ListeningInstance(instance_class):
         has_output_item = False
 
-        def _parse_stream_obj(self, obj: dict[str, object], statistics: dict[str, object]) -> tuple[Any, ...]:
+        def _parse_stream_obj(self, obj: dict[str, object], statistics: dict[str, object]) -> tuple[object, ...]:
             parsed = super()._parse_stream_obj(obj, statistics)
             if obj["type"] == "statistics":
                 self.heard(parsed[2])
@@ -303,7 +314,7 @@ def _listening(instance_class: type) -> type:
     return ListeningInstance
 
 
-def _note_statistics(statistics: dict[str, Any], listener: Listener, outcome: Outcome) -> None:
+def _note_statistics(statistics: Named, listener: Listener, outcome: Outcome) -> None:
     flatten = statistics.get("flatTime")
     if flatten is not None:
         outcome.flatten_seconds = flatten.total_seconds()
@@ -316,3 +327,80 @@ def _note_statistics(statistics: dict[str, Any], listener: Listener, outcome: Ou
     if isinstance(bound, int | float) and math.isfinite(bound):
         # Durations and sizes are integers; the bound may have passed through a double, which is exact up to 2**53 only.
         listener.bound(math.ceil(bound - max(1e-6, abs(bound) * 2**-51)))
+
+
+# --- MiniZinc as a program: data files, models compiled to FlatZinc, and runs that only print -----------------
+
+
+def compile_model(backend: Backend, model: Path | str, data: str, stop: Callable[[], bool] = lambda: False) -> str:
+    """The FlatZinc of `model` with the `.dzn` text `data`, in the constraints that the backend's solver knows.
+
+    Raises:
+        SolverError: MiniZinc failed; the message is its own.
+        StoppedError: `stop` was true.
+    """
+    with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
+        flat, file = Path(folder) / "instance.fzn", model_file(model, Path(folder))
+        printed(backend, ["-c", "--no-output-ozn", "--output-mode", "json", "--fzn", str(flat), str(file)], data, stop)
+        return flat.read_text(encoding="utf-8")
+
+
+def printed(backend: Backend, arguments: list[str], data: str, stop: Callable[[], bool] = lambda: False) -> str:
+    """What MiniZinc prints on stdout, called with the arguments, the backend's solver and the `.dzn` text `data`.
+
+    Raises:
+        SolverError, StoppedError: as `compile_model`.
+    """
+    with tempfile.TemporaryDirectory(prefix="moccasin-") as folder, backend.solver.configuration() as solver:
+        data_file = Path(folder) / "instance.dzn"
+        data_file.write_text(data, encoding="utf-8")
+        command = [str(backend.found.minizinc.executable), "--solver", solver, *arguments, str(data_file)]
+        status, output, complaints = ended(command, stop)
+    if status:
+        raise SolverError(f"{backend.name}: MiniZinc failed: {backend.found.real_message(complaints)}")
+    return output
+
+
+# --- MiniZinc data files --------------------------------------------------------------------------------------
+
+
+Value = bool | int | str | Sequence[Any] | Set[Any]
+"""A scalar, a set, or an array of one or two dimensions."""
+
+
+class Member(str):
+    """The name of a member of an enumeration; a plain text is a string."""
+
+
+def dzn_text(data: Mapping[str, Value]) -> str:
+    """`data` as the text of a `.dzn` file, one item a line."""
+    return "".join(f"{name} = {_literal(value)};\n" for name, value in data.items())
+
+
+def json_text(data: Mapping[str, Value]) -> str:
+    """`data` as MiniZinc's JSON."""
+    return json.dumps({name: _json(value) for name, value in data.items()}, ensure_ascii=False) + "\n"
+
+
+def _json(value: Value) -> Json:
+    if isinstance(value, Member):
+        return {"e": str(value)}
+    if isinstance(value, Set):
+        return {"set": [_json(one) for one in sorted(value)]}
+    return value if isinstance(value, bool | int | str) else [_json(one) for one in value]
+
+
+def _literal(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | Member):
+        return str(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Set):
+        return f"{{{', '.join(map(_literal, sorted(value)))}}}"
+    if len(value) > 0 and not isinstance(value[0], int | str):  # rows of a matrix
+        if not any(value):
+            return f"array2d(1..{len(value)}, 1..0, [])"  # of which there is no literal
+        return f"[|{'|'.join(', '.join(map(_literal, row)) for row in value)}|]"
+    return f"[{', '.join(map(_literal, value))}]"

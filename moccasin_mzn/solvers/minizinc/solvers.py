@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.environment import python_path
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
 from moccasin_mzn.solvers.flatzinc.configuration import Configuration, OwnSolver, write_configuration
 from moccasin_mzn.solvers.linear.configuration import ENGINES
 from moccasin_mzn.solvers.minizinc.drivers import (
@@ -32,6 +31,18 @@ if TYPE_CHECKING:
     import minizinc
 
 
+LIBRARY = Path(__file__).resolve().parents[1] / "cpsat" / "mznlib"
+"""The MiniZinc library of CP-SAT: redefinitions of its global constraints."""
+CP_SAT = OwnSolver(
+    name="cp-sat",
+    title="CP-SAT",
+    library="OR-Tools",
+    package="ortools",
+    module="moccasin_mzn.solvers.cpsat",
+    mznlib=str(LIBRARY),
+    tags=("cp", "int"),
+    parameters="CP-SAT parameters as text protocol buffer",
+)
 OWN: dict[str, OwnSolver] = {solver.name: solver for solver in (CP_SAT, *ENGINES.values())}
 """The solvers of this package, by name, which need no installation."""
 BY_WEBASSEMBLY = {"chuffed", "coin-bc", "org.minizinc.chuffed", "org.minizinc.mip.coin-bc", "org.minizinc.mip.highs"}
@@ -45,7 +56,7 @@ class Backend:
     found: Driver
     solver: minizinc.Solver
     name: str
-    """As asked for, such as "cp-sat" or "gecode"."""
+    """The name that was asked for, such as "cp-sat" or "gecode"."""
 
     @property
     def driver_title(self) -> str:
@@ -55,7 +66,8 @@ class Backend:
     @property
     def solver_version(self) -> str:
         """The solver behind the name, such as "Gecode 6.2.0" or "OR-Tools 9.15.6755", as MiniZinc's list has it or, for
-        our own, as the packages here are. What a process of our own tells of itself counts more, see `run.Outcome`."""
+        our own, as the packages here are. What a process of our own reports of itself counts more, see
+        `run.Outcome`."""
         return _titled(self.solver, self._own.library if self._own else None)
 
     @property
@@ -70,12 +82,12 @@ class Backend:
 
     @property
     def in_doubles(self) -> bool:
-        """True for a MIP solver, whose arithmetic is in doubles."""
+        """True for a MIP solver, whose arithmetic is in floating point."""
         return "mip" in self.solver.tags
 
     @property
     def is_chuffed(self) -> bool:
-        """True for Chuffed, as part of MiniZinc or beside it."""
+        """True for Chuffed, as part of MiniZinc or separate."""
         return self.solver.id.rpartition(".")[2] == "chuffed"
 
     @property
@@ -324,7 +336,7 @@ class Sum:
 
     @property
     def total(self) -> int:
-        """As large as it may become."""
+        """The largest sum that may occur."""
         return sum(self.terms)
 
 

@@ -67,7 +67,7 @@ def test_a_search_goes_on_from_a_schedule_over_the_budget(layered):
 
 
 @pytest.mark.full
-def test_a_question_for_any_schedule_is_answered_by_one(layered):
+def test_fitting_with_any_budget_returns_a_schedule(layered):
     variant, asked = Rematerialization(layered, Options(threads=1, search="only")), []
 
     def ask(question):

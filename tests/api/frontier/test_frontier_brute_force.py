@@ -56,18 +56,18 @@ def check(seed: int) -> None:
 
 @pytest.mark.few(10)
 @pytest.mark.parametrize("seed", bending_seeds(12))
-def test_the_front_is_that_of_brute_force(seed):
+def test_the_frontier_is_that_of_brute_force(seed):
     check(seed)
 
 
 @pytest.mark.slow
-def test_the_fronts_of_200_graphs_are_those_of_brute_force():
+def test_the_frontiers_of_200_graphs_are_those_of_brute_force():
     for seed in bending_seeds(212)[12:]:
         check(seed)
 
 
 @pytest.mark.slow
-def test_fronts_in_any_order_are_within_those_of_brute_force():
+def test_frontiers_in_any_order_are_within_those_of_brute_force():
     for seed in bending_seeds(6):
         case = draw_case(seed, 5)
         graph, most = case.graph, case.max_computations
@@ -82,14 +82,14 @@ def test_fronts_in_any_order_are_within_those_of_brute_force():
 
 @pytest.mark.full
 @pytest.mark.parametrize("formulation", ["general", "checkmate-milp"])
-def test_other_formulations(formulation):
+def test_frontier_by_other_formulations(formulation):
     variant = Rematerialization.of(SKIP, Options(formulation=formulation, search="off", threads=1))
     front = sweep(variant, Plan(2, SECONDS))
     assert [(point.peak, point.duration) for point in front.pareto()] == [(8, 14), (10, 9)]
     assert (front.least_bound, front.least_found, front.proven) == (8, 8, len(front.points))
 
 
-def test_a_search_that_finds_nothing_says_so():
+def test_frontier_without_schedules_is_reported():
     """With one computation per node there is nothing but the input order."""
     front = sweep(Rematerialization.of(SKIP, Options(threads=1), max_computations=1), Plan(10, SECONDS))
     assert [(point.budget, point.status) for point in front.points] == [(10, "optimal")]

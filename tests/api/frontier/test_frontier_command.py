@@ -41,7 +41,7 @@ def hard_graph(n=150, span=40):
     return ComputationGraph(range(n), *amounts, edges, range(n))
 
 
-def test_json_csv_and_table_tell_the_same(tmp_path, command, skip):
+def test_json_csv_and_table_have_the_same_values(tmp_path, command, skip):
     status, out, err = command("frontier", skip, *LIMIT, "--json", "--output", tmp_path / "f.json", "--csv",
                                tmp_path / "f.csv")  # fmt: skip
     told = json.loads(out)
@@ -63,7 +63,7 @@ def test_json_csv_and_table_tell_the_same(tmp_path, command, skip):
         assert row == {key: "" if value is None else str(value) for key, value in point.items()}
 
 
-def test_the_table(command, skip):
+def test_frontier_command_prints_a_table(command, skip):
     status, out, _ = command("frontier", skip, *LIMIT)
     assert status == 0
     assert "8       80.00   55.556    55.556   0.000   optimal *" in out
@@ -71,7 +71,7 @@ def test_the_table(command, skip):
     assert "3 of 3 points proven" in out
 
 
-def test_given_budgets(command, skip):
+def test_frontier_command_takes_given_budgets(command, skip):
     status, out, _ = command("frontier", skip, *LIMIT, "--budget", "7", "--budget", "90%", "--budget", "8", "--json")
     points = json.loads(out)["points"]
     assert status == 0
@@ -81,7 +81,7 @@ def test_given_budgets(command, skip):
     assert (points[0]["duration_bound"], points[0]["sequence"]) == (None, None)
 
 
-def test_nothing_feasible_is_an_answer(command, skip):
+def test_frontier_command_without_feasible_budgets_is_an_answer(command, skip):
     status, out, _ = command("frontier", skip, *LIMIT, "--budget", "7")
     assert status == 1
     assert "infeasible" in out
@@ -126,7 +126,7 @@ def test_a_gap_that_is_good_enough(command, skip):
         (["--output", "/"], "/: is a directory"),
     ],
 )
-def test_bad_input_is_one_line(command, skip, options, message):
+def test_frontier_command_rejects_bad_input_in_one_line(command, skip, options, message):
     limit = () if "--time-limit" in options else ("--time-limit", 50)
     status, out, err = command("frontier", skip, *limit, *options)
     assert (status, out) == (2, "")
@@ -134,7 +134,7 @@ def test_bad_input_is_one_line(command, skip, options, message):
 
 
 @pytest.mark.full
-def test_ctrl_c_keeps_what_is_found(tmp_path):
+def test_frontier_command_keeps_points_at_ctrl_c(tmp_path):
     graph, path = hard_graph(), tmp_path / "hard.json"
     write_graph(graph, path)
     process = subprocess.Popen(
@@ -158,7 +158,7 @@ def test_ctrl_c_keeps_what_is_found(tmp_path):
 
 
 @pytest.mark.full
-def test_the_front_is_drawn(tmp_path, command, skip):
+def test_the_frontier_is_drawn(tmp_path, command, skip):
     assert command("frontier", skip, *LIMIT, "--plot", tmp_path / "a.svg")[0] == 0
     drawn = groups((tmp_path / "a.svg").read_bytes())
     assert uses(drawn["proven"]) == 3 and "open" not in drawn

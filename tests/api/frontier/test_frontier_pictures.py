@@ -13,9 +13,9 @@ from stairs import GRAPH, Stairs, stairs
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
 from moccasin_mzn.api.frontier.sweep import Plan, sweep
 from moccasin_mzn.report.plots.files import write_picture
-from moccasin_mzn.report.plots.frontier_interactive import render as render_page
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
-from moccasin_mzn.report.plots.frontier_static import render
+from moccasin_mzn.report.plots.interactive import render_frontier as render_page
+from moccasin_mzn.report.plots.static import render_frontier as render
 
 OPEN = Frontier(
     GRAPH,
@@ -29,7 +29,7 @@ OPEN = Frontier(
 )  # fmt: skip
 
 
-def test_what_is_to_be_seen():
+def test_frontier_picture_has_steps_and_points():
     picture = FrontierPicture(OPEN)
     assert picture.infeasible == 25
     assert (picture.durations.edges[:3], picture.durations.values) == ((45, 70, 100), (25, pytest.approx(10), 0))
@@ -109,7 +109,7 @@ def test_pages_load_nothing_and_are_the_same_again():
 @pytest.mark.parametrize(
     ("name", "start"), [("a.png", b"\x89PNG"), ("A.SVG", b"<?xml"), ("a.html", b"<!DOCTYPE html>")]
 )
-def test_the_suffix_says_the_form(tmp_path, name, start):
+def test_frontier_picture_has_the_format_of_its_suffix(tmp_path, name, start):
     write_picture(tmp_path / name, FrontierPicture(OPEN))
     assert (tmp_path / name).read_bytes().startswith(start)
 
@@ -122,7 +122,7 @@ def test_the_suffix_says_the_form(tmp_path, name, start):
         Frontier(GRAPH, (FrontierPoint(3, None, 40, None, None, "infeasible"),), 20, 40, 5, 20),
     ],
 )
-def test_fronts_with_hardly_anything_to_see(front):
+def test_frontiers_with_hardly_anything_to_see(front):
     found = len(front.found)
     assert uses(groups(render(FrontierPicture(front), "svg")).get("proven")) == found
     names = [trace["name"] for trace in figure(render_page(FrontierPicture(front)))[0]]

@@ -72,6 +72,6 @@ def test_damaged_points(point, change, message):
         ((SMALL,), {"least_bound": 10}, "a peak of 9 is below the least budget 10"),
     ],
 )
-def test_damaged_fronts(points, options, message):
+def test_damaged_frontiers(points, options, message):
     with pytest.raises(InputError, match=message):
         front(*points, **options)

@@ -19,7 +19,7 @@ FIVE = [(10, 50), (20, 40), (30, 38), (40, 37), (100, 20)]
 
 
 @given(stairs())
-def test_with_points_to_spare_every_stair_is_found(heights):
+def test_sweep_with_points_to_spare_finds_every_step(heights):
     variant = Stairs(heights)
     front = sweep(variant, Plan(200, PATIENT))
     assert [(point.peak, point.duration) for point in front.pareto()] == heights
@@ -40,7 +40,7 @@ def test_no_budget_is_asked_for_twice_and_points_are_not_too_many(heights, point
 
 
 @given(stairs(), st.lists(st.integers(0, 70), min_size=1, max_size=6))
-def test_given_budgets_and_no_others(heights, budgets):
+def test_sweep_asks_for_given_budgets_alone(heights, budgets):
     variant = Stairs(heights, least=min(heights[0][0], 5))
     front = sweep(variant, Plan(budgets=tuple(budgets), seconds=PATIENT))
     assert [point.budget for point in front.points] == sorted(set(budgets))
@@ -118,7 +118,7 @@ def slow(variant: Stairs, clock: Clock, share: float = 1.0) -> Stairs:
     return variant
 
 
-def test_what_is_open_gets_the_rest_of_the_time_and_is_searched_another_way(clock):
+def test_sweep_gives_open_points_the_remaining_time_and_another_search(clock):
     variant = slow(Stairs(FIVE, vague=True), clock)
     front = sweep(variant, Plan(budgets=(25, 45), seconds=100))
     asked = [(question.budget, question.attempt) for question in variant.asked]
@@ -153,7 +153,7 @@ def test_a_search_that_ends_by_itself_is_not_repeated_for_ever():
 
 
 @pytest.mark.parametrize("question", range(1, 9))
-def test_an_interrupt_keeps_what_is_found(question):
+def test_sweep_keeps_points_at_an_interrupt(question):
     whole = sweep(Stairs(FIVE), Plan(9, PATIENT))
     variant = Stairs(FIVE, ends_after=question)
     front = sweep(variant, Plan(9, PATIENT))
@@ -186,7 +186,7 @@ def test_a_false_proof_is_found_out_by_a_schedule_of_another_budget():
         known.learn(22, Answer(infeasible=True, bound_source="two"))
 
 
-def test_a_solver_that_fails_later_is_told_and_passed_over():
+def test_a_solver_that_fails_later_is_reported_and_passed_over():
     lines, variant = [], Stairs(FIVE)
     genuine = variant.ask
 
@@ -213,7 +213,7 @@ def test_a_solver_that_fails_later_is_told_and_passed_over():
         ({"seconds": float("nan")}, "time limit nan is not"),
     ],
 )
-def test_nonsense_in_a_plan(arguments, message):
+def test_sweep_plan_rejects_wrong_values(arguments, message):
     with pytest.raises(InputError, match=message):
         Plan(**arguments)
 

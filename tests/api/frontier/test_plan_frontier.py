@@ -22,10 +22,10 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, Link, Memory, Platform
-from moccasin_mzn.report.frontier_files import as_dict
-from moccasin_mzn.report.plots.frontier_interactive import render as render_page
+from moccasin_mzn.report.frontiers import as_dict
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
-from moccasin_mzn.report.plots.frontier_static import render
+from moccasin_mzn.report.plots.interactive import render_frontier as render_page
+from moccasin_mzn.report.plots.static import render_frontier as render
 from moccasin_mzn.search.options import SearchOptions
 
 ALONE = SearchOptions(search="off", threads=1, seed=0)
@@ -67,12 +67,12 @@ def check_paging(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [5])
-def test_the_front_of_paging_is_that_of_brute_force(seed):
+def test_the_frontier_of_paging_is_that_of_brute_force(seed):
     check_paging(seed)
 
 
 @pytest.mark.slow
-def test_more_fronts_of_paging_are_those_of_brute_force():
+def test_more_frontiers_of_paging_are_those_of_brute_force():
     for seed in range(40):
         check_paging(seed)
 
@@ -94,7 +94,7 @@ def least_in_any_order(problem: PlanProblem) -> int | None:
 
 
 @pytest.mark.slow
-def test_the_front_of_devices_is_that_of_brute_force():
+def test_the_frontier_of_devices_is_that_of_brute_force():
     problem = device_problem(21, cpu=6)
     front = sweep(Plans(problem, ALONE, formulation=DevicesFormulation(staged=False)), Plan(100, SECONDS))
     assert_front(front, problem, least_in_any_order)
@@ -133,7 +133,7 @@ def test_the_input_order_may_be_longer_than_the_least_duration():
 
 
 @pytest.mark.full
-def test_in_any_order():
+def test_plan_frontier_in_any_order():
     problem = paging_problem(u_graph(), 6, order="free")
     options = SearchOptions(search="only", threads=1, seed=0)
     front = sweep(Plans(problem, options, formulation=PagingFormulation()), Plan(budgets=(6, 8), seconds=4))
@@ -180,7 +180,7 @@ PAGING = ("--paging", "--page-out-time", "0.25")
 
 
 @pytest.mark.full
-def test_the_command(command, graph, tmp_path):
+def test_plan_frontier_command_writes_points(command, graph, tmp_path):
     """The fronts with and without slow memory in one format."""
     options = ("--search", "off", "--threads", 1, "--budget", 6, "--budget", 8, "--time-limit", SECONDS)
     files = ("--output", tmp_path / "f.json", "--csv", tmp_path / "f.csv", "--plot", tmp_path / "f.svg")
@@ -229,7 +229,7 @@ def test_the_table_says_what_is_swept(command, graph):
         (["--paging"], "--paging: give --page-out-time"),
     ],
 )
-def test_refused_in_one_line(command, graph, options, complaint):
+def test_plan_frontier_command_rejects_bad_input_in_one_line(command, graph, options, complaint):
     status, out, err = command("frontier", graph, *options)
     assert (status, out) == (2, "")
     assert err.startswith(f"error: {complaint}") and err.count("\n") == 1

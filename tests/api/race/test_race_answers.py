@@ -29,9 +29,8 @@ from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import known_at_once
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.processes.guarded import Ending
-from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.minizinc.run import SolverError
-from moccasin_mzn.solvers.minizinc.solvers import find_backend
+from moccasin_mzn.solvers.minizinc.solvers import LIBRARY, find_backend
 
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
@@ -245,7 +244,7 @@ def test_whose_bound_meets_the_best_schedule_has_proven_it_even_if_stopped_on_th
     assert record.bound_source == "cp-sat"
 
 
-def test_a_bound_in_doubles_that_a_schedule_refutes_proves_nothing():
+def test_a_floating_point_bound_that_a_schedule_refutes_proves_nothing():
     record = Board(Instance.build(SKIP, 8, max_computations=2), time.monotonic())
     contest = _Race(record, find_formulation("staged"), Options(solver="cp-sat,highs", search="off"), threads=2)
     contest.line_up([find_backend("cp-sat"), find_backend("highs")])
@@ -277,7 +276,7 @@ def test_a_solver_that_fails_is_a_note(own_solver):
 
 
 @pytest.mark.full
-def test_why_a_solver_failed_is_told_where_the_others_go_on(own_solver, start, layered):
+def test_a_failed_racer_is_reported_while_the_others_continue(own_solver, start, layered):
     broken = own_solver("broken", "echo no licence >&2; exit 1")
     result = solve(layered, 0.8, solver=broken, search="off", time_limit=60, warm_start=start)
     assert (result.status, result.sequence) == ("feasible", start)
@@ -286,7 +285,7 @@ def test_why_a_solver_failed_is_told_where_the_others_go_on(own_solver, start, l
 
 
 @pytest.mark.full
-def test_all_fail(own_solver):
+def test_a_race_in_which_all_solvers_fail_is_an_error(own_solver):
     names = [own_solver(name, "exit 1") for name in ("broken", "worse")]
     with pytest.raises(SolverError, match=r"^every solver failed: broken: broken: .*; worse: worse: "):
         solve(SKIP, 8, solver=",".join(names), search="off", time_limit=60)

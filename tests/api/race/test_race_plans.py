@@ -7,7 +7,7 @@ import json
 import pytest
 from plan_graphs import paging_problem, u_graph
 
-from moccasin_mzn.api.solve import solve_on_platform
+from moccasin_mzn.api.solve import solve_problem, solve_with_arenas
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.formats import write_graph
@@ -41,7 +41,7 @@ def test_the_best_plan_and_who_found_and_proved_it(command, graph, tmp_path, mem
     assert [racer["solver"] for racer in told["racers"]] == solvers.split(",")
     found, proved = told["found_by"], told["proved_by"]
     assert found in solvers.split(",") and proved.partition(",")[0] in (*solvers.split(","), INSTANT)
-    assert told["reason"].startswith(f"proven by {proved}: no plan in stages of the input order with at most 2 ")
+    assert told["reason"].startswith(f"proven by {proved}: no schedule in stages of the input order with at most 2 ")
     assert told["reason"].endswith(f"; found by {found}")
     assert [note.partition(":")[0] for note in told["notes"]] == solvers.split(",")
     assert command("validate", graph, plan)[0] == 0
@@ -62,8 +62,8 @@ def test_our_own_search_races_too(command, graph):
 def test_a_race_from_a_plan_with_arenas(graph):
     problem = paging_problem(u_graph(), 6)
     options = SearchOptions(solver="cp-sat,highs", search="off", threads=2, time_limit=60)
-    start = solve_on_platform(problem, PagingFormulation(), SearchOptions(search="only", seed=0, time_limit=3)).plan
-    result = solve_on_platform(problem, PagingFormulation(), options, warm_start=start, alignment=1)
+    start = solve_problem(problem, PagingFormulation(), SearchOptions(search="only", seed=0, time_limit=3)).plan
+    result = solve_with_arenas(problem, PagingFormulation(), options, 1, warm_start=start)
     assert result.status == "optimal" and result.arenas.fit(problem.platform)
     assert judge_plan(problem.platform, result.plan).feasible
     assert result.value == problem.value(result.simulation) == result.bound
@@ -79,14 +79,14 @@ def test_no_plan_is_an_answer_of_a_race(command, graph):
     assert (status, told["status"], told["plan"], told["found_by"]) == (1, "infeasible", None, None)
     assert told["proved_by"] in ("cp-sat", "gecode")
     assert err.splitlines()[-1].startswith(
-        f"no plan: proven by {told['proved_by']}: no plan in stages of the input order"
+        f"no schedule: proven by {told['proved_by']}: no schedule in stages of the input order"
     )
 
 
 def test_no_race_in_any_order():
     problem = paging_problem(u_graph(), 6, order="free")
     with pytest.raises(InputError, match="order free: 2 solvers cannot race on it, name one"):
-        solve_on_platform(problem, PagingFormulation(), SearchOptions(solver="cp-sat,highs"))
+        solve_problem(problem, PagingFormulation(), SearchOptions(solver="cp-sat,highs"))
 
 
 @pytest.mark.full

@@ -1,4 +1,4 @@
-"""Methods beside a baseline: ratios, counts and intervals against numbers worked out by hand and against their laws."""
+"""Methods compared with a baseline: ratios, counts and intervals against numbers worked out by hand and laws."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_ratios_by_hand():
     assert (one.method, one.baseline, one.pairs, one.proven, one.proven_before) == ("-cover", "all", 4, 3, 4)
     # no proof: twice the limit; below 0.05 s all are alike
     assert one.seconds.mean == pytest.approx((4 * (2 * LIMIT / 5) * (1 / 1.05) * 1) ** (1 / 4))
-    assert one.seconds.interval is None and one.verdict == 0  # of four problems
-    assert (one.better, one.alike, one.worse) == (0, 2, 2)
+    assert one.seconds.interval is None and one.sign == 0  # of four problems
+    assert (one.better, one.ties, one.worse) == (0, 2, 2)
     assert one.durations.mean == 1 and one.gap == pytest.approx(100 * (1 - 100 / 110))
 
 
@@ -52,8 +52,8 @@ def test_pairs_without_any_proof_have_no_ratio_of_times():
     nothing = pair("c", None, None)
     nothing[1] |= {"duration": None, "valid": False, "gap_percent": None, "status": "unknown"}
     one = compared(shorter, smaller_gap, nothing, pair("d", None, None))
-    assert one.seconds is None and one.verdict == 0
-    assert (one.better, one.alike, one.worse) == (3, 1, 0)
+    assert one.seconds is None and one.sign == 0
+    assert (one.better, one.ties, one.worse) == (3, 1, 0)
     assert one.durations.mean == pytest.approx((104 / 110) ** (1 / 3))
     assert one.gap == pytest.approx(((1 - 100 / 11) * 2 + (100 / 11 - 100)) / 4)
 
@@ -67,7 +67,7 @@ def test_only_the_same_problem_and_seed_is_a_pair_and_two_failures_are_none():
     assert compared(pair("a", 1.0, 2.0, seed=None)).pairs == 1  # of strategies
 
 
-def test_nothing_is_said_of_experiments_without_a_baseline():
+def test_experiments_without_a_baseline_have_no_ablation():
     assert comparisons(runs_of([row("a"), row("b")])) == ()
     assert comparisons(runs_of([row("a", baseline="not run yet"), row("b")])) == ()
 
@@ -75,11 +75,11 @@ def test_nothing_is_said_of_experiments_without_a_baseline():
 def test_a_difference_is_shown_where_the_interval_leaves_out_1():
     slower = compared(*(pair(f"g{k}", 2.0 + 0.1 * k, 1.0) for k in range(LEAST_PROBLEMS)))
     low, high = slower.seconds.interval
-    assert 1 < 2 <= low <= slower.seconds.mean <= high <= 2.4 and slower.verdict == 1
+    assert 1 < 2 <= low <= slower.seconds.mean <= high <= 2.4 and slower.sign == 1
     faster = compared(*(pair(f"g{k}", 1.0, 2.0 + 0.1 * k) for k in range(LEAST_PROBLEMS)))
-    assert faster.seconds.interval == pytest.approx((1 / high, 1 / low)) and faster.verdict == -1
+    assert faster.seconds.interval == pytest.approx((1 / high, 1 / low)) and faster.sign == -1
     torn = compared(*(pair(f"g{k}", (4.0, 0.25)[k % 2], 1.0) for k in range(2 * LEAST_PROBLEMS)))
-    assert torn.seconds.mean == pytest.approx(1) and torn.verdict == 0
+    assert torn.seconds.mean == pytest.approx(1) and torn.sign == 0
 
 
 LOGARITHMS = st.lists(st.tuples(st.integers(0, 7), st.floats(-5, 5)), min_size=1, max_size=30)
@@ -109,8 +109,8 @@ def test_the_section_has_a_row_for_each_method_and_a_sentence_for_each_baseline(
     runs += [row("dtr", "g0", strategy="dtr", formulation=None, seed=None)]
     (section,) = [one for one in document(read_runs(*frames(runs))).sections if one.name == "ablation"]
     told = "slower to the proof are -cover (3.00); no difference is shown for none."
-    assert section.paragraphs == (f"Beside all, with 95\u00a0% confidence: {told}",)
+    assert section.paragraphs == (f"Compared with all, with 95\u00a0% confidence: {told}",)
     (group,) = section.blocks[0].groups
-    assert group.title == "beside all" and [line[0].text for line in group.rows] == ["-cover", "none"]
+    assert group.title == "compared with all" and [line[0].text for line in group.rows] == ["-cover", "none"]
     assert group.rows[0][4].text == "3.00 [3.00\u00a0to\u00a03.00]" and group.rows[0][4].strong
     assert not any(one.name == "ablation" for one in document(read_runs(*frames([row("a"), row("b")]))).sections)

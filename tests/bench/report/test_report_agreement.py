@@ -7,7 +7,7 @@ import math
 import pytest
 from report_frames import row, runs_of
 
-from moccasin_mzn.bench.report.agreement import Scope, conflicts, scope_counts, shared_problems
+from moccasin_mzn.bench.report.records import Scope, conflicts, scope_counts, shared_problems
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ from moccasin_mzn.bench.report.agreement import Scope, conflicts, scope_counts, 
         (Scope("checkmate", "", "input"), Scope("staged", "5", "input")),
     ],
 )
-def test_scopes_that_hold_others(wide, narrow):
-    assert wide.holds(narrow)
-    assert narrow.holds(wide) == (wide == narrow)
+def test_scopes_that_contain_others(wide, narrow):
+    assert wide.includes(narrow)
+    assert narrow.includes(wide) == (wide == narrow)
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_scopes_that_hold_others(wide, narrow):
         (Scope("general", "2", "", "--addresses"), Scope("staged", "2", "input")),
     ],
 )
-def test_scopes_that_do_not(one, other):
-    assert not one.holds(other) and not other.holds(one)
+def test_scopes_that_do_not_contain_others(one, other):
+    assert not one.includes(other) and not other.includes(one)
 
 
 def test_equal_optima_agree():
@@ -55,7 +55,7 @@ def test_two_optima_of_one_scope_disagree():
     assert scope_counts(runs)[0].agreed == 0
 
 
-def test_plans_are_compared_with_plans_of_the_same_question_by_what_is_least_there():
+def test_plans_are_compared_by_objective_within_the_same_problem():
     asked = {"extension": "--paging --objective energy", "objective": "energy", "duration_bound": None}
     first = row("a", duration=110, value=50, bound=50, **asked)
     shorter = row("b", duration=105, value=50, bound=50, **asked)

@@ -9,13 +9,12 @@ import pytest
 from report_frames import frames, row
 
 from moccasin_mzn.bench.experiment import read_experiment
-from moccasin_mzn.bench.graphs import load_graphs
-from moccasin_mzn.bench.matrix import matrix
+from moccasin_mzn.bench.matrix import load_graphs, matrix
 from moccasin_mzn.bench.published import read_published
-from moccasin_mzn.bench.report.canvas import figure_files
 from moccasin_mzn.bench.report.document import Figure
 from moccasin_mzn.bench.report.runs import read_runs
 from moccasin_mzn.bench.report.sections import document
+from moccasin_mzn.bench.report.writing import figure_files
 from moccasin_mzn.cli.bench_run import generated
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.judges.schedules import simulate

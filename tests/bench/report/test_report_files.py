@@ -24,6 +24,8 @@ from moccasin_mzn.bench.report.sections import document
 from moccasin_mzn.bench.report.writing import latex, markdown, write
 from moccasin_mzn.bench.store import Store
 
+pytestmark = pytest.mark.xdist_group("report_files")  # one worker makes what all tests of this file share
+
 PUBLISHED = (
     "graph,n,m,budget,moccasin_tdi,moccasin_peak,moccasin_seconds,checkmate_tdi,checkmate_peak,checkmate_seconds\n"
 )
@@ -90,7 +92,7 @@ def compared(store):
 
 
 @pytest.mark.full
-def test_what_is_best_known_stands_beside(compared):
+def test_report_has_a_column_of_best_known_values(compared):
     made, own = compared
     overview, details = (next(of for of in blocks(made, Table) if of.name == name) for name in ("overview", "details"))
     column = [line[overview.headings.index("best known")] for line in texts(overview)]
@@ -282,7 +284,7 @@ def test_the_page_stands_alone(folder):
 # the command
 
 
-def test_the_command_writes_what_is_asked_for(command, store, tmp_path):
+def test_the_command_writes_what_is_requested(command, store, tmp_path):
     path = tmp_path / "published.csv"
     path.write_text(PUBLISHED + "P,6,5,1,0.5,7,1.5,,,\n")
     assert len(read_published(path)) == 1
@@ -319,6 +321,6 @@ def test_report_command_reports_bad_input_in_one_line_and_writes_nothing(command
 
 
 def test_the_command_starts_without_the_libraries_of_reports():
-    code = "import sys, moccasin_mzn.cli.bench_report; print({'pandas', 'matplotlib', 'jinja2'} & set(sys.modules))"
+    code = "import sys, moccasin_mzn.cli.bench; print({'pandas', 'matplotlib', 'jinja2'} & set(sys.modules))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "set()"

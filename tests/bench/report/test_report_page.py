@@ -76,7 +76,7 @@ def test_figures_render_and_nothing_overflows(page, tmp_path, width):
 def test_the_picture_has_the_colours_of_the_methods(page, tmp_path):
     from PIL import Image
 
-    from moccasin_mzn.bench.report.marks import COLORS
+    from moccasin_mzn.bench.report.drawing import COLORS
 
     picture = tmp_path / "page.png"
     browse(page, tmp_path / "profile", f"--screenshot={picture}", "--window-size=1280,9000")

@@ -12,25 +12,27 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from report_frames import LIMIT, row, runs_of
 
-from moccasin_mzn.bench.report.curves import (
+from moccasin_mzn.bench.report.drawing import COLORS, ProgressLine, fit, marks_for, progress_range
+from moccasin_mzn.bench.report.portfolio import best_counts, portfolio, virtual_best
+from moccasin_mzn.bench.report.runs import option_of, read_runs
+from moccasin_mzn.bench.report.statistics import (
     Curve,
     Steps,
     best_seconds,
     bounds,
+    common_ground,
     durations,
     final_gaps,
     gap_steps,
     median_curve,
+    par2,
+    performance_profiles,
+    proof_seconds,
     shares_within,
+    summarize,
+    time_limits,
     upper_median,
 )
-from moccasin_mzn.bench.report.drawing import ProgressLine, progress_range
-from moccasin_mzn.bench.report.growth import fit
-from moccasin_mzn.bench.report.marks import COLORS, marks_for
-from moccasin_mzn.bench.report.portfolio import best_counts, portfolio, virtual_best
-from moccasin_mzn.bench.report.proofs import common_ground, par2, performance_profiles, proof_seconds, time_limits
-from moccasin_mzn.bench.report.runs import option_of, read_runs
-from moccasin_mzn.bench.report.summary import summarize
 from moccasin_mzn.errors import InputError
 
 SECONDS = pd.DataFrame(
@@ -62,12 +64,12 @@ def test_problems_and_methods_are_in_a_fixed_order():
         assert [problem.title for problem in runs.problems] == ["h, budget 0.9", "g, budget 0.9", "g, budget 0.8"]
 
 
-def test_graphs_with_one_label_are_told_apart_by_their_digest():
+def test_graphs_with_one_label_are_distinguished_by_their_digest():
     runs = runs_of([row(graph_digest="abcdefgh"), row(seed=2, graph_digest="12345678")])
     assert sorted(problem.label for problem in runs.problems) == ["g (123456)", "g (abcdef)"]
 
 
-def test_what_a_failed_run_could_not_tell_comes_from_the_others():
+def test_facts_missing_from_a_failed_run_come_from_the_others():
     lost = row("x", status="crashed", duration=None, nodes=None, edges=None, budget_amount=None, baseline_duration=None)
     runs = runs_of([lost, row("m")])
     assert (runs.problems[0].nodes, runs.problems[0].budget_amount) == (10, 90)
@@ -81,7 +83,7 @@ def test_what_a_failed_run_could_not_tell_comes_from_the_others():
         ([row()], "nobody", "no experiment nobody, only e"),
     ],
 )
-def test_runs_that_are_not_there_are_told(rows, experiment, message):
+def test_missing_runs_are_reported(rows, experiment, message):
     from report_frames import frames
 
     with pytest.raises(InputError, match=message):
@@ -124,7 +126,7 @@ def test_the_median_of_descending_curves_descends_within_the_range(traces):
     assert all(earlier >= later for earlier, later in zip(curve.median, curve.median[1:], strict=False))
 
 
-def test_the_answer_counts_where_no_trace_tells_of_it():
+def test_the_answer_counts_where_the_trace_lacks_it():
     runs = runs_of([row("a", seconds=3.0, duration=105), row("b")], {"b/g/0.9/1": [(0.5, 120, 100), (0.7, 110, 100)]})
     by_method = {run["method"]: run for _, run in runs.runs.iterrows()}
     assert best_seconds(runs, by_method["a"]) == 3
@@ -176,9 +178,9 @@ def test_portfolio_by_hand():
     result = portfolio(SECONDS, LIMITS)
     a, b, c = result.members
     assert (result.problems, result.solved, result.par2) == (4, 3, (1 + 1 + 5 + 20) / 4)
-    assert (a.solved, a.par2, a.best, a.sole_best) == (2, 43 / 4, 1, 1)
-    assert (b.solved, b.par2, b.best, b.sole_best) == (3, 30 / 4, 2, 2)
-    assert (c.solved, c.best, c.lost_solved, c.lost_par2) == (3, 0, 0, 0)
+    assert (a.solved, a.par2, a.wins, a.unique_wins) == (2, 43 / 4, 1, 1)
+    assert (b.solved, b.par2, b.wins, b.unique_wins) == (3, 30 / 4, 2, 2)
+    assert (c.solved, c.wins, c.lost_solved, c.lost_par2) == (3, 0, 0, 0)
     assert (a.lost_solved, a.lost_par2) == (0, 3 / 4)  # 4 s by b or c for 1 s
     assert (b.lost_solved, b.lost_par2) == (0, 2 / 4)  # 2 s for 1 s and 6 s for 5 s
     assert result.single_best is b
@@ -199,9 +201,9 @@ def test_laws_of_the_virtual_best_solver(seconds):
         assert (best <= seconds[method]).all()
         assert result.par2 <= member.par2 + 1e-9 and result.solved >= member.solved
         assert member.lost_par2 >= 0 and 0 <= member.lost_solved <= member.solved
-        assert member.sole_best <= member.best <= member.solved
-        assert (member.lost_par2 > 1e-9) <= (member.sole_best > 0)
-    assert sum(member.sole_best for member in result.members) <= result.solved <= sum(m.best for m in result.members)
+        assert member.unique_wins <= member.wins <= member.solved
+        assert (member.lost_par2 > 1e-9) <= (member.unique_wins > 0)
+    assert sum(member.unique_wins for member in result.members) <= result.solved <= sum(m.wins for m in result.members)
     if len(seconds.columns) == 1:
         assert result.members[0].lost_solved == result.solved
 
@@ -252,7 +254,7 @@ def test_profiles_by_hand():
     assert profiles["c"].at(1) == 0
 
 
-def test_times_below_the_floor_are_alike():
+def test_times_below_the_floor_are_ties():
     profiles = performance_profiles(pd.DataFrame({"a": [0.0001], "b": [0.02]}), floor=0.05)
     assert profiles["a"].at(1) == profiles["b"].at(1) == 1
 

@@ -13,10 +13,9 @@ from any_order import least_duration
 from cases import Case, draw_case
 
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
-from moccasin_mzn.bounds.flow_covers.cuts import Moments
+from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
 from moccasin_mzn.bounds.flow_covers.joint import Joint
 from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
-from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.solvers.cpsat.branching import branch
@@ -137,16 +136,16 @@ def test_whatever_price_they_begin_with_the_best_cuts_are_as_good(price):
     assert costly > 10
 
 
-def test_never_above_brute_force():
+def test_flow_covers_are_never_above_brute_force():
     tight = Counter()
-    for seed in range(60):
+    for seed in range(30):
         check_case(seed, tight, deep=seed % 10 == 0)
-    assert 2 * tight["covers"] > tight["with recomputations"] > 10 and tight["all"] > 1
+    assert 2 * tight["covers"] > tight["with recomputations"] > 4 and tight["all"] > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
-def test_never_above_brute_force_at_length(part):
+def test_flow_covers_are_never_above_brute_force_on_many_graphs(part):
     tight = Counter()
     for seed in range(1000 + 200 * part, 1200 + 200 * part):
         check_case(seed, tight, deep=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cases import draw_case
 
-from moccasin_mzn.bounds.flow_covers.network import INFINITE, MomentFlow, MomentNetwork
+from moccasin_mzn.bounds.flow_covers.cuts import INFINITE, MomentFlow, MomentNetwork
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 
@@ -87,6 +87,6 @@ def test_a_flow_is_conserved_and_as_large_as_the_least_cut(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 120))
-def test_a_flow_is_conserved_and_as_large_as_the_least_cut_at_length(seed):
+def test_a_flow_is_conserved_and_as_large_as_the_least_cut_on_many_graphs(seed):
     for sub in range(20):
         check_case(1000 * seed + sub)

@@ -8,9 +8,8 @@ import pytest
 from any_order import least_duration
 
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
-from moccasin_mzn.bounds.flow_covers.cuts import Moments
-from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
-from moccasin_mzn.bounds.flow_covers.precedences import Precedences
+from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
+from moccasin_mzn.bounds.flow_covers.joint_search import Precedences
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 SECONDS = 20
@@ -56,10 +55,10 @@ def check_case(seed: int) -> int:
 
 
 def test_no_shorter_schedule_the_other_way_round():
-    assert sum(check_case(seed) for seed in range(40)) > 10
+    assert sum(check_case(seed) for seed in range(15)) > 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(5))
-def test_no_shorter_schedule_the_other_way_round_at_length(part):
+def test_no_shorter_schedule_the_other_way_round_on_many_graphs(part):
     assert sum(check_case(seed) for seed in range(1000 + 200 * part, 1200 + 200 * part)) > 30

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
-from moccasin_mzn.bounds.flow_covers.cuts import Moments
+from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
 from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
-from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.instance import Instance
@@ -43,7 +42,7 @@ def percent(bound: int, instance: Instance) -> float:
 
 
 @pytest.mark.parametrize(("name", "budget"), PRICES)
-def test_prices_alone(name, budget):
+def test_prices_alone_bound_published_graphs(name, budget):
     instance = instance_of(name, budget)
     moments, graph = Moments(MomentNetwork(instance.graph)), instance.graph
     highest = sorted(range(len(graph.nodes)), key=lambda v: -moments.least(v) - moments.own[v])[:20]
@@ -52,8 +51,9 @@ def test_prices_alone(name, budget):
     assert percent(best * moments.unit, instance) >= PRICES[name, budget]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "budget", "least"), [(*row, COVERS[row]) for row in COVERS])
-def test_covers(name, budget, least):
+def test_covers_bound_published_graphs(name, budget, least):
     instance = instance_of(name, budget)
     found = [0.0]
 

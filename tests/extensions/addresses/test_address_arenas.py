@@ -35,7 +35,7 @@ def brute_force(buffers, alignment):
     return least_arena_by_brute_force([(b.start, b.end, b.size) for b in buffers], alignment)
 
 
-def test_the_picture_of_the_module():
+def test_arena_example_of_the_docstring_is_valid():
     arena = Arena((A, B, C), (0, 2, 0))
     assert (arena.size, arena.peak, arena.bound, arena.is_least) == (3, 3, 3, True)
     assert arena.fragmentation_percent == 0
@@ -96,7 +96,7 @@ def test_the_judge_agrees_with_a_look_at_every_pair(buffers, alignment, rng):
 
 
 @given(buffer_sets(), st.sampled_from([1, 2, 4]))
-def test_peak_is_that_of_a_count_at_every_time(buffers, alignment):
+def test_buffer_peak_is_that_of_a_count_at_every_time(buffers, alignment):
     peak = max((sum(b.size for b in buffers if b.start <= t < b.end) for t in range(41)), default=0)
     assert peak_of(buffers) == peak <= bound_of(buffers, alignment)
 
@@ -187,14 +187,14 @@ def test_insertion_shortens_the_longest_chain(seed):
     assert last == control[2] and bound <= last < 0.9 * first
 
 
-def test_search_ends_when_it_is_enough():
+def test_arena_search_ends_at_the_target():
     buffers = [Buffer("a", 0, 2, 4), Buffer("b", 1, 3, 4), Buffer("c", 2, 4, 4)]
     assert search_arena(buffers, enough=100).size <= 100
     assert search_arena([], 4).size == 0
     assert search_arena([Buffer("z", 0, 1, 0)], 4).offsets == (0,)
 
 
-def test_an_interrupt_keeps_the_best():
+def test_arena_search_keeps_the_best_at_an_interrupt():
     buffers = [Buffer(str(i), i, i + 2, 3) for i in range(3)]
     asked = []
 
@@ -254,7 +254,7 @@ def test_the_checker_confirms_an_arena():
     assert check_arena(Arena((A, B, C), (0, 2, 0)), 3) == f"{CHECKER}: CORRECT: arena 3, peak 3"
 
 
-def test_allocation_tells_what_is_proven():
+def test_allocation_reports_what_is_proven():
     assert allocate_buffers((A, B, C)).status == "optimal"
     assert allocate_buffers((A, B, C), capacity=5).status in ("feasible", "optimal")
     refused = allocate_buffers((A, B, C), capacity=2)

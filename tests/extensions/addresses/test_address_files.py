@@ -27,7 +27,7 @@ EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21
 
 
 @given(buffer_sets(), st.booleans())
-def test_round_trip(buffers, placed):
+def test_buffer_files_are_read_back(buffers, placed):
     apart = tuple(itertools.accumulate((b.size + 24 for b in buffers), initial=0))[:-1]  # 24: of all alignments
     offsets = tuple(24 * -(-at // 24) for at in apart) if placed else None
     read = parse_buffers(buffers_text(buffers, offsets), "x.csv")
@@ -82,7 +82,7 @@ def test_allocate_writes_what_it_can_read(command, csv, tmp_path):
     assert sorted(answer["offsets"]) == ["b1", "b2", "b3", "b4", "b5"]
 
 
-def test_allocate_says_that_there_is_no_arena(command, csv, tmp_path):
+def test_allocate_reports_that_there_is_no_arena(command, csv, tmp_path):
     out = tmp_path / "out.csv"
     status, _, err = command("allocate", csv, "--capacity", "11", "--output", out)
     assert status == 1 and "1 over the capacity 11" in err and not out.exists()

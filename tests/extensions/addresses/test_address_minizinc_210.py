@@ -15,8 +15,8 @@ from arena_oracle import least_arena_by_brute_force, shortest_in_arena
 from moccasin_mzn.extensions.addresses.allocate import model_items
 from moccasin_mzn.extensions.addresses.joint import joint_data
 from moccasin_mzn.formulations import find_formulation, models_folder
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
 from moccasin_mzn.solvers.minizinc.drivers import webassembly_folder
+from moccasin_mzn.solvers.minizinc.run import dzn_text
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNNER = ROOT / "scripts" / "minizinc-wasm.cjs"
@@ -49,7 +49,7 @@ def objective(text: str) -> int | None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 3))])
-def test_the_least_arena(tmp_path, seed):
+def test_addresses_model_finds_the_least_arena_with_minizinc_2_10(tmp_path, seed):
     buffers, alignment = draw_buffers(seed)
     found = objective(answer(tmp_path, "addresses.mzn", model_items(buffers, alignment, 1, None, None)))
     assert found == least_arena_by_brute_force([(b.start, b.end, b.size) for b in buffers], alignment)
@@ -58,7 +58,7 @@ def test_the_least_arena(tmp_path, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["staged", "general"])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_joint_models(tmp_path, seed, name):
+def test_joint_models_run_with_minizinc_2_10(tmp_path, seed, name):
     instance, alignment = draw_instance(seed)
     data, step = joint_data(instance, alignment, name == "staged")
     items = find_formulation(name).data_items(instance.graph, data)

@@ -132,7 +132,7 @@ def test_undamaged_offsets_are_accepted():
         ({"intervals": None, "offsets": None, "arena": 8}, 8, "no arena to judge: the schedule has no offsets"),
     ],
 )
-def test_what_was_judged_is_told(change, budget, verdict):
+def test_validate_reports_what_was_judged_of_an_arena(change, budget, verdict):
     claimed = replace(CLAIM, **change)
     assert judged_arenas("schedule", arena_of_schedule(GRAPH, claimed, budget))[0].startswith(verdict)
 

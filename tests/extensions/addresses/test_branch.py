@@ -25,7 +25,7 @@ def boxes_of(buffers, step=1):
 
 
 @given(buffer_sets(), st.integers(1, 4))
-def test_what_brute_force_finds_and_no_less(buffers, alignment):
+def test_branch_and_bound_agrees_with_brute_force(buffers, alignment):
     buffers = tuple(Buffer(b.name, b.start, b.end, b.size) for b in buffers if b.size)[:6]
     if not buffers:
         return
@@ -37,7 +37,7 @@ def test_what_brute_force_finds_and_no_less(buffers, alignment):
 
 
 @given(buffer_sets(), st.integers(1, 20), st.sampled_from(RANKINGS))
-def test_every_ranking_says_the_same_in_small_steps(buffers, capacity, ranking):
+def test_every_ranking_gives_the_same_arena_in_small_steps(buffers, capacity, ranking):
     """Gone on with for one node at a time; and the state is then what it was, but for what is found."""
     buffers = tuple(b for b in buffers if b.size)[:6]
     if not buffers:
@@ -75,7 +75,7 @@ def test_without_a_time_limit_it_is_the_same_arena_again():
     assert one == other and one.arena.size <= 2**20 and one.status in ("feasible", "optimal")
 
 
-def test_being_told_to_stop_stops_it():
+def test_branch_and_bound_stops_when_asked():
     buffers = read_buffers(HARD / "A.1048576.csv")
     asked = []
     assert offsets_within(boxes_of(buffers), 2**20, lambda: len(asked) > 3 or asked.append(1)) == (None, False)

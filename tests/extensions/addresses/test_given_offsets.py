@@ -62,7 +62,7 @@ def test_search_finds_the_least_arena_of_few(case):
 @pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(given_sets(most=4))
-def test_allocation_is_least_where_it_says_so(case):
+def test_allocation_is_least_where_proven(case):
     buffers, alignment = case
     smallest = least(buffers, alignment)
     found = allocate_buffers(buffers, alignment)
@@ -122,7 +122,7 @@ def test_the_judge_agrees_with_a_look_at_every_cell(case, rng):
 
 
 @given(given_sets(most=6))
-def test_peak_is_that_of_a_count_at_every_time(case):
+def test_buffer_peak_with_gaps_is_that_of_a_count_at_every_time(case):
     taken: dict[int, int] = {}
     for time, _, low, high in (piece for b in case[0] for piece in cells_of(b)[1]):
         taken[time] = taken.get(time, 0) + high - low
@@ -173,13 +173,13 @@ def test_an_arena_has_what_is_given():
         ({"gaps": [Gap(3, 4, (0, 6))]}, r"buffer b: window 0\.\.5 of a gap is over its size 5"),
     ],
 )
-def test_nonsense_in_buffers_is_refused(fields, message):
+def test_buffers_reject_wrong_values(fields, message):
     with pytest.raises(InputError, match=message):
         Buffer("b", 2, 9, 5, **fields)
 
 
 @pytest.mark.parametrize("fields", [(3, 3), (-1, 2), (1, 2, (2, 2)), (1, 2, (0,)), (1, 2, "ab"), (1, True)])
-def test_nonsense_in_gaps_is_refused(fields):
+def test_gaps_reject_wrong_values(fields):
     with pytest.raises(InputError, match="gap"):
         Gap(*fields)
 

@@ -11,7 +11,7 @@ from paging_cases import best, draw_problem
 from plan_graphs import WRITTEN, paging_problem, u_graph
 from platform_support import DIAMOND, PLAN, platform
 
-from moccasin_mzn.api.solve import solve_on_platform, solve_plan
+from moccasin_mzn.api.solve import solve_problem, solve_with_arenas
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.arrange_plans import plan_with_arenas
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
@@ -46,7 +46,7 @@ def check(seed: int, alignment: int) -> None:
     problem = draw_problem(seed, 4)
     found = best(problem, "staged")
     expected = found and found.totals[OBJECTIVES.index(problem.goal.objective)]
-    result = solve_on_platform(problem, PagingFormulation(), ALONE, alignment=alignment)
+    result = solve_with_arenas(problem, PagingFormulation(), ALONE, alignment)
     if result.found:
         assert_arenas(result, alignment)
         assert judge_plan(problem.platform, result.plan, problem.goal).feasible
@@ -77,7 +77,7 @@ def test_more_plans_with_arenas_are_within_those_of_brute_force(seed, alignment)
 def test_an_arena_over_the_budget_is_searched_again_with_less():
     """Four outputs of 3 take 15 at an alignment of 4. Three take 11, and that costs a write and a read back."""
     problem = paging_problem(u_graph(size=3), 12)
-    result = solve_on_platform(problem, PagingFormulation(), ALONE, alignment=4)
+    result = solve_with_arenas(problem, PagingFormulation(), ALONE, 4)
     assert_arenas(result, 4)
     assert (result.status, result.value, result.bound) == ("feasible", 44, 42)
     assert result.problem == problem
@@ -89,10 +89,10 @@ def test_an_arena_over_the_budget_is_searched_again_with_less():
 @pytest.mark.slow
 def test_where_no_arena_fits_nothing_is_claimed():
     problem = paging_problem(u_graph(size=3), 10)
-    result = solve_on_platform(problem, PagingFormulation(), ALONE, alignment=4)
+    result = solve_with_arenas(problem, PagingFormulation(), ALONE, 4)
     assert (result.status, result.plan, result.arenas) == ("unknown", None, None)
     assert result.reason == (
-        "the arena in local is 1 over the budget 10; no plan was found whose arenas fit"
+        "the arena in local is 1 over the budget 10; no schedule was found whose arenas fit"
     )  # fmt: skip
     assert result.as_dict()["valid"] is False
 
@@ -101,7 +101,7 @@ def test_where_no_arena_fits_nothing_is_claimed():
 def test_slow_memory_has_an_arena_too():
     """Two copies of 3 in slow memory take 7 at an alignment of 4; where there are only 6, one is computed again."""
     problem = paging_problem(u_graph(size=3, half=4), 11, capacity=6)
-    result = solve_on_platform(problem, PagingFormulation(), ALONE, alignment=4)
+    result = solve_with_arenas(problem, PagingFormulation(), ALONE, 4)
     assert_arenas(result, 4)
     assert (result.status, result.bound, result.value) == ("feasible", 60, 65)
     assert [arena.size for arena in result.arenas.arenas] == [11, 3]
@@ -116,7 +116,7 @@ def test_time_that_is_left_goes_to_the_search():
     def search(other, seconds, listener, start):
         asked.append((other, start))
         options = replace(ALONE, search="only", time_limit=0.001)
-        return solve_plan(other, PagingFormulation(), options, listener, warm_start=WRITTEN if start else recomputes)
+        return solve_problem(other, PagingFormulation(), options, listener, warm_start=WRITTEN if start else recomputes)
 
     result = plan_with_arenas(problem, search, time_limit=100)
     assert asked == [(problem, None), (problem, recomputes)]
@@ -126,9 +126,9 @@ def test_time_that_is_left_goes_to_the_search():
     assert list(result.trace) == sorted(result.trace, key=lambda point: point.seconds)
 
 
-def test_nothing_else_is_an_alignment():
+def test_alignment_rejects_other_values():
     with pytest.raises(InputError, match="alignment 0 is not an integer from 1 to 9007199254740992"):
-        solve_on_platform(paging_problem(u_graph(), 8), PagingFormulation(), ALONE, alignment=0)
+        solve_with_arenas(paging_problem(u_graph(), 8), PagingFormulation(), ALONE, 0)
 
 
 def test_buffers_are_the_copies_of_one_memory():
@@ -206,9 +206,7 @@ def test_offsets_in_every_interval_and_arenas_by_memory(answer, tmp_path, comman
 def test_intervals_that_are_not_those_of_the_plan(tmp_path, damage, kind, message):
     problem = PlanProblem(Instance.build(DIAMOND, 100), platform())
     start = plan_of_sequence(range(4))
-    result = solve_on_platform(
-        problem, PagingFormulation(), replace(ALONE, search="only"), warm_start=start, alignment=1
-    )
+    result = solve_with_arenas(problem, PagingFormulation(), replace(ALONE, search="only"), 1, warm_start=start)
     document = result.as_dict()
     damage(document["intervals"])
     path = tmp_path / "plan.json"
@@ -233,8 +231,8 @@ def test_intervals_that_are_not_those_of_the_plan(tmp_path, damage, kind, messag
 def test_broken_offsets_are_refused(tmp_path, changed, message):
     problem = PlanProblem(Instance.build(DIAMOND, 100), platform())
     options = replace(ALONE, search="only")
-    result = solve_on_platform(
-        problem, PagingFormulation(), options, warm_start=plan_of_sequence(range(4)), alignment=1
+    result = solve_with_arenas(
+        problem, PagingFormulation(), options, 1, warm_start=plan_of_sequence(range(4))
     )  # fmt: skip
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({**result.as_dict(), **changed}))

@@ -74,7 +74,7 @@ def changed(array: str, where: int, value) -> dict:
     return {**SOLUTION, array: values}
 
 
-def test_a_solution_by_hand_is_accepted():
+def test_devices_checker_accepts_a_solution_by_hand():
     verdict = run_checker("devices.mzc.mzn", SOLUTION)
     assert verdict == "CORRECT: duration 18, energy 26, traffic 2, peaks 3 2"
 
@@ -112,14 +112,14 @@ DAMAGED = {
 @pytest.mark.parametrize(
     "damage", [pytest.param(name, marks=[pytest.mark.slow] * (at > 1)) for at, name in enumerate(DAMAGED)]
 )
-def test_damaged_solutions_are_rejected(damage):
+def test_devices_checker_rejects_damaged_solutions(damage):
     solution, complaint = DAMAGED[damage]
     assert run_checker("devices.mzc.mzn", solution) == f"INCORRECT: {complaint}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
-def test_best_plans_are_accepted(seed):
+def test_devices_checker_accepts_best_plans(seed):
     problem = draw_problem(seed, most_nodes=4)
     found = best(problem)
     if found is None:

@@ -25,7 +25,7 @@ def graph(tmp_path):
 
 @pytest.mark.full
 @NEEDS_MINIZINC
-def test_two_devices(command, graph, tmp_path):
+def test_solve_command_plans_two_devices(command, graph, tmp_path):
     plan = tmp_path / "plan.json"
     options = ["--copy-time", "0.5", "--threads", 1, "--seed", 0, "--check", "--output", plan]
     status, out, _ = command("solve", graph, "--device", "gpu=6", "--device", "cpu=4", *options)
@@ -44,7 +44,7 @@ def test_two_devices(command, graph, tmp_path):
 
 @pytest.mark.full
 @NEEDS_MINIZINC
-def test_devices_and_slow_memory(command, graph):
+def test_solve_command_plans_devices_with_slow_memory(command, graph):
     """Copies by way of slow memory cost nothing here, those between the devices do."""
     options = ["--copy-time", "0.5", "--paging", "--page-out-time", "0", "--formulation", "general", "--json"]
     status, out, _ = command("solve", graph, "--device", "gpu=6", "--device", "cpu=4", "--threads", 1, *options)
@@ -55,10 +55,10 @@ def test_devices_and_slow_memory(command, graph):
 
 
 @NEEDS_MINIZINC
-def test_no_plan(command, graph):
+def test_solve_command_without_a_plan_for_devices_exits_with_1(command, graph):
     status, _, err = command("solve", graph, "--device", "gpu=4", "--device", "cpu=4")
     assert status == 1
-    assert err.splitlines()[-1].startswith("no plan: node d alone needs 6")
+    assert err.splitlines()[-1].startswith("no schedule: node d alone needs 6")
 
 
 @pytest.mark.full
@@ -124,6 +124,6 @@ def test_amounts_in_powers_of_1000(command, graph):
         ),
     ],
 )
-def test_refused_in_one_line(command, graph, options, complaint):
+def test_devices_command_rejects_bad_input_in_one_line(command, graph, options, complaint):
     status, out, err = command("solve", graph, *options)
     assert (status, out, err) == (2, "", f"error: {complaint}\n")

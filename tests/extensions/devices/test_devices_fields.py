@@ -36,18 +36,18 @@ def graphs_of_devices(draw) -> ComputationGraph:
 @pytest.mark.parametrize("form", FORMATS)
 @settings(max_examples=examples(40))
 @given(graph=graphs_of_devices())
-def test_written_and_read_back(form, graph):
+def test_device_durations_are_written_and_read_back(form, graph):
     write, parse = FORMATS[form]
     assert parse(write(graph)).device_durations == graph.device_durations
 
 
 @settings(max_examples=examples(40))
 @given(graph=graphs_of_devices())
-def test_networkx_and_back(graph):
+def test_device_durations_survive_networkx(graph):
     assert ComputationGraph.from_networkx(graph.to_networkx()).device_durations == graph.device_durations
 
 
-def test_as_written_by_hand(tmp_path):
+def test_device_durations_written_by_hand_are_read(tmp_path):
     nodes = [
         {"id": "a", "duration": 3, "size": 4, "device_durations": {"gpu": 3, "cpu": 12, "npu": None}},
         {"id": "b", "duration": 1, "size": 2, "device_durations": {"npu": 7, "gpu": 1, "cpu": 2}},
@@ -70,7 +70,7 @@ def test_as_written_by_hand(tmp_path):
         ({"gpu": [2**53, 1]}, f"the gpu durations sum to {2**53 + 1}, over the limit 2**53; use a larger unit"),
     ],
 )
-def test_refused_at_birth(given_durations, complaint):
+def test_device_durations_reject_wrong_values(given_durations, complaint):
     with pytest.raises(InputError) as caught:
         ComputationGraph(["a", "b"], [1, 1], [1, 1], [], device_durations=given_durations)
     assert str(caught.value) == complaint
@@ -84,7 +84,7 @@ def test_refused_at_birth(given_durations, complaint):
         ({"gpu": 1.5}, "node b: gpu duration is 1.5, expected an integer >= 0"),
     ],
 )
-def test_refused_in_a_file(durations, complaint):
+def test_device_durations_in_a_file_reject_wrong_values(durations, complaint):
     nodes = [{"id": "a", "duration": 1, "size": 1, "device_durations": {"gpu": 1}}]
     nodes.append({"id": "b", "duration": 1, "size": 1, "device_durations": durations})
     with pytest.raises(InputError) as caught:

@@ -13,7 +13,7 @@ from device_cases import best, best_staged, draw_problem
 from device_runs import proven
 from few import few
 
-from moccasin_mzn.api.solve import solve_plan
+from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.extensions.devices.data import decode, devices_data, encode
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
@@ -50,20 +50,20 @@ def check_against_oracle(problem: PlanProblem, staged: bool, warm: bool, solver:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("staged", FORMS)
 @pytest.mark.parametrize("seed", seeds(TWO_MEMORIES, QUICK))
-def test_two_memories(seed, staged):
+def test_devices_models_solve_two_memories(seed, staged):
     check_against_oracle(draw_problem(seed), staged, warm=seed % 2 == 0)
 
 
 @pytest.mark.parametrize("staged", FORMS)
 @pytest.mark.parametrize("seed", seeds(THREE_MEMORIES, []))
-def test_three_memories(seed, staged):
+def test_devices_models_solve_three_memories(seed, staged):
     check_against_oracle(draw_problem(seed, memories=3, most_nodes=4), staged, warm=seed % 2 == 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("staged", FORMS)
 @pytest.mark.parametrize("seed", range(0, 40, 2))
-def test_gecode(seed, staged):
+def test_devices_models_run_on_gecode(seed, staged):
     check_against_oracle(draw_problem(seed, most_nodes=3), staged, warm=seed % 4 == 0, solver="gecode")
 
 
@@ -126,7 +126,7 @@ def test_slow_memory_is_paging(seed):
     instance = Instance(case.graph, case.graph.input_order(), case.budget, (case.max_computations,) * n)
     problem = PlanProblem(instance, platform)
     status, value = proven(problem, staged=False)
-    paging = solve_plan(problem, PagingFormulation("general"), SearchOptions(threads=1, seed=0, search="off"))
+    paging = solve_problem(problem, PagingFormulation("general"), SearchOptions(threads=1, seed=0, search="off"))
     assert (paging.status, paging.value) == (status, value)
 
 
@@ -158,7 +158,7 @@ def test_staged_plans_are_plans():
             assert any_order.totals[goal] <= staged.totals[goal]
 
 
-def test_the_cases_are_of_interest():
+def test_devices_cases_are_of_all_kinds():
     """Among the random problems some need copies, some recomputations, some both devices, and some have no plan."""
     kinds = set()
     for seed in range(60):

@@ -34,7 +34,7 @@ GRAPH = ComputationGraph(
 )  # fmt: skip
 
 
-def test_a_platform():
+def test_platform_has_memories_and_links():
     devices = {
         "gpu": Device(Budget.parse("0.5"), power=Fraction(3)),
         "cpu": Device(None, power=Fraction(1, 2)),
@@ -84,12 +84,12 @@ def test_parse_device(text, expected):
 
 
 @pytest.mark.parametrize("text", ["gpu", "=4", "gpu=", "gpu=x", "gpu=4:", "gpu=4:-1", "gpu=4:1e3", "gpu=0"])
-def test_no_device(text):
+def test_device_text_rejects_other_forms(text):
     with pytest.raises(InputError):
         parse_device(text)
 
 
-def test_numbers_are_read_exactly():
+def test_device_numbers_are_read_exactly():
     assert exact("x", "0.1") == Fraction(1, 10)
     with pytest.raises(InputError, match=r"^x 'nan': expected a number of 0 or more, such as 0.25$"):
         exact("x", "nan")
@@ -103,7 +103,7 @@ def test_numbers_are_read_exactly():
         ({"cpu": Device()}, "node b cannot be computed in any of cpu"),
     ],
 )
-def test_platforms_that_are_none(devices, complaint):
+def test_platform_rejects_inconsistent_values(devices, complaint):
     with pytest.raises(InputError) as caught:
         device_platform(GRAPH, devices, CopyCosts(), peak=6)
     assert str(caught.value).startswith(complaint)
@@ -112,7 +112,7 @@ def test_platforms_that_are_none(devices, complaint):
 @pytest.mark.parametrize(
     "costs", [{"time": Fraction(-1)}, {"latency": -1}, {"latency": Fraction(1, 2)}, {"energy": "1"}]
 )
-def test_copy_costs_that_are_none(costs):
+def test_copy_costs_reject_wrong_values(costs):
     with pytest.raises(InputError, match=f"^copy {next(iter(costs))} "):
         CopyCosts(**costs)
 

@@ -10,7 +10,7 @@ from paging_cases import best, draw_problem
 
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.problem.platform import OBJECTIVES, Action
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
+from moccasin_mzn.solvers.minizinc.run import dzn_text
 
 pytestmark = newer.needs_newer
 
@@ -18,7 +18,7 @@ pytestmark = newer.needs_newer
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", [5, 17])
-def test_it_finds_the_same_and_its_checker_agrees(tmp_path, seed, form):
+def test_paging_with_minizinc_2_10_agrees_with_its_checker(tmp_path, seed, form):
     problem, formulation = draw_problem(seed), PagingFormulation(form)
     found = best(problem, form)
     data = formulation.data(problem)

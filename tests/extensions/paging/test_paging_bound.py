@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from paging_cases import best, draw_problem
 
-from moccasin_mzn.api.solve import solve_plan
-from moccasin_mzn.bounds.cover import cover_bound
+from moccasin_mzn.api.solve import solve_problem
+from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation, instant_bound
@@ -34,7 +34,7 @@ def dearer(problem: PlanProblem, factor: int) -> PlanProblem:
 @pytest.mark.parametrize(
     "seeds", [range(3, 9), *(pytest.param(range(k, k + 30), marks=pytest.mark.slow) for k in range(0, 300, 30))]
 )
-def test_no_plan_in_stages_is_better(seeds):
+def test_paging_bound_is_never_above_a_plan_in_stages(seeds):
     positive = 0
     for seed in seeds:
         problem = dearer(draw_problem(seed, workspaces=seed % 2 == 0), seed % 4)
@@ -46,7 +46,7 @@ def test_no_plan_in_stages_is_better(seeds):
 
 
 @pytest.mark.parametrize("seed", range(0, 30, 3))
-def test_without_links_it_is_that_of_recomputation(seed):
+def test_paging_bound_without_links_is_that_of_recomputation(seed):
     problem = draw_problem(seed)
     problem = replace(
         problem, platform=replace(problem.platform, links=()), goal=replace(problem.goal, objective="duration")
@@ -66,22 +66,22 @@ def u_of_six(cost: int) -> PlanProblem:
 
 
 @pytest.mark.parametrize(("cost", "expected"), [(0, 30), (1, 32), (2, 34), (3, 35), (100, 35)])
-def test_the_cheaper_way_counts(cost, expected):
+def test_paging_bound_counts_the_cheaper_way(cost, expected):
     assert instant_bound(u_of_six(cost)) == expected
 
 
-def test_it_proves_what_the_search_finds():
-    result = solve_plan(u_of_six(1), PagingFormulation(), SearchOptions(search="only", seed=0, time_limit=20))
+def test_paging_bound_proves_what_the_search_finds():
+    result = solve_problem(u_of_six(1), PagingFormulation(), SearchOptions(search="only", seed=0, time_limit=20))
     assert (result.status, result.value, result.bound) == ("optimal", 32, 32)
     assert "in stages of the input order" in result.reason
 
 
-def test_it_holds_for_stages_alone():
+def test_paging_bound_is_for_stages_alone():
     assert PagingFormulation("general").instant_bound(u_of_six(1)) == 0
 
 
-def test_other_platforms_are_refused():
+def test_paging_bound_refuses_other_platforms():
     problem = u_of_six(1)
     alone = Platform(problem.platform.graph, problem.platform.memories[:1])
     with pytest.raises(InputError, match="memories local: paging is for one that computes and, second, one that does"):
-        solve_plan(replace(problem, platform=alone), PagingFormulation(), SearchOptions(search="only", seed=0))
+        solve_problem(replace(problem, platform=alone), PagingFormulation(), SearchOptions(search="only", seed=0))

@@ -39,7 +39,7 @@ def with_value(array: str, interval: int, value) -> dict:
 
 
 @pytest.mark.full
-def test_a_solution_by_hand_is_accepted():
+def test_paging_checker_accepts_a_solution_by_hand():
     assert SOLUTION["start"] == (1, 4, 2, 6, 3, 7, 5)
     assert verdict() == "CORRECT: cost 120, peak 12, slow 8"
 
@@ -70,7 +70,7 @@ MORE_DAMAGED = [
     ("changed", "complaint"),
     [*DAMAGED[:2], *(pytest.param(*row, marks=pytest.mark.slow) for row in (*DAMAGED[2:], *MORE_DAMAGED))],
 )
-def test_damaged_solutions_are_rejected(changed, complaint):
+def test_paging_checker_rejects_damaged_solutions(changed, complaint):
     assert verdict(**changed) == f"INCORRECT: {complaint}"
 
 
@@ -88,7 +88,7 @@ def test_plans_in_any_order_are_checked(seed, workspaces):
 
 
 @pytest.mark.full
-def test_writes_that_the_intervals_do_not_tell_of():
+def test_paging_checker_rejects_writes_without_an_interval():
     """D is written and never read back; A is written from its first copy, although a second one is there before b."""
     plan = (compute(A), write(A), compute(A), compute(B), compute(C), read(A), compute(D), write(D))
     simulation = judge_plan(WHERE, plan)

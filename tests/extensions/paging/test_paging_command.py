@@ -47,17 +47,18 @@ def test_a_plan_is_found_proven_checked_written_and_validated(command, graph, tm
     assert status == 1 and out.startswith("invalid: position")
 
 
-def test_the_table_tells_what_is_copied(command, graph):
+def test_paging_table_shows_what_is_copied(command, graph):
     status, out, err = command("solve", graph, *ARGUMENTS, "--search", "only", "--time-limit", "2")
     assert status == 0, err
     assert "copies local -> slow" in out and "budget, local" in out and "slow -> local at" in out
 
 
-def test_no_plan_is_an_answer(command, graph):
+def test_paging_command_without_a_plan_exits_with_1(command, graph):
     status, _, err = command("solve", graph, "--budget", "5", "--paging", "--page-out-time", "1")
     assert status == 1
     assert (
-        "no plan: node n" in err and "alone needs 6 for its inputs and its output, 1 over the largest budget 5" in err
+        "no schedule: node n" in err
+        and "alone needs 6 for its inputs and its output, 1 over the largest budget 5" in err
     )
 
 
@@ -79,7 +80,7 @@ def test_no_plan_is_an_answer(command, graph):
         (["--paging", "--page-out-time", "1", "--solver", "a,a"], "solver 'a,a': a is named twice"),
     ],
 )
-def test_nonsense_is_one_line(command, graph, arguments, message):
+def test_paging_command_rejects_bad_options_in_one_line(command, graph, arguments, message):
     status, out, err = command("solve", graph, "--budget", "8", *arguments)
     assert (status, out) == (2, "")
     assert message in err and len(err.splitlines()) == 1

@@ -11,7 +11,7 @@ from cases import draw_case
 from few import few
 from paging_cases import best, draw_problem
 
-from moccasin_mzn.api.solve import solve_plan
+from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.data import decode_plan, encode_plan
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
@@ -21,8 +21,7 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.solvers.minizinc.compile import dzn_text
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 GRAPHS = 200
@@ -37,10 +36,10 @@ def cases(quick) -> list:
 
 
 def check(problem: PlanProblem, form: str, options: SearchOptions) -> None:
-    """Compare one call of `solve_plan` with the oracle."""
+    """Compare one call of `solve_problem` with the oracle."""
     found = best(problem, form)
     expected = None if found is None else found.totals[OBJECTIVES.index(problem.goal.objective)]
-    result = solve_plan(problem, PagingFormulation(form), options)
+    result = solve_problem(problem, PagingFormulation(form), options)
     assert (result.status, result.value) == ("infeasible" if expected is None else "optimal", expected)
     if result.found:
         assert judge_plan(problem.platform, result.plan, problem.goal).feasible
@@ -51,25 +50,25 @@ def check(problem: PlanProblem, form: str, options: SearchOptions) -> None:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", cases(WITH_PAGING))
-def test_cp_sat_finds_what_brute_force_finds(seed, form):
+def test_paging_by_cp_sat_agrees_with_brute_force(seed, form):
     check(draw_problem(seed), form, ALONE)
 
 
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", few(range(100), keep=(4,), mark=pytest.mark.slow))
-def test_workspaces_are_counted(seed, form):
+def test_paging_models_count_workspaces(seed, form):
     check(draw_problem(seed, workspaces=True), form, ALONE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", range(20))
-def test_gecode_finds_what_brute_force_finds(seed, form):
+def test_paging_by_gecode_agrees_with_brute_force(seed, form):
     check(draw_problem(seed, most_nodes=3), form, replace(ALONE, solver="gecode"))
 
 
 @pytest.mark.parametrize("seed", cases(()))
-def test_search_and_model_together_find_what_brute_force_finds(seed):
+def test_paging_search_with_model_agrees_with_brute_force(seed):
     check(draw_problem(seed), "staged", TOGETHER)
 
 
@@ -81,7 +80,7 @@ def paging_problem(seed: int, cost: Fraction | None, form_nodes: int = 5) -> Pla
 
 @pytest.mark.few(7)
 @pytest.mark.parametrize("seed", range(30))
-def test_what_the_oracle_says_of_costs(seed):
+def test_paging_oracle_respects_costs(seed):
     """Nothing: no increase wherever recomputation fits; dearer is never better; not possible: recomputation alone."""
     values = []
     for cost in (Fraction(0), Fraction(1, 4), Fraction(1), Fraction(4), None):
@@ -100,7 +99,7 @@ def test_what_the_oracle_says_of_costs(seed):
 def test_proofs_are_monotone_in_the_cost(seed):
     results = []
     for cost in (Fraction(0), Fraction(1, 4), Fraction(1), None):
-        result = solve_plan(paging_problem(seed, cost), PagingFormulation(), ALONE)
+        result = solve_problem(paging_problem(seed, cost), PagingFormulation(), ALONE)
         assert result.status in ("optimal", "infeasible")
         results.append(result.value)
     if results[-1] is not None:
@@ -143,7 +142,7 @@ def test_scarce_slow_memory_is_kept_to():
     for capacity in (0, 2):
         where = paging_platform(graph, 6, PagingCosts(Fraction(1, 2), Fraction(1, 2)), capacity)
         problem = PlanProblem(instance, where)
-        result = solve_plan(problem, PagingFormulation(), ALONE)
+        result = solve_problem(problem, PagingFormulation(), ALONE)
         assert result.status == "optimal"
         assert result.simulation.peaks[1] <= capacity
         values[capacity] = result.value

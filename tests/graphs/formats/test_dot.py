@@ -71,7 +71,7 @@ def error_of(text: str) -> str:
 # --- good files --------------------------------------------------------------------------------------------
 
 
-def test_text_of_the_format(tmp_path):
+def test_dot_text_is_as_documented(tmp_path):
     write_dot(TINY, tmp_path / "g.dot")
     assert (tmp_path / "g.dot").read_text(encoding="utf-8") == TINY_TEXT == dot_text(TINY)
     assert read_dot(tmp_path / "g.dot") == TINY
@@ -138,7 +138,7 @@ def test_own_stand_in_for_an_id_avoids_other_ids():
         ("a [x=1, y=2 z=-3 w=.4,] [] [v=5]", ["a"]),
     ],
 )  # fmt: skip
-def test_nodes(text, nodes):
+def test_dot_nodes_are_read(text, nodes):
     assert list(body(text).nodes) == nodes
 
 
@@ -157,7 +157,7 @@ def test_nodes(text, nodes):
         ("{a} {b} -> c", ["b>c"]),
     ],
 )
-def test_edges(text, edges):
+def test_dot_edges_are_read(text, edges):
     assert arrows(body(text)) == edges
 
 
@@ -203,7 +203,7 @@ def test_attributes_of_the_graph():
         ('""', ""),
     ],
 )
-def test_labels(value, label):
+def test_dot_labels_are_read(value, label):
     assert parse_text(f"digraph G {{ v [label={value}] }}", ONES).labels == (label,)
 
 
@@ -290,12 +290,12 @@ def test_any_text_is_an_id_or_known_to_be_none(text):
         ('digraph {\n name_json=1; a }', "name is 1, expected a string"),
     ],
 )  # fmt: skip
-def test_refused(text, message):
+def test_dot_rejects_what_has_another_meaning(text, message):
     assert error_of(text) == message
 
 
 @pytest.mark.parametrize("cut", range(1, len(TINY_TEXT) - 1, 70))
-def test_cut_files_are_refused(cut):
+def test_dot_rejects_truncated_files(cut):
     assert error_of(TINY_TEXT[:cut]).endswith(("(is the file cut short?)", "without its end"))
 
 
@@ -323,7 +323,7 @@ def test_repeated_pieces_end_in_time(text):
     assert error_of("digraph { " + text * 2_000)  # quadratic time would be minutes
 
 
-def test_too_long_a_text(monkeypatch):
+def test_dot_rejects_too_long_a_text(monkeypatch):
     monkeypatch.setattr(dot, "WORK_LIMIT", 20)
     assert parse_text("digraph { a }", ONES).nodes == ("a",)
     assert error_of("digraph { abcdefghijk }").startswith("over the limit of 20 characters")
@@ -337,7 +337,7 @@ def test_names_that_attributes_repeat_are_bounded(escape):
         parse_text(f'digraph {name} {{ {name} [duration=1, size=1, label="{label}"] }}')
 
 
-def test_without_pydot(monkeypatch):
+def test_dot_names_the_extra_without_pydot(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydot", None)
     monkeypatch.setitem(sys.modules, "pydot.dot_parser", None)
     assert "reading DOT needs pydot: pip install" in error_of("digraph { a }")

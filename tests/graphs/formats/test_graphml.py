@@ -56,7 +56,7 @@ def test_written_and_read(tmp_path):
     assert read_graphml(tmp_path / "g.graphml") == TINY
 
 
-def test_text_of_the_format():
+def test_graphml_text_is_as_documented():
     lines = [line.strip() for line in graphml_text(TINY).splitlines()]
     for line in (
         '<key id="size_unit" for="graph" attr.name="size_unit" attr.type="string" />',
@@ -247,7 +247,7 @@ def test_declared_encoding_does_not_matter(tmp_path):
         (document(node("&#0;")), "line 5 column 11: reference to invalid character number"),
     ],
 )  # fmt: skip
-def test_refused(text, message):
+def test_graphml_rejects_broken_documents(text, message):
     assert error_of(text) == message
 
 
@@ -286,7 +286,7 @@ def test_document_type_declarations_are_refused(doctype):
 
 
 @pytest.mark.parametrize("cut", range(1, 10))
-def test_cut_files_say_so(cut):
+def test_graphml_rejects_truncated_files(cut):
     text = graphml_text(TINY).rstrip()
     message = error_of(text[: len(text) * cut // 10])
     assert message.endswith("(is the file cut short?)")
@@ -297,7 +297,7 @@ def test_deep_nesting_is_no_trouble():
     assert parse_text(document(node(more=deep))).nodes == ("a",)
 
 
-def test_too_long_a_text(monkeypatch):
+def test_graphml_rejects_too_long_a_text(monkeypatch):
     text = document(node())
     monkeypatch.setattr(graphml, "TEXT_LIMIT", len(text))
     assert parse_text(text).nodes == ("a",)

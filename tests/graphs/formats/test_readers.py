@@ -88,14 +88,14 @@ def error_of(call, *arguments) -> str:
 # --- good files --------------------------------------------------------------------------------------------
 
 
-def test_text_of_the_own_format(tmp_path):
+def test_node_link_text_is_as_documented(tmp_path):
     write_graph(TINY, tmp_path / "tiny.json")
     assert (tmp_path / "tiny.json").read_bytes() == TINY_TEXT.encode()
     assert read_graph(tmp_path / "tiny.json") == TINY
 
 
 @given(graphs())
-def test_round_trip(graph):
+def test_readers_read_what_writers_write(graph):
     assert parse(json.loads(graph_text(graph))) == graph
 
 
@@ -393,7 +393,7 @@ def test_broken_schedule(tmp_path, content, message):
 
 
 @pytest.mark.parametrize("content", ["1\nb\n", "\n 1 \r\n\nb", '["1", "b"]', ' [1, "b"]'])
-def test_order(tmp_path, content):
+def test_order_file_is_read(tmp_path, content):
     assert read_order(write(tmp_path, content), PAIR) == (0, 1)
 
 

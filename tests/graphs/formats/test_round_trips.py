@@ -59,7 +59,7 @@ def assert_same(read: ComputationGraph, graph: ComputationGraph) -> None:
 
 @each_format
 @given(graph=graphs() | odd_graphs())
-def test_text(form, graph):
+def test_graph_text_is_read_back(form, graph):
     assert_same(form.parse(form.text(graph)), graph)
 
 
@@ -83,7 +83,7 @@ def test_through_all_formats(graph):
 @pytest.mark.few(1)
 @each_format
 @given(graph=odd_graphs())
-def test_file(form, graph, tmp_path_factory):
+def test_graph_file_is_read_back(form, graph, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / f"round.{form.suffix}"
     form.write(graph, path)
     assert_same(form.read(path), graph)
@@ -91,14 +91,14 @@ def test_file(form, graph, tmp_path_factory):
 
 
 @each_format
-def test_every_field(form):
+def test_every_field_of_a_graph_is_kept(form):
     for field in dataclasses.fields(WHOLE):  # so that a new field cannot be forgotten here
         assert getattr(WHOLE, field.name) not in ((), {}, None, "")
     assert_same(form.parse(form.text(WHOLE)), WHOLE)
 
 
 @each_format
-def test_every_field_left_out(form):
+def test_every_optional_field_of_a_graph_may_be_missing(form):
     bare = ComputationGraph(["a"], [0], [0], [])
     assert_same(form.parse(form.text(bare)), bare)
 
@@ -121,7 +121,7 @@ def test_attributes_that_are_no_json(form, value):
 
 
 @each_format
-def test_published_graphs(form, shared):
+def test_published_graphs_are_read_and_written(form, shared):
     paths = sorted((shared / "data").glob("*_n100.json")) + sorted((shared / "data").glob("checkmate_fcn8*.json"))
     assert paths
     for path in paths[:1] if form.suffix == "dot" else paths:  # pydot takes seconds for each

@@ -105,7 +105,7 @@ TRAINED = {
 
 
 @pytest.mark.parametrize(("name", "published"), KERAS_APPLICATIONS.items())
-def test_parameters(name, published):
+def test_architectures_have_the_published_numbers_of_parameters(name, published):
     assert NETWORKS[name].build().parameters() == published
 
 
@@ -149,7 +149,7 @@ MULTIPLY_ADDS = {
 
 
 @pytest.mark.parametrize(("name", "published"), MULTIPLY_ADDS.items())
-def test_multiply_adds(name, published):
+def test_architectures_have_the_published_multiply_adds(name, published):
     assert multiply_adds(layer_by_layer(name)) == pytest.approx(published, rel=0.005)
 
 

@@ -105,7 +105,7 @@ def test_training_graph_refuses(graph, batch, message):
         (layers.Concatenate(), [(5, 7, 4), (5, 7, 1)], (5, 7, 5), 0),
     ],
 )
-def test_layer(layer, inputs, shape, flops):
+def test_layer_shapes_and_costs_by_hand(layer, inputs, shape, flops):
     output = layer.output(*inputs)
     assert output.shape == shape
     assert output.flops == flops

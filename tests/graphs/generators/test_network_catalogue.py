@@ -89,7 +89,7 @@ def test_names_are_found_in_any_case():
     assert find("ResNet50") is NETWORKS["resnet50"]
 
 
-def test_attributes_say_how_to_build_it_again():
+def test_attributes_record_how_to_build_the_network():
     graph = generate_network("unet", 2, input=(32, 32, 1), training=True, optimizer="sgd", depth=2)
     facts = graph.attributes["network"]
     assert facts == {
@@ -178,7 +178,7 @@ def test_randwire_parameters_reach_the_network():
         ({"name": "vgg16", "batch": 1, "optimizer": "adam"}, "optimizer adam: there is no optimizer without training"),
     ],
 )
-def test_refusals(arguments, message):
+def test_network_catalogue_rejects_wrong_parameters(arguments, message):
     with pytest.raises(InputError, match=message) as caught:
         generate_network(**arguments)
     assert "\n" not in str(caught.value)

@@ -163,7 +163,7 @@ OPEN = "give a number for each open dimension (--dim, dims), by place or name"
         ({"batch": 2**40, "x[2]": 2**40, "z[2]": 2**40}, "'x' has more than 2**53 elements"),
     ],
 )
-def test_wrong_dimensions(dynamic, dims, message):
+def test_import_onnx_rejects_dimensions_that_do_not_exist(dynamic, dims, message):
     with pytest.raises(InputError) as caught:
         load(dynamic, dims=dims)
     assert str(caught.value) == f"{dynamic}: {message}"
@@ -176,7 +176,7 @@ def test_a_file_without_open_dimensions(tmp_path):
         load(path, dims={"batch": 2})
 
 
-def test_an_input_may_be_empty_if_that_is_said(tmp_path):
+def test_an_input_may_be_empty_on_request(tmp_path):
     path = write(tmp_path, [node("Concat", ["x", "past"], ["y"], axis=0)], {"x": [2], "past": ["past"]}, ["y"])
     assert load(path, dims={"past": 0}).sizes == (8,)
 

@@ -105,7 +105,7 @@ def test_equations_that_are_none_too_strange(tmp_path, equation):
         (b"\x80\x04\x95", "not an ONNX model (is the file cut short?)"),
     ],
 )
-def test_foreign_bytes(tmp_path, data, message):
+def test_onnx_import_rejects_foreign_bytes(tmp_path, data, message):
     path = tmp_path / "model.onnx"
     path.write_bytes(data)
     with pytest.raises(InputError) as caught:

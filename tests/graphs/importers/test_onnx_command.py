@@ -15,7 +15,7 @@ from moccasin_mzn.graphs.formats import read_graph  # noqa: E402
 SQUEEZENET = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
 
 
-def test_the_graph_and_its_record(command, tmp_path):
+def test_import_onnx_writes_graph_and_record(command, tmp_path):
     path = tmp_path / "g.json"
     status, out, err = command("import", "onnx", SQUEEZENET, "--fold", "all", "-o", path)
     assert (status, err) == (0, "")
@@ -44,7 +44,7 @@ def test_views_may_share_memory(command, tmp_path):
 
 
 @pytest.mark.full
-def test_measured_durations(command, tmp_path):
+def test_import_onnx_measures_durations(command, tmp_path):
     pytest.importorskip("onnxruntime")
     path = tmp_path / "g.json"
     assert command("import", "onnx", SQUEEZENET, "--fold", "all", "--profile", "1", "-o", path)[0] == 0
@@ -81,7 +81,7 @@ def test_open_dimensions_are_fixed_and_what_is_unknown_is_named(command, tmp_pat
 
 
 @pytest.mark.parametrize("dim", ["batch", "=3", "batch=-1", "batch=x", "a\nb"])
-def test_nonsense_for_a_dimension(command, dim):
+def test_import_onnx_rejects_wrong_dimensions(command, dim):
     status, out, err = command("import", "onnx", SQUEEZENET, "--dim", dim)
     assert (status, out) == (2, "")
     assert err.startswith("error: --dim ") and err.count("\n") == 1 and "expected NAME=N" in err

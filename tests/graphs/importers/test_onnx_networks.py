@@ -37,7 +37,7 @@ needs_rapidocr = pytest.mark.skipif(RAPIDOCR is None, reason="rapidocr is not in
         ("zfnet512", 22, 21, 21),
     ],
 )
-def test_light_models(name, nodes, edge_count, merged, capfd):
+def test_light_models_are_imported(name, nodes, edge_count, merged, capfd):
     path = LIGHT / f"light_{name}.onnx"
     graph = load(path, fold=Fold.ALL)
     assert (len(graph.nodes), len(graph.edges)) == (nodes, edge_count)
@@ -66,7 +66,7 @@ def test_resnet50_has_the_figures_it_is_known_for():
         ("ch_ppocr_mobile_v2.0_cls_mobile", {"x[0]": 1, "x[2]": 48, "?": 192}, 234, 267, 232),
     ],
 )
-def test_rapidocr(name, dims, nodes, edge_count, merged):
+def test_rapidocr_models_are_imported(name, dims, nodes, edge_count, merged):
     path = Path(RAPIDOCR.origin).parent / "models" / f"{name}.onnx"
     graph = load(path, dims=dims)
     assert (len(graph.nodes), len(graph.edges)) == (nodes, edge_count)
@@ -75,7 +75,7 @@ def test_rapidocr(name, dims, nodes, edge_count, merged):
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v2", "resnet50", "densenet121"])
-def test_sizes_are_those_of_a_real_run(name):
+def test_onnx_sizes_are_those_of_a_real_run(name):
     runtime = pytest.importorskip("onnxruntime")
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     computed = {one.name for one in model.graph.input} - {one.name for one in model.graph.initializer}

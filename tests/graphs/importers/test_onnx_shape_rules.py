@@ -121,7 +121,7 @@ def test_comparisons_of_all_operator_sets(kind, version):
 
 @pytest.mark.parametrize("onesided", [None, 0, 1])
 @pytest.mark.parametrize("windowed", [False, True])
-def test_spectra(onesided, windowed):
+def test_shapes_of_spectra_are_inferred(onesided, windowed):
     attributes = {} if onesided is None else {"onesided": onesided}
     window, length = (real(16), None) if windowed else (None, numpy.int64(16))
     given = [real(2, 100, 1), numpy.int64(5), window, *([] if windowed else [length])]

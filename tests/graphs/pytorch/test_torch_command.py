@@ -17,7 +17,7 @@ NETWORKS = Path(__file__).parent / "networks.py"
 TRANSFORMER = [f"{NETWORKS}:transformer", "--input", "2x16:int64"]
 
 
-def test_the_graph_and_its_record(command, tmp_path):
+def test_import_torch_writes_graph_and_record(command, tmp_path):
     path = tmp_path / "g.json"
     status, out, err = command("import", "torch", *TRANSFORMER, "--training", "--optimizer", "adam", "-o", path)
     assert (status, err) == (0, "")
@@ -34,7 +34,7 @@ def test_the_graph_and_its_record(command, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["--training", "--inference"])
-def test_measured_durations(command, tmp_path, mode):
+def test_import_torch_measures_durations(command, tmp_path, mode):
     path = tmp_path / "g.json"
     assert command("import", "torch", *TRANSFORMER, mode, "--profile", "1", "-o", path)[0] == 0
     graph = read_graph(path)
@@ -42,7 +42,7 @@ def test_measured_durations(command, tmp_path, mode):
     assert all(duration > 0 or node == "results" for node, duration in zip(graph.nodes, graph.durations, strict=True))
 
 
-def test_scaled_durations(command, tmp_path):
+def test_import_torch_scales_durations(command, tmp_path):
     path = tmp_path / "g.json"
     assert command("import", "torch", *TRANSFORMER, "--scale", "1G", "-o", path)[0] == 0
     flop = import_torch(TRANSFORMER[0], ["2x16:int64"])
@@ -60,13 +60,13 @@ def test_scaled_durations(command, tmp_path):
         ([TRANSFORMER[0]], "Missing option '--input'"),
     ],
 )
-def test_nonsense_is_refused_in_one_line(command, arguments, message):
+def test_import_torch_rejects_bad_options_in_one_line(command, arguments, message):
     status, out, err = command("import", "torch", *arguments)
     assert (status, out) == (2, "")
     assert err.startswith("error: ") and err.count("\n") == 1 and message in err
 
 
-def test_the_help_says_that_code_is_run(command):
+def test_import_torch_help_warns_that_code_is_run(command):
     assert "THIS RUNS THE MODULE'S CODE" in command("import", "torch", "--help")[1]
 
 

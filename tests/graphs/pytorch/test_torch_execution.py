@@ -108,7 +108,7 @@ REFUSED = {"overwritten after reading", "sorted"}
 @pytest.mark.parametrize(
     ("name", "training"), [(name, training) for name in WRITING for training in sorted({False, name not in REFUSED})]
 )
-def test_whatever_is_computed_again_what_is_overwritten_is_not_spoilt(name, training):
+def test_whatever_is_recomputed_what_is_overwritten_is_not_spoilt(name, training):
     trace = trace_network(registered(WRITING[name]), ["4x8"], training=training)
     graph = graph_of(trace)
     tensors = tensors_for(trace)

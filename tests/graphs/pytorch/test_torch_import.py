@@ -173,7 +173,7 @@ def test_a_file_and_what_stands_beside_it(folder):
         (3, "network 3: expected module:factory"),
     ],
 )
-def test_bad_specs_are_told_in_one_line(folder, monkeypatch, spec, complaint):
+def test_import_torch_rejects_bad_specs_in_one_line(folder, monkeypatch, spec, complaint):
     monkeypatch.chdir(folder)
     with pytest.raises(InputError) as caught:
         import_torch(spec, ["2x8"])
@@ -190,7 +190,7 @@ def test_an_interrupt_goes_through(folder, monkeypatch):
 # --- inputs ----------------------------------------------------------------------------------------------------
 
 
-def test_inputs_are_read():
+def test_input_texts_are_read():
     assert parse_inputs(["8x3x224x224", "mask=8:bool", "5:int64"]) == (
         Input((8, 3, 224, 224)), Input((8,), "bool", "mask"), Input((5,), "int64")
     )  # fmt: skip
@@ -219,7 +219,7 @@ def test_inputs_are_read():
         ("2x8", "inputs are '2x8', expected a sequence"),
     ],
 )
-def test_bad_inputs_are_refused(inputs, complaint):
+def test_bad_input_texts_are_refused(inputs, complaint):
     with pytest.raises(InputError) as caught:
         import_torch(LINEAR, inputs)
     assert complaint in str(caught.value)
@@ -237,7 +237,7 @@ def test_bad_inputs_are_refused(inputs, complaint):
     ],
 )
 @pytest.mark.parametrize("training", [False, True])
-def test_inputs_that_do_not_fit_are_told_in_one_line(inputs, complaint, training):
+def test_import_torch_rejects_unfit_inputs_in_one_line(inputs, complaint, training):
     with pytest.raises(InputError) as caught:
         import_torch(LINEAR, inputs, training=training)
     assert complaint in str(caught.value)
@@ -266,7 +266,7 @@ class Selecting(Branching):
 
 
 @pytest.mark.parametrize(("factory", "training"), [(Branching, False), (Branching, True), (Selecting, True)])
-def test_what_depends_on_values_is_told_in_one_line(factory, training, capfd):
+def test_data_dependent_control_flow_is_refused_in_one_line(factory, training, capfd):
     with pytest.raises(InputError, match="a branch or a shape depends on values") as caught:
         import_torch(registered(factory), ["2x8"], training=training)
     assert len(str(caught.value).splitlines()) == 1
@@ -293,7 +293,7 @@ def test_shapes_that_depend_on_values_may_be_assumed():
         (nn.LazyLinear, {}, ""),
     ],
 )
-def test_what_makes_no_sense_is_refused(factory, options, complaint):
+def test_import_torch_refuses_conflicting_options(factory, options, complaint):
     with pytest.raises(InputError) as caught:
         import_torch(registered(factory), ["2x8"], **options)
     assert complaint in str(caught.value)

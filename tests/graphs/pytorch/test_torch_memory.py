@@ -170,7 +170,7 @@ def test_tied_weights_are_counted_once():
     assert graph.total_size == real_bytes(tied(), torch.zeros(4, dtype=torch.int64), training=True)
 
 
-def test_checkpointed_layers_are_computed_again():
+def test_checkpointed_layers_are_recomputed():
     from torch.utils.checkpoint import checkpoint
 
     def forward(net, x):

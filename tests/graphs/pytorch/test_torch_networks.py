@@ -36,14 +36,14 @@ def traces():
 
 
 @pytest.mark.parametrize(("name", "training"), CASES)
-def test_sizes_are_those_of_a_real_run(traces, name, training):
+def test_torch_sizes_are_those_of_a_real_run(traces, name, training):
     total = graph_of(traces[name, training]).total_size
     assert total == real_bytes(getattr(networks, name)(), real_inputs(name), training=training)
     assert total == traced_bytes(traces[name, training])
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_flops_are_those_of_a_real_run(traces, training):
+def test_torch_flops_are_those_of_a_real_run(traces, training):
     network = networks.resnet18().train(training)
     with FlopCounterMode(display=False) as counter:
         output = network(real_inputs("resnet18"))
@@ -103,7 +103,7 @@ def test_inference_has_nothing_to_gain(traces, name):
     assert solve(graph, 1.0, time_limit=10, threads=1, seed=1).tdi_percent == 0
 
 
-def test_labels_tell_module_and_operator(traces):
+def test_labels_name_module_and_operator(traces):
     graph = graph_of(traces["resnet18", False])
     assert graph.labels[:2] == ("conv1 aten.convolution", "bn1 aten.native_batch_norm + aten.relu_")
     assert "layer1.0.bn2 aten.native_batch_norm + aten.add_.Tensor + aten.relu_" in graph.labels

@@ -42,7 +42,7 @@ def test_parts_of_an_operator_share_its_time():
     assert 0.9 < input_part / other < 1.1  # as many FLOPs
 
 
-def test_the_random_state_stays():
+def test_torch_profile_keeps_the_random_state():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -51,6 +51,6 @@ def test_the_random_state_stays():
 
 
 @pytest.mark.parametrize(("options", "complaint"), [({"repeats": 0}, "repeats: 0"), ({"warm_ups": -1}, "warm-ups: -1")])
-def test_nonsense_is_refused(options, complaint):
+def test_torch_profile_rejects_wrong_counts(options, complaint):
     with pytest.raises(InputError, match=complaint):
         profile_torch("networks:transformer", ["1x4:int64"], **options)

@@ -64,14 +64,14 @@ def factory(layers):
 
 @settings(max_examples=25)
 @given(networks, st.booleans())
-def test_sizes_are_those_of_a_real_run(layers, training):
+def test_torch_sizes_of_random_networks_are_those_of_a_real_run(layers, training):
     graph = import_torch(registered(factory(layers)), ["2x4x8x8"], training=training)
     assert graph.total_size == real_bytes(factory(layers)(), torch.randn(2, 4, 8, 8), training=training)
 
 
 @settings(max_examples=8)
 @given(networks, st.booleans())
-def test_everything_computed_again_and_again_gives_the_same(layers, training):
+def test_torch_recomputation_gives_the_same_results(layers, training):
     trace = trace_network(registered(factory(layers)), ["2x4x8x8"], training=training)
     graph = graph_of(trace)
     tensors = tensors_for(trace)

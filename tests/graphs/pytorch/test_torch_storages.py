@@ -124,7 +124,7 @@ def test_every_tensor_that_an_operator_makes_is_in_a_group():
     assert [member.outputs for member in evaluated.members["native_batch_norm"]] == [(0, 1, 2)]  # two of size 0
 
 
-def test_statistics_are_computed_once_and_gradients_as_often_as_one_likes():
+def test_imported_statistics_are_computed_once_and_gradients_any_number_of_times():
     graph = imported(conv_net, "2x4x16x16", training=True)
     once = [f"native_batch_norm{number}_output_1_2" for number in ("", "_1", "_2")]
     assert [graph.nodes[v] for v in graph.computed_once] == once
@@ -166,7 +166,7 @@ def test_gru():
     assert graph.fixed_memory["constants"] == state + 3 * state  # zeros, and their product with the weights
 
 
-def test_a_constant_result_is_held():
+def test_a_constant_result_is_retained():
     factory = module(lambda net, x: (net.l(x), torch.ones(4, 8).tril()))
     assert imported(factory).fixed_memory["constants"] == 4 * 8 * 4
     assert "constants" not in imported(module(lambda net, x: (net.l(x), net.l.weight))).fixed_memory

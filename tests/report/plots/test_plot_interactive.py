@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.report.plots.colours import COLOURS
-from moccasin_mzn.report.plots.colours import KINDS as NAMES
 from moccasin_mzn.report.plots.interactive import render
-from moccasin_mzn.report.plots.picture import Picture
+from moccasin_mzn.report.plots.picture import COLOURS, Picture
+from moccasin_mzn.report.plots.picture import KINDS as NAMES
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.report.plots.names import MemoryScale, clean, spread
-from moccasin_mzn.report.plots.picture import Picture, stages
+from moccasin_mzn.report.plots.picture import MemoryScale, Picture, clean, spread, stages
 
 GRAPH = ComputationGraph(list("abcd"), [1, 2, 3, 4], [5, 6, 7, 8], [(0, 1), (1, 2), (1, 3), (2, 3)], size_unit="byte")
 SEQUENCE = (0, 1, 2, 1, 3)

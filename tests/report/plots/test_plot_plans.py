@@ -14,10 +14,9 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.platform import Action
-from moccasin_mzn.report.plots.colours import COLOURS
-from moccasin_mzn.report.plots.colours import KINDS as NAMES
 from moccasin_mzn.report.plots.interactive import render as render_page
-from moccasin_mzn.report.plots.picture import Picture
+from moccasin_mzn.report.plots.picture import COLOURS, Picture
+from moccasin_mzn.report.plots.picture import KINDS as NAMES
 from moccasin_mzn.report.plots.static import render
 
 PAGING = ("--budget", 3, "--paging", "--page-out-time", 0)

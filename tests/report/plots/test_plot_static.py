@@ -120,7 +120,7 @@ def test_without_recomputation_and_budget_neither_is_drawn():
 
 
 @pytest.mark.parametrize("size", [0, 7])
-def test_a_single_node(size):
+def test_static_picture_of_a_single_node(size):
     graph = ComputationGraph(["a"], [0], [size], [])
     found = groups(render(Picture.of_schedule(graph, (0,), (0,), 5, "stage"), "svg"))
     assert len(corners(found["bars-only"])) == 1

@@ -67,7 +67,7 @@ def test_there_is_no_input_to_wait_for():
     assert run_guarded(python("import sys; sys.exit(len(sys.stdin.read()))")).exit_status == 0
 
 
-def test_a_signal_is_told_as_a_negative_status():
+def test_a_signal_is_reported_as_a_negative_status():
     ending = run_guarded(python("import os; os.kill(os.getpid(), 11)"))
     assert (ending.how, ending.exit_status) == ("exited", -signal.SIGSEGV)
 
@@ -255,7 +255,7 @@ def test_a_command_dies_with_its_guard_even_if_nobody_sweeps_up(mark):
     assert_gone(mark)
 
 
-def test_a_guard_that_is_told_to_end_leaves_nothing(mark):
+def test_a_guard_that_is_asked_to_end_leaves_nothing(mark):
     parent, guard = guarded_by_another(mark)
     guard.terminate()
     assert parent.wait(20) == 0

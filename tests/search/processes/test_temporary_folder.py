@@ -43,7 +43,7 @@ def holder(base):
         process.communicate()
 
 
-def test_it_goes_with_the_run(base):
+def test_temporary_folder_is_removed_with_the_run(base):
     with own_folder():
         folder = tempfile.gettempdir()
         assert os.path.dirname(folder) == str(base) and os.path.basename(folder).startswith(PREFIX)
@@ -53,7 +53,7 @@ def test_it_goes_with_the_run(base):
     assert os.listdir(base) == [] and os.environ["TMPDIR"] == str(base) and tempfile.gettempdir() == str(base)
 
 
-def test_that_of_a_killed_run_goes_with_the_next(base, holder):
+def test_temporary_folder_of_a_killed_run_is_removed_by_the_next(base, holder):
     killed, left = holder()
     _, used = holder()
     killed.kill()
@@ -65,7 +65,7 @@ def test_that_of_a_killed_run_goes_with_the_next(base, holder):
     assert os.listdir(base) == [os.path.basename(used)]
 
 
-def test_what_is_not_ours_stays(base, tmp_path_factory, monkeypatch):
+def test_temporary_folders_of_others_stay(base, tmp_path_factory, monkeypatch):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "lock").touch()
     (base / f"{PREFIX}link").symlink_to(elsewhere)
@@ -87,14 +87,14 @@ def test_what_is_not_ours_stays(base, tmp_path_factory, monkeypatch):
     assert sorted(os.listdir(base)) == before
 
 
-def test_without_a_place_to_write_all_goes_on(monkeypatch):
+def test_runs_without_a_temporary_folder_continue(monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", "/proc/nowhere")
     with own_folder():
         assert tempfile.gettempdir() == "/proc/nowhere"
 
 
 @pytest.mark.full
-def test_a_command_leaves_nothing(base):
+def test_commands_leave_no_temporary_folder(base):
     for words in (["list"], ["generate", "chain", "-n", "x"]):
         subprocess.run([sys.executable, "-m", "moccasin_mzn", *words], capture_output=True)
         assert os.listdir(base) == []

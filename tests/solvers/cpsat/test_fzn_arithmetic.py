@@ -44,14 +44,14 @@ def check(name: str, declarations: dict[str, str], x: str = "x", y: str = "y") -
 @pytest.mark.parametrize("y", Y)
 @pytest.mark.parametrize("x", X)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_two_variables(name, x, y):
+def test_arithmetic_of_two_variables(name, x, y):
     check(name, {"x": x, "y": y} | Z)
 
 
 @pytest.mark.few(16)
 @pytest.mark.parametrize("constant", ["-2", "-1", "0", "1", "2", "3"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_constant(name, constant):
+def test_arithmetic_with_a_constant(name, constant):
     check(name, {"x": "-4..4"} | Z, y=constant)
     check(name, {"y": "-3..3"} | Z, x=constant)
 

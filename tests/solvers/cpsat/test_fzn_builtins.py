@@ -117,7 +117,7 @@ CASES = [case for relation in RELATIONS for case in with_conditions(*relation)] 
 
 
 @pytest.mark.parametrize(("constraint", "declarations", "holds"), CASES, ids=[case[0] for case in CASES])
-def test_solutions(constraint, declarations, holds):
+def test_builtins_have_the_solutions_of_enumeration(constraint, declarations, holds):
     check_against(constraint, declarations, holds)
 
 

@@ -59,7 +59,7 @@ def workplace(tmp_path_factory) -> Workplace:
 
 @pytest.mark.few(120)
 @pytest.mark.parametrize("name", SATISFIED)
-def test_solutions(name: str):
+def test_conformance_models_have_the_kept_solutions(name: str):
     """Of the FlatZinc that is kept, those are found that Gecode's answer was made of."""
     golden = GOLDEN[name]
     assert all_answer(solve(golden.flatzinc, "-a")) == golden.answer
@@ -67,13 +67,13 @@ def test_solutions(name: str):
 
 @pytest.mark.few(11)
 @pytest.mark.parametrize("case", [case for case in CASES if case.optimises], ids=lambda case: case.name)
-def test_optima(case: Case, workplace: Workplace):
+def test_conformance_models_have_the_kept_optima(case: Case, workplace: Workplace):
     check_best(workplace.solve(case, *OPTIMUM).printed, GOLDEN[case.name].answer)
 
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("case", few(few(CASES, keep=450, mark=pytest.mark.slow), keep=30), ids=lambda case: case.name)
-def test_against_gecode(case: Case, workplace: Workplace):
+def test_conformance_models_agree_with_gecode(case: Case, workplace: Workplace):
     """Compiled and solved anew, and by Gecode: all three agree, and with what is kept."""
     answer, flatzinc = derive(case, workplace)
     if ORIGIN.read_text().split()[0] == minizinc_version():  # another one writes other FlatZinc
@@ -90,7 +90,7 @@ def test_what_is_kept_belongs_to_the_models_and_our_library():
 @pytest.mark.parametrize(
     "case", few([case for case in CASES if case.name in WHOLE], keep=3), ids=lambda case: case.name
 )
-def test_whole_pipeline(case: Case, workplace: Workplace, tmp_path: Path):
+def test_conformance_models_run_through_minizinc(case: Case, workplace: Workplace, tmp_path: Path):
     source = tmp_path / "model.mzn"
     source.write_text(case.model)
     flags = [] if case.optimises else ["-a"]

@@ -137,7 +137,7 @@ constraint float_lin_eq([1.0,2.0,-1.0],[x,y,z],0.0); solve maximize z;
 """
 
 
-def test_sums_are_solved_by_highs_and_stderr_says_so(tmp_path):
+def test_sums_are_solved_by_highs_with_a_line_on_stderr(tmp_path):
     path = tmp_path / "f.fzn"
     path.write_text(SUMS)
     ended = subprocess.run([*COMMAND, "-s", "-t", "60000", path], capture_output=True, text=True, env=ENVIRONMENT)
@@ -147,7 +147,7 @@ def test_sums_are_solved_by_highs_and_stderr_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("item", ["constraint float_times(x,y,z);", "constraint float_abs(x,z);"])
-def test_what_no_row_says_is_refused_as_before(item, tmp_path):
+def test_continuous_floats_outside_of_rows_are_refused(item, tmp_path):
     path = tmp_path / "f.fzn"
     path.write_text(SUMS.replace("constraint float_lin_eq([1.0,2.0,-1.0],[x,y,z],0.0);", item))
     ended = subprocess.run([*COMMAND, path], capture_output=True, text=True, env=ENVIRONMENT)

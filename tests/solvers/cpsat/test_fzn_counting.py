@@ -126,7 +126,7 @@ def test_cardinality_within_bounds(closed, terms, bounds):
     check("fzn_global_cardinality_low_up" + "_closed" * closed, holds, terms, *columns)
 
 
-def test_library(tmp_path):
+def test_counting_library_agrees_with_the_standard_one(tmp_path):
     model = """
     array [0..2] of var 1..3: x; var 0..3: n; var bool: b;
     constraint count(x, 2, n);

@@ -131,7 +131,7 @@ def complaint(path, *flags: str) -> str:
 
 
 @pytest.mark.parametrize(("text", "place", "message"), ERRORS, ids=[str(index) for index in range(len(ERRORS))])
-def test_one_line_with_the_place(text, place, message, tmp_path):
+def test_flatzinc_errors_are_one_line_with_the_place(text, place, message, tmp_path):
     path = tmp_path / "f.fzn"
     path.write_text(HEADER + text + ("" if "solve" in text else "\nsolve satisfy;"))
     line = complaint(path)
@@ -150,7 +150,7 @@ def test_no_solve_item(content, tmp_path):
 @pytest.mark.parametrize(
     "content", [bytes(range(256)), b"\x7fELF\x02\x01\x01", b"\xff\xfe" * 9, b"\xef\xbb\xbf", b"\0" * 99]
 )
-def test_no_text(content, tmp_path):
+def test_flatzinc_without_text_is_an_error(content, tmp_path):
     path = tmp_path / "f.fzn"
     path.write_bytes(content)
     assert "unexpected character" in complaint(path)
@@ -208,7 +208,7 @@ def test_chains_of_equal_bools_in_any_order():
 
 
 @pytest.mark.full
-def test_the_process_tells_in_one_line(tmp_path):
+def test_flatzinc_process_reports_errors_in_one_line(tmp_path):
     wrong = {"bytes": b"var \xff;", "deep": b"constraint f(" + b"[" * 100000}
     paths = [tmp_path / name for name in wrong]
     for path, content in zip(paths, wrong.values(), strict=True):

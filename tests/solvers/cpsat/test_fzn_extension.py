@@ -221,7 +221,7 @@ def test_cost_regular(data, kinds, equal, machine):
 
 @pytest.mark.parametrize("values", [(0, 1, 1, 0), (1, 1, 1, 0), (0, 5, 1, 1)])
 @pytest.mark.parametrize("reified", [False, True])
-def test_hints(values, reified):
+def test_table_hints_reach_every_variable(values, reified):
     first, width, heads, start, finals = TWO_ONES
     instance = Instance()
     terms, total = instance.array("x", ["0..5"] * 4), instance.operand("c", "0..20")
@@ -253,7 +253,7 @@ def test_undeclared_bounds():
 
 
 @pytest.mark.full
-def test_library_of_tables(tmp_path):
+def test_table_library_agrees_with_the_standard_one(tmp_path):
     model = r"""
     include "table.mzn";
     array [0..1] of var 0..2: x; array [1..2] of var bool: p; array [1..5] of var bool: b;
@@ -280,7 +280,7 @@ def test_library_of_tables(tmp_path):
 
 
 @pytest.mark.full
-def test_library_of_automata(tmp_path):
+def test_automaton_library_agrees_with_the_standard_one(tmp_path):
     model = r"""
     include "regular.mzn"; include "regular_nfa.mzn"; include "cost_regular.mzn"; include "mdd.mzn";
     include "mdd_nondet.mzn"; include "regular_regexp.mzn";

@@ -41,7 +41,7 @@ def g_of(x: int, y: int) -> F:
         ("[0.123456789],[g],0.1049382706", lambda f, e, g: F("0.123456789") * g, F("0.1049382706")),
     ],
 )
-def test_comparisons(name, compare, form, arguments, left, right):
+def test_float_comparisons_are_exact(name, compare, form, arguments, left, right):
     name = f"float_{'lin_' if '[' in arguments else ''}{name}{form}"
     text = f"{INTEGERS} constraint {name}({arguments}{',r' if form else ''}); solve satisfy;"
     expected = set()
@@ -71,7 +71,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("constraint", FUNCTIONS)
-def test_functions(constraint, known):
+def test_float_functions_are_exact(constraint, known):
     """Of a float that follows from the constraint, or of one that is an integer."""
     text = INTEGERS + "var float: d; constraint float_plus(d,1.0,g); var 1..4: i; constraint int_plus(x,1,i);"
     text += "var float: k :: output_var; var bool: unused;"
@@ -104,7 +104,7 @@ def test_declared_bounds_hold_and_derived_ones_cut_nothing():
     assert solve(text.format("1.0..2.0") + equation) == "=====UNSATISFIABLE=====\n"
 
 
-def test_the_objective_is_told_as_a_float():
+def test_float_objective_is_printed_as_a_float():
     text = """var 0..5: i; var float: f; constraint int2float(i,f); var float: z :: output_var;
         array [1..3] of var float: fs :: output_array([1..3]) = [f,1.5,z];
         constraint float_lin_eq([0.1,-1.0],[f,z],-0.25); solve maximize z;"""
@@ -197,7 +197,7 @@ CONTINUOUS = "var 0.5..4.0: f :: output_var; var 0.0..4.0: g :: output_var; var 
         ("var float: h; constraint float_le_reif(f,h,b);", "h is a float without bounds that follows from nothing"),
     ],
 )
-def test_what_steps_cannot_say_is_refused_and_sent_elsewhere(items, message):
+def test_floats_without_exact_steps_are_refused_with_another_solver(items, message):
     with pytest.raises(RuntimeError, match=f"{message}.*; solve with --solver highs or --solver scip"):
         solve(f"{CONTINUOUS} {items} solve satisfy;")
 

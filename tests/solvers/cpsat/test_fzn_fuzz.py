@@ -66,7 +66,7 @@ def key(solution: dict[str, object]) -> str:
 @pytest.mark.parametrize("name", ALL)
 @settings(FEW, max_examples=examples(15))
 @given(st.data())
-def test_solutions(name, data):
+def test_random_flatzinc_solutions_are_those_of_enumeration(name, data):
     check_solutions(data.draw(instances(first=name)))
 
 
@@ -82,13 +82,13 @@ FOUND = {
 
 
 @pytest.mark.parametrize("text", FOUND)
-def test_what_was_wrong_once(text):
+def test_flatzinc_regressions_stay_fixed(text):
     assert sorted(solution["x"] for solution in solutions(text)) == FOUND[text]
 
 
 @settings(FEW, max_examples=examples(150))
 @given(instances(optimise=True))
-def test_optimum(instance):
+def test_random_flatzinc_optimum_is_that_of_enumeration(instance):
     check_optimum(instance)
 
 
@@ -96,14 +96,14 @@ def test_optimum(instance):
 @pytest.mark.parametrize("name", ALL)
 @settings(MANY, max_examples=200)
 @given(st.data())
-def test_many_solutions(name, data):
+def test_random_flatzinc_solutions_are_those_of_enumeration_many_seeds(name, data):
     check_solutions(data.draw(instances(first=name)))
 
 
 @pytest.mark.slow
 @settings(MANY, max_examples=2000)
 @given(instances(optimise=True))
-def test_many_optima(instance):
+def test_random_flatzinc_optimum_is_that_of_enumeration_many_seeds(instance):
     check_optimum(instance)
 
 

@@ -11,7 +11,7 @@ from fzn_support import solve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moccasin_mzn.solvers.cpsat.halves import IF_FALSE, IF_TRUE, Half, find_halves
+from moccasin_mzn.solvers.cpsat.registry import IF_FALSE, IF_TRUE, Half, find_halves
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.parser import parse
 
@@ -42,7 +42,7 @@ DECLARATIONS = "var bool: a; var bool: b; var bool: c; var 0..9: x; var 0..9: y;
 def test_which_direction_is_enough(rest, direction, twin):
     file = parse(f"{DECLARATIONS}{rest} solve satisfy;")
     half = find_halves(file).get(id(file.constraints[0]))
-    assert (half and (half.direction, half.twin)) == (None if direction is None else (direction, twin))
+    assert (half and (half.direction, half.counterpart)) == (None if direction is None else (direction, twin))
 
 
 def test_a_printed_bool_keeps_both_directions():
@@ -71,7 +71,7 @@ reified = st.lists(st.tuples(st.sampled_from(sorted(RELATIONS)), operands, opera
     st.lists(st.tuples(literals, literals), min_size=1, max_size=4),
     st.lists(st.integers(-3, 3), min_size=4, max_size=4),
 )
-def test_optima_stay(relations, clauses, weights):
+def test_half_reification_keeps_optima(relations, clauses, weights):
     """b0, b1 and b2 say whether three comparisons hold; they and two free bools stand in random clauses."""
     lines = ["var 0..3: x :: output_var; var 0..3: y :: output_var; var -99..99: z :: output_var;"]
     lines += [f"var bool: a{i} :: output_var; var 0..1: i{i}; constraint bool2int(a{i},i{i});" for i in range(2)]

@@ -9,7 +9,7 @@ from few import few
 from fzn_support import minizinc
 from golden import OPTIMUM
 
-from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
+from moccasin_mzn.solvers.minizinc.solvers import LIBRARY
 
 LEVELS = [*(f"-O{level}" for level in range(6)), "--two-pass", "--use-gecode", "--shave", "--sac"]
 WRONG_BY_ITSELF = {
@@ -37,7 +37,7 @@ def workplace(tmp_path_factory) -> Workplace:
 
 
 @pytest.mark.parametrize("level", few(LEVELS, keep={"-O0", "-O3", "--two-pass"}))
-def test_the_whole_library_compiles(level, tmp_path):
+def test_cp_sat_library_compiles_at_all_levels(level, tmp_path):
     """With every file of it, each global of the library stands beside those of Gecode's."""
     model, flat = tmp_path / "model.mzn", tmp_path / "model.fzn"
     files = ["globals.mzn", *sorted(path.name for path in LIBRARY.glob("*.mzn") if "redefinitions" not in path.name)]

@@ -10,8 +10,8 @@ import subprocess
 import pytest
 from fzn_support import COMMAND, ENVIRONMENT, NeverStop, solutions
 
+from moccasin_mzn.solvers.cpsat.builder import Branching
 from moccasin_mzn.solvers.cpsat.run import CpSatSession
-from moccasin_mzn.solvers.cpsat.solver import Branching
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.execution import parse_options
 from moccasin_mzn.solvers.flatzinc.parser import parse
@@ -90,6 +90,6 @@ def test_one_worker_that_finds_no_proof_says_that_there_is_a_free_search(tmp_pat
     def run(*flags: str) -> subprocess.CompletedProcess:
         return subprocess.run([*COMMAND, *flags, path], capture_output=True, text=True, env=ENVIRONMENT, check=True)
 
-    followed, free = run("-p", "1", "-t", "2500"), run("-f", "-p", "1")
+    followed, free = run("-p", "1", "-t", "1500"), run("-f", "-p", "1")
     assert "==========" not in followed.stdout and "-f searches freely" in followed.stderr
     assert free.stdout == "s = 428572;\n----------\n==========\n" and free.stderr == ""

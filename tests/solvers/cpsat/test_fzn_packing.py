@@ -9,7 +9,7 @@ from fzn_instances import arrays, check, check_model, operands
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from moccasin_mzn.solvers.cpsat.constraints import packing
+from moccasin_mzn.solvers.cpsat.constraints import scheduling as packing
 
 EXAMPLES = settings(max_examples=examples(25), deadline=None)
 ITEMS = st.lists(st.tuples(operands(-1, 3), st.integers(0, 3)), max_size=4)
@@ -59,7 +59,7 @@ def test_bin_packing_load(loads, first, items):
     check("fzn_bin_packing_load_offset", holds, loads, first, *columns(items))
 
 
-def test_library(tmp_path):
+def test_packing_library_agrees_with_the_standard_one(tmp_path):
     model = """
     array [0..2] of var 4..7: x; array [5..6] of var 0..4: l; var bool: b;
     array [0..2] of int: w = array1d(0..2, [1, 2, 3]);

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from fzn_support import compile_model
 
-from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.flatzinc.shortcuts import Shortcuts
+from moccasin_mzn.solvers.flatzinc.parser import Shortcuts, parse
 from moccasin_mzn.solvers.flatzinc.syntax import Call, FlatZincSyntaxError, FloatSet, IntSet, Text, UnsupportedError
 
 EVERYTHING = r"""% a comment; with "marks"
@@ -38,7 +37,7 @@ solve :: seq_search([int_search(xs,first_fail,indomain_min,complete), bool_searc
 """
 
 
-def test_everything_is_read():
+def test_parser_reads_everything():
     file = parse(EVERYTHING)
     assert file.parameters == {
         "n": 3,
@@ -250,7 +249,7 @@ def test_parameters_of_all_kinds(declaration, value):
         ("8888888889..9999999999", IntSet(((8888888889, 9999999999),))),
     ],
 )
-def test_domains(kind, domain):
+def test_parser_reads_domains(kind, domain):
     file = parse(f"var {kind}: x :: a ::output_var :: b(x) = 1; array [1..1] of var {kind}: y = [x]; solve satisfy;")
     assert file.variables["x"].domain == domain and file.variables["x"].value == 1
     assert file.variables["x"].is_output and file.arrays["y"].elements == ["x"]

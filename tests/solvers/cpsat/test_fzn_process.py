@@ -14,10 +14,10 @@ import pytest
 from few import few
 from fzn_support import COMMAND, ENVIRONMENT, compile_model, minizinc
 
-from moccasin_mzn.solvers.cpsat.configuration import CP_SAT, LIBRARY
 from moccasin_mzn.solvers.cpsat.floats.items import KNOWN
 from moccasin_mzn.solvers.cpsat.registry import all_handlers
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
+from moccasin_mzn.solvers.minizinc.solvers import CP_SAT, LIBRARY
 
 HARD = """
 include "all_different.mzn";
@@ -126,7 +126,7 @@ def test_a_small_file_loads_no_large_package(tmp_path):
 
 
 @pytest.mark.full
-def test_minizinc_streams_solutions_and_bounds(hard):
+def test_minizinc_streams_solutions_and_bounds_of_cp_sat(hard):
     result = minizinc("--solver", "cp-sat", "-i", "-s", "--json-stream", "--time-limit", 4000, hard.with_suffix(".mzn"))
     messages = [json.loads(line) for line in result.stdout.splitlines()]
     found = [message for message in messages if message["type"] == "solution"]
@@ -151,7 +151,7 @@ def test_minizinc_passes_all_its_flags(tmp_path):
     assert "linearization_level: 2" in result.stderr and "random_seed: 7" in result.stderr
 
 
-def test_the_configuration_has_only_keys_that_minizinc_2_6_knows(tmp_path):
+def test_cp_sat_configuration_has_only_keys_of_minizinc_2_6(tmp_path):
     path = write_configuration(tmp_path / "new folder", CP_SAT.configuration())
     content = json.loads(path.read_text())
     assert path.name == "cp-sat.msc" and content == CP_SAT.configuration()

@@ -77,7 +77,7 @@ UNKNOWN = "=====UNKNOWN=====\n"
         ),
     ],
 )
-def test_statuses(text, out):
+def test_run_prints_statuses(text, out):
     assert solve(text) == out
 
 
@@ -159,7 +159,7 @@ def test_statistics_that_minizinc_cannot_read_are_left_out():
         ),
     ],
 )
-def test_errors_are_one_line(text, message):
+def test_run_reports_errors_in_one_line(text, message):
     with pytest.raises(RuntimeError) as error:
         solve(text)
     assert message in str(error.value)

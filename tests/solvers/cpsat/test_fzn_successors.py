@@ -65,7 +65,7 @@ def test_random_circuits(name, data, first, equal):
         (["0..1"], 0),
     ],
 )
-def test_circuits(name, kinds, first):
+def test_circuit_has_the_solutions_of_enumeration(name, kinds, first):
     check_circuit(name, kinds, first, [])
 
 
@@ -114,7 +114,7 @@ def test_random_inverses(name, data, first, other, size, longer, equal):
         (["1..3"] * 3, ["1..3"] * 3, 1, 1),
     ],
 )
-def test_inverses(name, left, right, first, other):
+def test_inverse_has_the_solutions_of_enumeration(name, left, right, first, other):
     check_inverse(name, left, right, first, other, [])
 
 
@@ -145,7 +145,7 @@ def test_hints_of_inverses(name, values):
 
 
 @pytest.mark.full
-def test_library(tmp_path):
+def test_successor_library_agrees_with_the_standard_one(tmp_path):
     model = r"""
     include "globals.mzn";
     array [0..2] of var -1..3: x; array [2..4] of var -1..3: f = array1d(2..4, x);

@@ -29,7 +29,7 @@ def test_a_solver_of_minizinc_under_the_same_name_is_reached_by_its_id(tmp_path,
     assert {"highs", "org.minizinc.mip.highs"} <= set(known_solvers())
 
 
-def test_the_known_solvers_are_told():
+def test_known_solvers_are_listed():
     known = known_solvers()
     assert known[:3] == ["cp-sat", "highs", "scip"] and "gecode" in known
     with pytest.raises(InputError) as caught:

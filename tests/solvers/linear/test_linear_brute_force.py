@@ -62,7 +62,7 @@ class Draw:
 @pytest.mark.parametrize(
     "seed", [*range(CASES), *(pytest.param(s, marks=pytest.mark.slow) for s in range(CASES, 2000))]
 )
-def test_optimum(engine, seed):
+def test_mip_solvers_find_the_optimum_of_enumeration(engine, seed):
     draw = Draw(seed)
     totals = [sum(c * x for c, x in zip(draw.objective, values, strict=True)) for values in draw.feasible()]
     out = solve(engine, draw.text("maximize total" if draw.maximize else "minimize total"))

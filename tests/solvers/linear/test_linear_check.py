@@ -38,7 +38,7 @@ HUGE = 2**53 - 1
 
 
 @pytest.mark.parametrize("error", [-1, 0, 1])
-def test_sums_that_no_double_can_tell_apart(error):
+def test_sums_that_floating_point_cannot_distinguish_are_checked_exactly(error):
     text = f"constraint int_lin_eq([{HUGE},-{HUGE},1],[x,y,z],{HUGE});"
     judge = checker(f"var int: x; var int: y; var int: z; {text}")
     # HUGE (x - y) + z = HUGE with HUGE x far beyond 64 bits
@@ -59,7 +59,7 @@ def test_one_sided_rows_and_rows_without_entries():
     assert checker("var 0..1: x; constraint int_le(3,2);").check(np.zeros(1)) is None
 
 
-def test_an_integer_beyond_the_doubles_is_told():
+def test_an_integer_beyond_exact_floating_point_is_reported():
     judge = checker("var int: x; var int: y; constraint int_le(x,y);")
     assert judge.check(np.array([0.0, 2.0**53 + 2])) is None
     assert judge.overflown

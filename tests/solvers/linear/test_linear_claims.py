@@ -14,8 +14,8 @@ from test_linear_outcomes import Straw, answer, run  # noqa: F401  (a fixture)
 
 from moccasin_mzn.solvers.flatzinc.parser import parse
 from moccasin_mzn.solvers.linear.claims import Claims
-from moccasin_mzn.solvers.linear.objective import contradicts_itself, direct, dual_bound, is_exact, proves_infeasible
 from moccasin_mzn.solvers.linear.program import LinearProgram, linear_program
+from moccasin_mzn.solvers.linear.search import contradicts_itself, direct, dual_bound, is_exact, proves_infeasible
 
 # Costs of 10^9: minimise the cost of a cover, x0 + x1 >= 1 and so on.
 COVER = """var 0..1: x0; var 0..1: x1; var 0..1: x2; var 0..{limit}: total :: output_var;
@@ -57,19 +57,19 @@ def test_true_claims_are_confirmed(run, text, expected):  # noqa: F811
 
 @pytest.mark.parametrize(("claim", "said"), [(answer("infeasible"), "infeasible"),
                                              (answer("optimal", *solution(1, 1, 0)), "optimal")])  # fmt: skip
-def test_what_nobody_confirms_is_only_claimed(run, monkeypatch, claim, said):  # noqa: F811
+def test_unconfirmed_proofs_are_claims(run, monkeypatch, claim, said):  # noqa: F811
     monkeypatch.setattr(
         "moccasin_mzn.solvers.linear.run.LinearSession.seconds_left", lambda session: 1e-6
     )  # no time to confirm anything
     status, out, err = run(Straw(claim), WIDE, "-s")
     assert status == 0 and "==========" not in out and "UNSATISFIABLE" not in out
     assert f'claim="{said}"' in out and "confirmedBy" not in out
-    assert err == f"% no proof: HiGHS claims {said}, not provable in doubles\n"
+    assert err == f"% no proof: HiGHS claims {said}, not provable in floating point\n"
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_bound_is_told_as_far_as_the_tolerance_hides_nothing(engine):
+def test_bounds_are_reported_less_what_the_tolerance_hides(engine):
     _, out, err = worker(engine).solve(WIDE, "-s")
     bounds = [int(line.partition("=")[2]) for line in out.splitlines() if "objectiveBound" in line]
     assert not err and f"total = {OPTIMUM};" in out and bounds and max(bounds) <= OPTIMUM
@@ -132,7 +132,7 @@ def test_the_dual_bound_of_the_relaxation_is_as_good_as_the_relaxation():
     assert dual_bound(replace(reduced, maximize=True, objective=-reduced.objective), duals) == -int(4.5e9)
 
 
-def test_contradictions():
+def test_contradicting_rows_are_proven_infeasible():
     apart = program("""var 0..9: x; var 0..9: y; constraint int_lin_le([1,1],[x,y],3);
         constraint int_lin_le([-1,-1],[x,y],-5); solve satisfy;""")
     for sign in (1, -1):
@@ -147,7 +147,7 @@ def test_contradictions():
     ("costs", "sides", "expected"),
     [(10, 10, "sound"), (10**10, 10, "bounded"), (10, 10**10, "groundless"), (10**10, 10**10, "groundless")],
 )
-def test_what_is_doubtful(costs, sides, expected):
+def test_large_sums_are_doubtful(costs, sides, expected):
     text = f"""var 0..1: x; var 0..{sides}: y; var int: z; constraint int_lin_le([-{sides},-1],[x,y],-{sides});
         constraint int_lin_eq([{costs},-1],[x,z],0); solve minimize z;"""
     claims = Claims(direct(program(text)), 1e-7)

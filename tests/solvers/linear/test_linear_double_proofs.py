@@ -36,7 +36,7 @@ BOUNDED_TOO_HIGH = question(  # by SCIP
 @pytest.mark.parametrize(
     ("asked", "least"), [(CALLED_INFEASIBLE, 756968468), (BOUNDED_TOO_HIGH, 11365231988)], ids=["first", "second"]
 )
-def test_what_was_claimed_before(asked, least, name, engine, start):
+def test_earlier_false_claims_are_refuted(asked, least, name, engine, start):
     assert asked.least == least
     text, objective = double_proofs.flat(asked, name, start)
     ending, false = double_proofs.ask(engine, text, objective)
@@ -47,7 +47,7 @@ def test_what_was_claimed_before(asked, least, name, engine, start):
 @pytest.mark.parametrize(
     "seed", few([*range(6), 229, 278, *few(range(6, 200), keep=(), mark=pytest.mark.slow)], keep={0, 229, 278})
 )  # the two that are named: SCIP bounds them too high, as their sizes differ in magnitude
-def test_proofs_are_true(seed):
+def test_floating_point_proofs_are_true(seed):
     asked = double_proofs.draw(seed)
     for name in double_proofs.CHECKMATE:
         text, least = double_proofs.flat(asked, name, start=seed % 2 == 1)

@@ -128,7 +128,7 @@ def test_models_of_the_project_against_brute_force(formulation, seed, tmp_path):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_floats(engine, tmp_path):
+def test_mip_models_take_floats(engine, tmp_path):
     path = tmp_path / "model.mzn"
     path.write_text("""
         var -10.0..10.0: a; var -10.0..10.0: b; var 0..5: i; var bool: p; array [1..3] of var 0.0..4.0: c;

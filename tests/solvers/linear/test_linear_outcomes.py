@@ -105,7 +105,7 @@ LARGE = """var 0..1000000: x :: output_var; var 0.0..1.0: f;
     constraint int_lin_eq([100000],[x],{}00000); solve minimize x;"""
 
 
-def test_with_large_numbers_beside_floats_infeasible_is_asked_twice(run):
+def test_infeasible_with_large_numbers_and_floats_is_checked_twice(run):
     engine = Straw(answer("infeasible"), answer("infeasible"))
     assert run(engine, LARGE.format(10_000)) == (0, "=====UNSATISFIABLE=====\n", "")
     assert [settings.presolve for _, settings in engine.asked] == [True, False]
@@ -115,7 +115,7 @@ def test_with_large_numbers_beside_floats_infeasible_is_asked_twice(run):
     assert run(engine, LARGE.format(9999)) == (0, "=====UNSATISFIABLE=====\n", "")
 
 
-def test_trouble_that_passes(run):
+def test_numerical_trouble_that_passes_is_forgotten(run):
     engine = Straw(answer("failed", 4, 1), answer("optimal", 2, 1, bound=2))
     assert run(engine, TEXT.format("minimize x")) == (0, "x = 2;\n----------\n==========\n", "")
 
@@ -174,11 +174,11 @@ def test_no_floats_for_rounded_integers(run):
     assert (status, out) == (0, "=====UNKNOWN=====\n") and "f:2:32: this constraint does not hold" in err
 
 
-def test_a_solution_that_was_told_to_be_left_out(run):
+def test_a_refused_solution_is_excluded(run):
     engine = Straw(answer("optimal", 2, 1), answer("optimal", 2, 1, 0, 0))
     status, out, err = run(engine, TEXT.format("satisfy"), "-a")
     assert (status, out) == (0, "x = 2;\n----------\n")
-    assert err == "% no proof, since the solver came to a solution that it was told to leave out\n"
+    assert err == "% no proof, since the solver came to a solution that it was asked to leave out\n"
 
 
 @pytest.mark.parametrize(
@@ -188,14 +188,14 @@ def test_a_solution_that_was_told_to_be_left_out(run):
         ("var int: u :: output_var; var 0..1: x; constraint int_le(0,u); solve {};", "u is not bounded"),
     ],
 )
-def test_solutions_that_cannot_be_told_apart(run, text, reason):
+def test_indistinguishable_solutions_prove_nothing(run, text, reason):
     engine = Straw(answer("optimal", 1, 2.5) if "f" in reason else answer("optimal", 1, 0))
     status, out, err = run(engine, text.format("satisfy"), "-n", "2")
     assert status == 0 and out.count("----------") == 1 and "==========" not in out
     assert err == f"% no more than this solution: {reason}\n"
 
 
-def test_an_exact_integer_beyond_doubles_is_never_proven(run):
+def test_an_integer_beyond_exact_floating_point_is_never_proven(run):
     text = "var int: x :: output_var; var 0..1: y; solve minimize x;"
     engine = Straw(answer("optimal", -(2.0**60), 0, bound=-(2.0**60)))
     status, out, err = run(engine, text)

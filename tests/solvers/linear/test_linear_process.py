@@ -138,7 +138,7 @@ def test_the_log_is_on_stderr(hard, engine):
          "x = 4000000003;\ny = 4000000000;\n----------\n==========\n"),
     ],
 )  # fmt: skip
-def test_answers(engine, text, expected, tmp_path):
+def test_mip_process_prints_answers(engine, text, expected, tmp_path):
     path = tmp_path / "f.fzn"
     path.write_text(text)
     status, out, err = call(engine, path)
@@ -197,7 +197,7 @@ def test_parameters_reach_the_solver(hard, engine, parameters):
     assert (status, err) == (0, "") and out.endswith("----------\n")
 
 
-def test_unknown_flags_are_told(tmp_path):
+def test_unknown_flags_are_reported(tmp_path):
     path = tmp_path / "f.fzn"
     path.write_text("var 1..3: x :: output_var; solve maximize x;")
     status, out, err = call("highs", "--no-such-flag", "3", "-f", "-r", "5", "-p", "1", path)
@@ -207,7 +207,7 @@ def test_unknown_flags_are_told(tmp_path):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_minizinc_streams_solutions_and_bounds(engine, tmp_path):
+def test_minizinc_streams_solutions_and_bounds_of_mip_solvers(engine, tmp_path):
     path = tmp_path / "model.mzn"
     path.write_text("""
         int: n = 60; array [1..n] of var bool: b; array [1..n] of int: w = [(i * i * 7919) mod 97 + 3 | i in 1..n];
@@ -240,7 +240,7 @@ def test_a_part_of_a_solution_to_start_from(engine, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_configuration_has_only_keys_that_minizinc_2_6_knows(engine, tmp_path):
+def test_mip_configurations_have_only_keys_of_minizinc_2_6(engine, tmp_path):
     path = write_configuration(tmp_path / "new folder", SOLVERS[engine].configuration())
     content = json.loads(path.read_text())
     assert path.name == f"{engine}.msc" and content == SOLVERS[engine].configuration()

@@ -102,7 +102,7 @@ def test_what_nothing_satisfies():
     assert rows(program) == [({}, 1, 1), ({}, 1, inf)]
 
 
-def test_bounds_that_are_no_doubles_are_rounded_outwards():
+def test_bounds_beyond_floating_point_are_rounded_outwards():
     bound = 2**53 + 1
     program = linear_program(parse(f"var -{bound}..{bound}: x; var -9223372036854775808..5: y; solve satisfy;"))
     assert program.lower.tolist() == [-(2.0**53) - 2, -inf]
@@ -147,7 +147,7 @@ HEADER = "var 0..9: x; var 0..9: y; var bool: b; var 0.0..1.0: f;\n"
         ("solve minimize \n [x];", "2:1", "a constant expected, found an array"),
     ],
 )
-def test_refusals_tell_the_place(item, place, message):
+def test_refusals_name_the_place(item, place, message):
     text = f"{HEADER}{item}{'' if 'solve' in item else ' solve satisfy;'}"
     with pytest.raises(FlatZincError) as caught:
         linear_program(parse(text, "f.fzn"))

@@ -26,7 +26,7 @@ KNAPSACK = """var 0..1: x; var 0..1: y; var 0..1: z; var int: total;
         ("constraint int_le(3,2); solve satisfy;", "infeasible", None),
     ],
 )  # fmt: skip
-def test_status_and_objective(text, status, objective):
+def test_relaxation_has_status_and_objective(text, status, objective):
     told, value, values = worker("highs").relax(text)
     assert told == status
     assert value == (None if objective is None else pytest.approx(objective))
@@ -54,5 +54,5 @@ def assignment(size: int) -> str:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("seconds", [0.0, 0.001])
-def test_it_keeps_a_time_limit(seconds):
+def test_relaxation_keeps_a_time_limit(seconds):
     assert worker("highs").relax(assignment(150), seconds)[0] == "stopped"

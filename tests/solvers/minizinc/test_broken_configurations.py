@@ -8,8 +8,7 @@ import pytest
 from others import SKIP, installed, script
 from solving import solve
 
-from moccasin_mzn.solvers.minizinc.compile import compile_model
-from moccasin_mzn.solvers.minizinc.run import SolverError
+from moccasin_mzn.solvers.minizinc.run import SolverError, compile_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 pytestmark = pytest.mark.usefixtures("minizinc")
@@ -37,7 +36,7 @@ def cluttered(home):
 
 @pytest.mark.full
 @pytest.mark.parametrize("solver", ["cp-sat", "gecode"])
-def test_others_run(cluttered, solver):
+def test_other_solvers_run_beside_a_broken_configuration(cluttered, solver):
     result = solve(SKIP, 8, solver=solver, search="off", time_limit=60)
     assert (result.status, result.duration) == ("optimal", 14)
 

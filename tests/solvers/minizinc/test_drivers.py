@@ -152,7 +152,7 @@ def test_each_solver_is_known_once_and_found_by_its_name():
 
 @native
 @pytest.mark.parametrize("name", OWN)
-def test_our_own_solvers_tell_their_versions(name):
+def test_our_own_solvers_report_their_versions(name):
     backend = find_backend(name)
     assert re.fullmatch(r"(OR-Tools|HiGHS|SCIP of OR-Tools) \d+\.\d+\.\d+", backend.solver_version)
     assert find_backend(f"{name}@{backend.solver.version}").is_cp_sat == (name == "cp-sat")
@@ -187,7 +187,7 @@ def test_without_node_there_is_no_webassembly(monkeypatch, tmp_path):
 
 
 @native
-def test_what_could_be_installed_is_told(monkeypatch, tmp_path):
+def test_list_names_what_could_be_installed(monkeypatch, tmp_path):
     if any(solver.name == "chuffed" and "WebAssembly" not in solver.driver for solver in solver_list()):
         pytest.skip("MiniZinc on PATH has Chuffed")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
@@ -200,7 +200,7 @@ def test_what_could_be_installed_is_told(monkeypatch, tmp_path):
 
 
 @native
-def test_list_tells_versions_and_drivers(command):
+def test_list_has_versions_and_drivers(command):
     status, out, _ = command("list", "--json")
     told = {solver["name"]: solver for solver in json.loads(out)["solver_versions"]}
     assert status == 0
@@ -258,7 +258,7 @@ def test_gecode_searches_as_the_model_says():
 
 @webassembly
 @pytest.mark.parametrize("name", OTHERS)
-def test_webassembly_gets_no_threads_which_it_has_not(name):
+def test_webassembly_gets_no_threads(name):
     assert "processes" not in _options(find_backend(name), Limits(threads=2))
     assert _options(find_backend("gecode"), Limits(threads=2))["processes"] == 2
 
@@ -279,7 +279,7 @@ def test_solvers_agree_with_brute_force(name, seed):
 
 
 @native
-def test_no_driver_is_told_where_none_was_asked_for():
+def test_results_without_minizinc_name_no_driver():
     assert solve(SKIP, 8, search="only", time_limit=5).driver is None
     at_once = solve(SKIP, 100)
     assert (at_once.driver, at_once.solver_version) == (None, None)
@@ -314,7 +314,7 @@ def wait_until_gone(pid: int, seconds: float = 15) -> bool:
 @pytest.mark.full
 @webassembly
 @pytest.mark.parametrize("number", few([signal.SIGTERM, signal.SIGINT], keep=1, mark=pytest.mark.slow))
-def test_solutions_come_while_it_runs_and_a_signal_ends_it(hard, number):
+def test_webassembly_streams_solutions_and_ends_at_a_signal(hard, number):
     with started("--json-stream", "--solver", "chuffed", "-i", hard) as process:
         kinds = (json.loads(line)["type"] for line in process.stdout)
         assert "solution" in kinds  # reads up to the first one
@@ -324,7 +324,7 @@ def test_solutions_come_while_it_runs_and_a_signal_ends_it(hard, number):
 
 
 @webassembly
-def test_a_time_limit_ends_it_and_is_no_failure(hard):
+def test_a_time_limit_ends_webassembly_without_a_failure(hard):
     with started("--json-stream", "--solver", "org.minizinc.mip.highs", "--time-limit", 1000, hard) as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
@@ -332,7 +332,7 @@ def test_a_time_limit_ends_it_and_is_no_failure(hard):
 
 
 @webassembly
-def test_it_ends_with_its_parent(hard):
+def test_webassembly_ends_with_its_parent(hard):
     code = (
         "import subprocess, sys, time; print(subprocess.Popen(sys.argv[1:], stdout=2).pid, flush=True); time.sleep(60)"
     )
@@ -408,7 +408,7 @@ def test_installing_again_changes_nothing():
         (("sh", "dirname"), ("--nonsense",), {}, "unknown argument --nonsense; there is only --remove"),
     ],
 )
-def test_what_is_missing_is_told_in_one_line(tmp_path, programs, arguments, environment, message):
+def test_missing_programs_are_reported_in_one_line(tmp_path, programs, arguments, environment, message):
     if "node" in programs and shutil.which("node") is None:
         pytest.skip("node is not on PATH")
     path = folder_of_programs(tmp_path / "bin", *programs)

@@ -80,7 +80,7 @@ def test_an_older_file_of_ours_is_replaced(home, name):
 @pytest.mark.few(2)
 @pytest.mark.parametrize("content", ['{"id": "com.example.cp-sat"}', "not JSON", "[]", ""])
 @pytest.mark.parametrize("flags", [[], ["--remove"]])
-def test_files_of_others_stay(home, content, flags):
+def test_install_solver_keeps_files_of_others(home, content, flags):
     path = home / "cp-sat.msc"
     path.write_text(content)
     refused = call("--folder", home, *flags)
@@ -91,7 +91,7 @@ def test_files_of_others_stay(home, content, flags):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("flags", [[], ["--remove"]])
-def test_nothing_is_done_by_halves(home, flags):
+def test_install_solver_writes_all_files_or_none(home, flags):
     if flags:
         call("--folder", home)
     path = home / "scip.msc"
@@ -103,7 +103,7 @@ def test_nothing_is_done_by_halves(home, flags):
     assert sorted(file.name for file in home.iterdir()) == before
 
 
-def test_a_folder_that_cannot_be(home):
+def test_install_solver_rejects_unusable_folders(home):
     path = home / "file"
     path.write_text("")
     refused = call("--folder", path)
@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be(home):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", SOLVERS)
-def test_another_solver_of_the_same_name_is_told(home, name):
+def test_another_solver_of_the_same_name_is_reported(home, name):
     folder = home / ".minizinc" / "solvers"
     folder.mkdir(parents=True)
     other = {"id": f"com.example.{name}", "name": "Other", "version": "1", "executable": "other"}
@@ -122,7 +122,7 @@ def test_another_solver_of_the_same_name_is_told(home, name):
     assert f"com.example.{name}" in text and f"minizinc --solver org.moccasin-mzn.{name} model.mzn" in text
 
 
-def test_solvers_of_the_same_kind_are_no_rivals(home):
+def test_solvers_of_the_same_kind_do_not_conflict(home):
     folder = home / ".minizinc" / "solvers"
     folder.mkdir(parents=True)
     other = {

@@ -63,7 +63,7 @@ def solved(graph, budget, solver, form):
 @native
 @pytest.mark.parametrize("what", few(["durations", "sizes"], keep=1))
 @pytest.mark.parametrize("form", few(FORMS, keep=1))
-def test_what_fits_just_so_is_solved_and_what_does_not_is_refused(what, form):
+def test_integers_at_the_limit_of_32_bits_are_solved_and_above_it_refused(what, form):
     factor = at_the_edge(what, form)
     fits, wide = stretched(what, factor - 1), stretched(what, factor)
     found, right = (solved(*fits, solver, form) for solver in ("gecode", "cp-sat"))
@@ -85,7 +85,7 @@ def test_what_fits_just_so_is_solved_and_what_does_not_is_refused(what, form):
 @pytest.mark.parametrize("what", ["durations", "sizes"])
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("solver", ["chuffed", "gecode_presolver"])
-def test_so_it_is_with_others(what, form, solver):
+def test_other_solvers_of_32_bits_refuse_the_same(what, form, solver):
     factor = at_the_edge(what, form)
     found, right = (solved(*stretched(what, factor - 1), name, form) for name in (solver, "cp-sat"))
     assert (found.status, found.duration) == (right.status, right.duration)
@@ -116,7 +116,7 @@ def test_amounts_count_as_the_model_has_them():
     ],
     ids=" ".join,
 )
-def test_it_is_refused_before_any_search(tmp_path, command, options):
+def test_too_large_integers_are_refused_before_any_search(tmp_path, command, options):
     graph, budget = stretched("durations", 10**9)
     write_graph(graph, tmp_path / "wide.json")
     status, out, err = command("solve", tmp_path / "wide.json", "--budget", budget, *options)

@@ -19,10 +19,9 @@ import moccasin_mzn
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
-from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
-from moccasin_mzn.solvers.minizinc.solvers import OWN, find_backend
+from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.solvers import LIBRARY, OWN, find_backend
 
 pytestmark = pytest.mark.usefixtures("minizinc")
 PACKAGE = Path(moccasin_mzn.__file__).parent
@@ -53,7 +52,7 @@ def test_an_installed_solver_of_the_same_id_does_not_run(home, name, version):
 
 
 @pytest.mark.full
-def test_nor_one_on_the_path_of_solvers_nor_flags_that_the_user_gave_it(home, monkeypatch):
+def test_installed_solvers_on_the_solver_path_and_their_flags_do_not_run(home, monkeypatch):
     mark = in_the_way(home, "cp-sat")
     (home / "elsewhere").mkdir()
     shutil.move(home / ".minizinc" / "solvers" / "cp-sat.msc", home / "elsewhere" / "cp-sat.msc")

@@ -87,7 +87,7 @@ def test_a_version_that_is_not_here_is_refused_where_none_is_needed(home, skip, 
 
 
 @pytest.mark.full
-def test_the_list_tells_what_is_lacking(useless, command):
+def test_the_list_reports_what_is_lacking(useless, command):
     lacking = {solver.name: solver.needs for solver in solver_list() if solver.needs}
     assert lacking["needy"] == "--needy-dll" and lacking["gone"] == str(useless / "gone")
     for name in lacking:
@@ -132,7 +132,7 @@ def test_a_solver_that_fails_at_once_is_an_error_with_its_own_message(home, skip
 
 
 @pytest.mark.full
-def test_what_others_found_is_kept(home, skip, command):
+def test_schedules_of_other_searches_are_kept_when_a_solver_fails(home, skip, command):
     installed(home, "poor", script(home / "poor", "exit 7"))
     for solver in ("poor", "poor,cp-sat"):
         status, out, _ = command("solve", skip, "--budget", 8, "--solver", solver, "--time-limit", 60, "--json")

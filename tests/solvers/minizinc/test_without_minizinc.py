@@ -21,7 +21,7 @@ def bare(home, monkeypatch):
         pytest.skip("a bundle of MiniZinc is installed here")
 
 
-def test_list_tells_methods_and_what_is_missing(command):
+def test_list_names_methods_and_what_is_missing(command):
     status, out, err = command("list")
     assert (status, err) == (0, "")
     assert "staged" in out and "chen-sqrt" in out
@@ -41,7 +41,7 @@ def test_the_frontier_is_found_without_models(skip, command, options):
 
 
 @pytest.mark.full
-def test_so_it_is_with_slow_memory(skip, command):
+def test_frontier_with_slow_memory_needs_no_models(skip, command):
     status, out, err = command("frontier", skip, *SOON, "--paging", "--page-out-time", 1, "--page-in-time", 1)
     assert status == 0 and err.startswith(f"note: {INSTALL}") and "100.00" in out
 

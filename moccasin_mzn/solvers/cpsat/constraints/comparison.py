@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from operator import and_, eq, ge, gt, le, lt, mul, ne, or_, xor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from moccasin_mzn.solvers.cpsat.builder import Builder, Term, as_term
 from moccasin_mzn.solvers.cpsat.registry import (
@@ -49,9 +49,11 @@ Conditions = Callable[..., Sequence[Condition | Clause]]
 """Gives conditions, from a builder and operands."""
 
 
-def conjunction(*names: str, **rules: Any) -> Callable[[Conditions], Callable[..., None]]:
-    """Register a function that gives conditions, as the constraint that all of them hold, in all its forms; `rules` as
-    for `relation`."""
+def conjunction(
+    *names: str, holds: Callable[..., bool], value: Callable[..., Operand] | None = None, target: int = -1
+) -> Callable[[Conditions], Callable[..., None]]:
+    """Register a function that gives conditions, as the constraint that all of them hold, in all its forms; the
+    others as for `relation`."""
 
     def register(conditions: Conditions) -> Callable[..., None]:
         @wraps(conditions)
@@ -61,7 +63,7 @@ def conjunction(*names: str, **rules: Any) -> Callable[[Conditions], Callable[..
         def opposite(builder: Builder, *operands: Operand, when: Sequence[int]) -> None:
             refute(builder, conditions(builder, *operands), when)
 
-        return relation(*names, opposite=opposite, **rules)(post)
+        return relation(*names, opposite=opposite, holds=holds, value=value, target=target)(post)
 
     return register
 

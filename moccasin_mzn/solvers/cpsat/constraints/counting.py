@@ -27,11 +27,15 @@ MANY_LITERALS = 100_000
 """From so many literals `term = value` on, constraints that can be stated without them are."""
 
 
-def add_count(name: str, compare: Callable[[int, int], bool], **functional: object) -> None:
+def add_count(
+    name: str, compare: Callable[[int, int], bool], value: Callable[[list[int], int], int] | None = None
+) -> None:
     """Register fzn_count_NAME: count compares to the number of terms that equal value."""
-    rules = {"holds": lambda values, value, count: compare(count, values.count(value)), **functional}
 
-    @conjunction(f"fzn_count_{name}", f"fzn_count_{name}_par", **rules)
+    def holds(values: list[int], value: int, count: int) -> bool:
+        return compare(count, values.count(value))
+
+    @conjunction(f"fzn_count_{name}", f"fzn_count_{name}_par", holds=holds, value=value)
     def count(builder: Builder, terms: Ints, value: Int, count: Int) -> list[Condition]:
         return [counted(count, [as_term(_equal(builder, term, value)) for term in terms], DIFFERENCES[compare])]
 

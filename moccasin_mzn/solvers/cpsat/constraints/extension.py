@@ -6,10 +6,9 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, ModelError, Term, as_term, constant
-from moccasin_mzn.solvers.cpsat.registry import Bool, Int, Ints, Par, Pars, Set, When, relation
+from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, ModelError, Proto, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.registry import Bool, Int, Ints, Operand, Par, Pars, Set, When, relation
 from moccasin_mzn.solvers.flatzinc.syntax import IntSet
 
 MOST_STATES = 10_000
@@ -25,7 +24,7 @@ class TooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """A finite automaton. `step` tells which states a symbol leads to from a state; only low..high lead anywhere."""
+    """A finite automaton. `step` gives the states a symbol leads to from a state; only low..high lead anywhere."""
 
     start: int
     finals: IntSet
@@ -48,13 +47,13 @@ class Automaton:
 
 
 def deterministic(first: int, width: int, heads: Sequence[int], start: int, finals: IntSet) -> Automaton:
-    """Row q of `heads` tells where the symbols first, ..., first + width - 1 lead from state q = 1, 2, ..., 0 for
+    """Row q of `heads` states where the symbols first, ..., first + width - 1 lead from state q = 1, 2, ..., 0 for
     nowhere."""
     return nondeterministic(first, width, [(head,) if head else () for head in heads], start, finals)
 
 
 def nondeterministic(first: int, width: int, heads: Sequence[Iterable[int]], start: int, finals: IntSet) -> Automaton:
-    """As `deterministic`, with sets of states."""
+    """Make an automaton as `deterministic` does, with sets of states."""
 
     def step(state: int, symbol: int) -> Iterable[int]:
         return heads[(state - 1) * width + symbol - first]
@@ -183,7 +182,7 @@ def table(builder: Builder, terms: Ints, rows: Pars, when: When) -> None:
         builder.false(when)
 
 
-def _table(builder: Builder, terms: Sequence[Term], rows: Sequence[int], when: When) -> Any:
+def _table(builder: Builder, terms: Sequence[Term], rows: Sequence[int], when: When) -> Proto:
     if not terms or len(rows) % len(terms):
         raise ModelError("the rows of a table are not as long as the array")
     proto = builder.new(when).table
@@ -198,14 +197,14 @@ def _table(builder: Builder, terms: Sequence[Term], rows: Sequence[int], when: W
 def add_automaton(*names: str, kinds: Sequence[str], automaton: Callable[..., Automaton]) -> None:
     """Register that an automaton, made of the arguments after the operands, accepts these."""
 
-    def accept(builder: Builder, terms: Ints, *description: Any, when: When) -> None:
+    def accept(builder: Builder, terms: Ints, *description: Operand, when: When) -> None:
         _accept(builder, terms, automaton(*description), when)
 
-    def judge(builder: Builder, terms: Ints, *rest: Any) -> None:
+    def judge(builder: Builder, terms: Ints, *rest: Operand) -> None:
         *description, verdict = rest
         _judge(builder, terms, automaton(*description), verdict)
 
-    def accepts(values: list[int], *description: Any) -> bool:
+    def accepts(values: list[int], *description: Operand) -> bool:
         return automaton(*description).accepts(values)
 
     relation(*names, kinds=("Ints", *kinds), reified=judge, holds=accepts)(accept)
@@ -351,13 +350,13 @@ def cost_regular(
 
 
 Step = tuple[int, int, int]
-"""State, symbol, and the literal that tells whether this step is made."""
+"""State, symbol, and the literal that states whether this step is made."""
 
 
 def _flow(
     builder: Builder, terms: Sequence[Term], automaton: Automaton, *, total: bool
 ) -> tuple[list[int], list[Step]]:
-    """Literals that tell which final state a deterministic automaton ends in, if any, and all steps that can occur.
+    """Literals that state which final state a deterministic automaton ends in, if any, and all steps that can occur.
 
     The steps are a flow from state to state: their linear relaxation is exact for the costs of one automaton. Unless
     `total`, the automaton is made to end in a final state.

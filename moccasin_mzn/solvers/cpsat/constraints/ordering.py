@@ -7,8 +7,8 @@ from itertools import pairwise
 from operator import le, lt
 
 from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.constraints.arithmetic import greatest_of
 from moccasin_mzn.solvers.cpsat.constraints.comparison import Clause, Condition, conjunction
-from moccasin_mzn.solvers.cpsat.constraints.extremes import greatest_of
 from moccasin_mzn.solvers.cpsat.registry import Ints, Par, Pars, When, relation
 from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, IntSet
 
@@ -21,7 +21,7 @@ def _lexicographic(
 ) -> None:
     """`left` comes before `right` in the order of words, or is equal to it if that is allowed.
 
-    The literal `so_far` tells at each position that left >= right at all positions before. Then left <= right has to
+    The literal `so_far` states at each position that left >= right at all positions before. Then left <= right has to
     hold here too, so that it comes to mean that the words are equal so far. It is defined whether or not the constraint
     holds.
     """

@@ -118,7 +118,7 @@ def _is_member(node: int, first: int, values: Sequence[int]) -> bool:
 
 
 def _successor_literals(builder: Builder, terms: Sequence[Term], first: int) -> list[list[int]]:
-    """For each term the literals that tell whether it is each of the nodes."""
+    """For each term the literals that state whether it is each of the nodes."""
     return [[builder.equals_value(term, first + node) for node in range(len(terms))] for term in terms]
 
 

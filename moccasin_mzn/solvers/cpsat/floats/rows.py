@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from moccasin_mzn.solvers.cpsat.floats.bounds import FloatBounds
-from moccasin_mzn.solvers.cpsat.floats.items import ONE, Form, Reading, Row
-from moccasin_mzn.solvers.cpsat.halves import IF_FALSE, IF_TRUE, Half, find_halves
+from moccasin_mzn.solvers.cpsat.floats.items import ONE, FloatBounds, Form, Reading, Row
+from moccasin_mzn.solvers.cpsat.registry import IF_FALSE, IF_TRUE, Half, find_halves
 from moccasin_mzn.solvers.flatzinc.parser import Tokens
 from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, FlatZincError
 
@@ -131,7 +130,7 @@ class _Writing:
         return "eq" if name.endswith("_eq") else "le", form, True
 
     def _when(self, form: Form, truth: Expression, *, true: bool) -> Rows:
-        """form <= 0 if the truth is as said"""
+        """form <= 0 if the truth is as given"""
         most = self.bounds.interval(form)[1]
         if most > LARGEST:
             raise NotLinearError
@@ -144,7 +143,7 @@ class _Writing:
 
 
 def _halves(file: FlatZinc) -> dict[int, Half]:
-    """As `find_halves`, which knows only what is said of integers."""
+    """Find halves as `find_halves` does, which knows only constraints on integers."""
     named = [replace(item, name=item.name.replace("float_", "int_")) for item in file.constraints]
     found = find_halves(replace(file, constraints=named), deep=True)
     return {id(item): found[id(one)] for item, one in zip(file.constraints, named, strict=True) if id(one) in found}

@@ -1,0 +1,106 @@
+"""Options that the commands `deploy ...` share, and the search for a schedule where none is given."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from cloup import option_group
+
+from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, progress_lines
+from moccasin_mzn.cli.options import Decorator, OptionValues, added, named_options
+from moccasin_mzn.doc_links import Page
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.option import flag
+
+if TYPE_CHECKING:
+    from moccasin_mzn.api.request import Request
+    from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.search.result import Result
+
+    RequestMaker = Callable[[ComputationGraph], Request]
+
+SEARCH_SECONDS = 60.0
+"""The default time limit of a search for a schedule, in seconds."""
+EFFORT = ("time_limit", "threads", "seed")
+"""The options that a search for offsets has as well."""
+ALIGNMENT = click.option(
+    "--alignment", type=click.IntRange(min=1), metavar="N",
+    help="Offsets are multiples of it.  [default: the plan's own]",
+)  # fmt: skip
+
+
+def output(help_text: str) -> Decorator:
+    """Return the option --output, which is required."""
+    return click.option(
+        "--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE", help=help_text
+    )  # fmt: skip
+
+
+def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed of all searches.") -> Decorator:
+    """Add the options of a search for a schedule, which are those of `solve`.
+
+    Args:
+        problem: further options of the problem.
+        default: the default of the time limit, as the help shows it.
+        seed: the help of --seed.
+    """
+    return added(
+        option_group(
+            "Search for a schedule, with --budget", BUDGET, MAX_COMPUTATIONS, ORDER_OR_FREE, COUNT_FIXED, *problem,
+            *named_options("solver"), *named_options("time_limit", help=f"For the search.  [default: {default}]"),
+            *named_options("until_gap", "threads"), *named_options("seed", help=seed),
+            *named_options("search", "if_none"),
+        )
+    )  # fmt: skip
+
+
+def request_maker(
+    options: OptionValues, alignment: int | None = None, others: Container[str] = ()
+) -> RequestMaker | None:
+    """Return a function that makes the request for a graph; None without --budget, as there is no search then.
+
+    Args:
+        options: the options of `searching`.
+        alignment: the alignment of offsets in an arena, which the budget is for; None: there are no offsets.
+        others: names of options that are also used without a search.
+
+    Raises:
+        InputError: an option is nonsense, or is for a search and --budget is missing.
+    """
+    from moccasin_mzn.api.request import prepared
+    from moccasin_mzn.problem.budget import Budget
+
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    problem = {"order": given.pop("order"), "count_fixed": given.pop("count_fixed", False)}
+    if "budget" not in given:
+        more = [name for name, value in problem.items() if value not in ("input", False)]
+        for name in (*more, *given):
+            if name not in others:
+                raise InputError(f"{flag(name)} is for a search: give --budget as well")
+        return None
+    budget = Budget.parse(given.pop("budget"))
+    prepare = prepared({"time_limit": SEARCH_SECONDS, **given}, alignment=alignment, spelled=flag)
+    return lambda graph: prepare(graph, budget=budget, **problem)
+
+
+def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result | None:
+    """Search for a schedule; None, with a line on stderr, if there is none within the budget."""
+    from moccasin_mzn.api.solve import answer
+
+    begin, request = time.monotonic(), make_request(graph)
+    with progress_lines(request) as lines:
+        result = answer(request, lines, begin)
+    if result.valid:
+        return result
+    click.echo(Page.INFEASIBLE.after(f"no schedule: {result.reason}"), err=True)
+    return None
+
+
+def files_read(options: OptionValues, **others: Path | None) -> dict[str, object]:
+    """Return the files that a command reads, by description; they must not be overwritten."""
+    named = {f"the {what}": path for what, path in others.items()}
+    return {**named, "the order": options["order"], "a limit of computations": options["max_computations"]}

@@ -1,0 +1,125 @@
+"""The commands `order` and `allocate`: least peak memory of an order, least arena for buffers."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moccasin_mzn.cli.common import (
+    EXIT_BAD_INPUT,
+    EXIT_FOUND,
+    EXIT_NONE,
+    GRAPH,
+    ORDER,
+    check_outputs,
+    file_jobs,
+    write_files,
+)
+from moccasin_mzn.cli.options import command, effort
+from moccasin_mzn.terminal import stopped_by_signals
+
+if TYPE_CHECKING:
+    from moccasin_mzn.problem.arena import Arena
+
+
+@command()
+@GRAPH
+@ORDER
+@click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="SECONDS",
+              help="Ends earlier with a proof.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed of the search.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write the order as a JSON list of ids, which --order reads.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
+def order(graph: Path, order: str, time_limit: float, seed: int, output: Path | None, as_json: bool) -> int:
+    """Find an order of GRAPH of least peak memory that computes every node once, and a bound on all such orders.
+
+    Ctrl-C ends the search and keeps the best order found.
+    """
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
+    from moccasin_mzn.problem.instance import chosen_order
+    from moccasin_mzn.problem.judges.schedules import simulate
+    from moccasin_mzn.report.orders import OrderLines, ordering_dict, print_ordering
+
+    check_outputs({"--output": output}, {"the graph": graph, "the order": order})
+    computation_graph = read_graph(graph)
+    start = chosen_order(computation_graph, order)
+    input_peak = simulate(computation_graph, start).peak
+    lines = OrderLines(input_peak, sys.stderr)
+    with stopped_by_signals():
+        found = least_peak_order(computation_graph, time_limit=time_limit, seed=seed, on_progress=lines, start=start)
+    lines.flush()
+    document = ordering_dict(computation_graph, input_peak, found)
+    all_written = write_files(file_jobs((output, lambda: json.dumps(document["order"]) + "\n")))
+    if as_json:
+        click.echo(json.dumps(document))
+    else:
+        print_ordering(computation_graph, input_peak, found, sys.stdout)
+    return EXIT_FOUND if all_written else EXIT_BAD_INPUT
+
+
+# --- allocate -------------------------------------------------------------------------------------------------
+
+
+@command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--capacity", type=click.IntRange(min=0), metavar="N", help="Size of an arena that the buffers must fit.")
+@click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+              help="Offsets are multiples of it.")  # fmt: skip
+@effort("Default: while the search makes progress.", seed=0)
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV with offsets.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def allocate(
+    file: Path, capacity: int | None, alignment: int, time_limit: float | None, threads: int | None, seed: int,
+    output: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Give the buffers of FILE, a CSV as minimalloc reads it, offsets in a small arena.
+
+    Without --capacity the arena is made as small as possible. Buffers with an offset in the file stay there; a hint in
+    the file is where the search begins. In its gaps a buffer takes no memory, or a window of its size only. Ctrl-C
+    keeps the best arena found.
+    """
+    from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
+    from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
+    from moccasin_mzn.formatting import over_text
+    from moccasin_mzn.heuristics.compiled_searches import seconds_spent
+    from moccasin_mzn.problem.arena import check_alignment
+    from moccasin_mzn.problem.files.buffers import buffers_text, read_buffers
+
+    begin = time.monotonic()
+    check_time_limit(time_limit)
+    check_threads(threads)
+    check_seed(seed)
+    check_alignment(alignment)
+    check_outputs({"--output": output}, {"the file of buffers": file})
+    buffers = read_buffers(file, alignment, capacity)
+    with stopped_by_signals():
+        allocation = allocate_buffers(
+            buffers, alignment, capacity=capacity, time_limit=time_limit, threads=threads, seed=seed
+        )
+    arena, enough = allocation.arena, capacity is None or allocation.arena.size <= capacity
+    seconds = round(time.monotonic() - begin - seconds_spent(), 3)
+    files = file_jobs((output if enough else None, lambda: buffers_text(buffers, arena.offsets)))
+    all_written = write_files(files)
+    if as_json:
+        sys.stdout.write(json.dumps({**allocation.document(capacity), "seconds": seconds}) + "\n")
+    else:
+        _print_arena(arena, allocation.bound, allocation.status, seconds)
+    if not enough and capacity is not None:
+        click.echo(f"no arena: {arena.size:,} is {over_text(arena.size, capacity, 'unit', 'the capacity')}", err=True)
+        return EXIT_NONE
+    return EXIT_FOUND if all_written else EXIT_BAD_INPUT
+
+
+def _print_arena(arena: Arena, bound: int, status: str, seconds: float) -> None:
+    from moccasin_mzn.formatting import count_text
+
+    click.echo(f"{count_text(len(arena.buffers), 'buffer')}, most memory at a time {arena.peak:,}")
+    click.echo(f"arena {arena.size:,}, fragmentation {arena.fragmentation_percent:.3f} %, no arena is below {bound:,}")
+    click.echo(f"{status} after {seconds:.2f} s")

@@ -1,0 +1,115 @@
+"""Commands that refuse an option given twice, and options made of the fields of frozen dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+import cloup
+
+from moccasin_mzn.option import Option, flag, options_of
+from moccasin_mzn.search.options import Effort, model_options
+
+if TYPE_CHECKING:
+    from click.parser import _OptionParser
+
+OptionValue: TypeAlias = Any
+"""The value of an option, as click gives it to a command: text, number, bool, path, None, or a tuple of them."""
+OptionValues: TypeAlias = dict[str, OptionValue]
+"""Values of options, by the names of a command's parameters."""
+Decorator: TypeAlias = Callable[[OptionValue], OptionValue]
+"""A decorator of click: it makes a command of a function, or adds an option to one."""
+
+
+class StrictCommand(cloup.Command):
+    """A command that refuses an option given twice, unless it is for several values; click takes the last one."""
+
+    def make_parser(self, ctx: click.Context) -> _OptionParser:
+        """Return click's parser, which here refuses an option that is given twice."""
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_args(args: list[str]) -> tuple[OptionValues, list[str], list[click.Parameter]]:
+            values, rest, given = parse(args)
+            _refuse_twice(ctx, given)
+            return values, rest, given
+
+        parser.parse_args = parse_args  # type: ignore[method-assign]  # there is no other hook
+        return parser
+
+
+def _refuse_twice(context: click.Context, given: list[click.Parameter]) -> None:
+    """Refuse the first option that is there twice; those that end the command, such as --help, may be."""
+    seen = set()
+    for option in given:
+        if not isinstance(option, click.Option) or option.multiple or option.count or option.is_eager:
+            continue
+        if option.name in seen:
+            names = "/".join((max(option.opts, key=len), *option.secondary_opts))
+            raise click.UsageError(f"{names} is given twice", ctx=context)
+        seen.add(option.name)
+
+
+class StrictGroup(StrictCommand, cloup.Group):
+    """A group; `@group.command()` makes commands that are strict as well."""
+
+    command_class = StrictCommand
+
+
+command: Callable[..., Decorator] = partial(click.command, cls=StrictCommand)
+group: Callable[..., Decorator] = partial(click.group, cls=StrictGroup)
+
+
+# --- Options made of the fields of frozen dataclasses ---------------------------------------------------------
+
+
+def named_options(*names: str, **changes: OptionValue) -> list[Decorator]:
+    """Return the model options of these names, for a group; `changes` are changed arguments of click's option."""
+    known = model_options()
+    return [_option(name, known[name], **changes) for name in names]
+
+
+def effort(limit: str | None = None, /, **defaults: OptionValue) -> Decorator:
+    """Add --time-limit, --threads and --seed to a command.
+
+    Args:
+        limit: the help of --time-limit; None: the usual one.
+        defaults: the defaults that are not None.
+    """
+    helps = {} if limit is None else {"time_limit": {"help": limit}}
+    shown = {name: {"default": value, "show_default": True} for name, value in defaults.items()}
+    return added(*(_option(name, one, **helps.get(name, {}), **shown.get(name, {}))
+                   for name, one in options_of(Effort).items()))  # fmt: skip
+
+
+def grouped(kind: type) -> Decorator:
+    """Add all options of a class to a command, under their headings."""
+    groups: dict[str, list[Decorator]] = {}
+    for name, one in options_of(kind).items():
+        groups.setdefault(one.group, []).append(_option(name, one, **({} if one.group else {"hidden": True})))
+    return added(*(cloup.option_group(title, *those) for title, those in groups.items() if title), *groups.get("", ()))
+
+
+def added(*options: Decorator) -> Decorator:
+    """Add these options to a command, in this order."""
+
+    def decorated(command: Callable[..., int]) -> Callable[..., int]:
+        for one in reversed(options):
+            command = one(command)
+        return command
+
+    return decorated
+
+
+def _option(name: str, one: Option, **changes: OptionValue) -> Decorator:
+    arguments: OptionValues = {"help": one.help, **changes}
+    if one.kind is bool:
+        on, off = one.flags
+        arguments = {"default": None, **arguments} if off else {"is_flag": True, **arguments}
+        return cloup.option(f"{on}/{off}" if off else on, name, cls=cloup.Option, **arguments)
+    if one.read is None:
+        arguments["type"] = click.Path(path_type=Path) if one.kind is Path else one.kind
+    return cloup.option(flag(name), cls=cloup.Option, metavar=one.metavar, multiple=one.multiple, **arguments)

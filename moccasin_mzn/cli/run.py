@@ -1,0 +1,237 @@
+"""The commands `run ...`: networks trained by a plan and without one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from cloup import option, option_group
+
+from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
+from moccasin_mzn.cli.options import OptionValue, OptionValues, group, named_options
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.option import flag
+from moccasin_mzn.pytorch.gradients import GRADIENTS
+from moccasin_mzn.terminal import stopped_by_signals
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from moccasin_mzn.graphs.importers.torch.spec import Input
+    from moccasin_mzn.pytorch.planning import Plan
+
+    _Called = tuple[Plan, Sequence[Tensor], Mapping[str, Tensor]]
+
+
+_OPTIONS = {"inputs": "--input"}
+"""The options of parameters with other names."""
+
+
+@group("run")
+def run_() -> None:
+    """Train a network for a few steps with a plan and without, and compare."""
+
+
+@run_.command()
+@click.argument("spec", metavar="MODULE:FACTORY")
+@option_group(
+    "Step",
+    option("--input", "inputs", multiple=True, metavar="[NAME=]SHAPE[:DTYPE]",
+           help="An argument of the network: 8x3x224x224, 8x128:int64; once for each. Values are random; those of "
+                "integers are 0 or 1."),
+    option("--loss", metavar="NAME|MODULE:FUNCTION",
+           help="A function of the outputs and the last input: one of torch.nn.functional, or your own.  "
+                "[default: an output of one number is the loss, others get random gradients]"),
+    option("--evaluation", is_flag=True, help="The network is in evaluation mode, not in training mode."),
+    option("--device", default="cpu", show_default=True, metavar="cpu|cuda|cuda:N", help="The device of the training."),
+    option("--onednn/--no-onednn", default=True, show_default=True,
+           help="Let PyTorch use oneDNN. A plan splits oneDNN's recurrent layers into single operators: only "
+                "without oneDNN results are equal bit for bit there."),
+)  # fmt: skip
+@option_group(
+    "Plan",
+    option("--budget", metavar="0.8|80%|BYTES|1.5GiB|least",
+           help="Most memory above parameters, buffers and inputs: a fraction of what the step takes without a plan, "
+                "an amount, or the least for which a plan is found."),
+    option("--gradients", type=click.Choice(GRADIENTS),
+           help="Keep the gradients of parameters to the end, or add each to the parameter's grad as soon as it is "
+                "computed.  [default: returned]"),
+    option("--slow-memory", metavar="0.5|BYTES|64GiB",
+           help="Most memory that may be offloaded to the host, in the form of the budget.  [default: nothing]"),
+    *named_options("time_limit", help="Time limit of the search.  [default: 60]"), *named_options("threads", "seed"),
+    option("--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE", help="A plan saved before."),
+    option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as JSON."),
+)  # fmt: skip
+@option_group(
+    "Comparison",
+    option("--steps", type=click.IntRange(1, 10_000), default=5, show_default=True, metavar="N",
+           help="Number of training steps."),
+    option("--optimizer", type=click.Choice(["sgd", "momentum", "adam"]), default="sgd", show_default=True,
+           help="The optimizer of the training steps."),
+    option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
+)  # fmt: skip
+def torch(
+    spec: str, loss: str | None, evaluation: bool, device: str, onednn: bool, plan_file: Path | None, save: Path | None,
+    steps: int, optimizer: str, as_json: bool, **options: OptionValue,
+) -> int:  # fmt: skip
+    """Train a PyTorch module, which FACTORY() of the Python module (or FILE.py:FACTORY) returns.
+
+    THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Memory is above parameters, buffers
+    and inputs, at the allocator and of the storages that operators return; time is CPU time of a step.
+
+    Exit status 0: results with the plan equal those without it, bit for bit, where memory allows the comparison; 1:
+    there is no plan, or they differ.
+
+    Ctrl-C ends the search and keeps the best plan; later it ends the steps.
+    """
+    from moccasin_mzn.graphs.importers.torch.spec import load_loss, load_network, users_code
+    from moccasin_mzn.graphs.importers.torch.trace import require_torch
+    from moccasin_mzn.pytorch.errors import NoPlanError
+    from moccasin_mzn.pytorch.side_by_side import side_by_side
+    from moccasin_mzn.report.runtimes import equality_text, print_side_by_side, side_by_side_dict
+
+    code = spec.rpartition(":")[0]
+    check_outputs(
+        {"--save": save}, {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
+    )
+    inputs = _checked(plan_file, options)
+    require_torch()
+    try:
+        with _isolated(onednn):
+            model = _placed(load_network(spec), device).train(not evaluation)
+            criterion = None if loss is None else load_loss(loss)
+            with users_code(spec):
+                found, args, kwargs = (
+                    _searched(model, criterion, inputs, device, options) if plan_file is None
+                    else _read(plan_file, model, criterion)
+                )  # fmt: skip
+                if save is not None:
+                    found.save(save)
+                measured = side_by_side(found, args, kwargs, steps, optimizer)
+    except NoPlanError as error:
+        return _report_none(error, as_json)
+    if as_json:
+        click.echo(json.dumps(side_by_side_dict(found, measured)))
+        click.echo(equality_text(measured), err=True)
+    else:
+        print_side_by_side(found, measured, sys.stdout)
+    return EXIT_NONE if measured.equal is False else EXIT_FOUND
+
+
+def _checked(plan_file: Path | None, options: OptionValues) -> tuple[Input, ...]:
+    """Return the inputs of the network for a search; none with --plan.
+
+    Raises:
+        InputError: an option is nonsense or missing, or is given together with a plan that has its value already.
+    """
+    from moccasin_mzn.extensions.memories import capacity_of
+    from moccasin_mzn.graphs.importers.torch.spec import parse_inputs
+    from moccasin_mzn.problem.budget import Budget
+    from moccasin_mzn.pytorch.planning import LEAST
+
+    given = [_OPTIONS.get(name, flag(name)) for name, value in options.items() if value not in (None, ())]
+    if plan_file is not None:
+        if given:
+            raise InputError(f"{given[0]} does not go with --plan, which has a plan already")
+        return ()
+    for option_needed in ("--input", "--budget"):
+        if option_needed not in given:
+            raise click.MissingParameter(
+                ctx=click.get_current_context(), param_hint=f"'{option_needed}'", param_type="option"
+            )
+    if options["budget"] != LEAST:
+        Budget.parse(options["budget"])
+    capacity_of(options["slow_memory"], 1)
+    return parse_inputs(options.pop("inputs"))
+
+
+@contextlib.contextmanager
+def _isolated(onednn: bool) -> Iterator[None]:
+    """Silence warnings of PyTorch, and restore the folder and the state of random numbers at the end."""
+    import torch
+
+    from moccasin_mzn.graphs.importers.torch.trace import quiet
+    from moccasin_mzn.pytorch.devices import forked_random_state
+
+    available = torch.backends.mkldnn.is_available()
+    with (
+        contextlib.chdir("."), quiet(), forked_random_state(),
+        torch.backends.mkldnn.flags(enabled=onednn and available),
+    ):  # fmt: skip
+        torch.manual_seed(0)
+        yield
+
+
+def _placed(model: nn.Module, device: str) -> nn.Module:
+    """Move the network to a device.
+
+    Raises:
+        InputError: there is no such device, or it has too little memory.
+    """
+    import torch
+
+    from moccasin_mzn.graphs.importers.torch.spec import one_line
+
+    if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", device):
+        raise InputError(f"device {shown(device)}: expected cpu, cuda or cuda:N")
+    try:
+        return model.to(torch.empty(0, device=device).device)
+    except (RuntimeError, AssertionError) as error:  # PyTorch's for no device, or too little memory
+        raise InputError(f"device {shown(device)}: {one_line(error)}") from None
+
+
+def _searched(
+    model: nn.Module, loss: Callable[..., Tensor] | None, inputs: tuple[Input, ...], device: str, options: OptionValues
+) -> _Called:
+    """Search for a plan for these inputs; return it and the inputs, positional and by name."""
+    import torch
+
+    from moccasin_mzn.pytorch.planning import plan
+    from moccasin_mzn.pytorch.side_by_side import at_random
+    from moccasin_mzn.report.runtimes import SearchLines
+
+    made = [
+        (each.name, at_random(torch.empty(each.shape, dtype=getattr(torch, each.dtype), device=device)))
+        for each in inputs
+    ]
+    args = [tensor for name, tensor in made if name is None]
+    kwargs = {name: tensor for name, tensor in made if name is not None}
+    lines = SearchLines(sys.stderr)
+    how = {name: value for name, value in options.items() if value is not None}
+    with stopped_by_signals():
+        found = plan(model, args, kwargs=kwargs, loss=loss, on_progress=lines, **how)
+    lines.flush()
+    return found, args, kwargs
+
+
+def _read(path: Path, model: nn.Module, loss: Callable[..., Tensor] | None) -> _Called:
+    """Read a plan from a file; return it and random inputs of the shapes that it is for."""
+    import torch
+
+    from moccasin_mzn.pytorch.planning import Plan
+    from moccasin_mzn.pytorch.side_by_side import at_random
+
+    found = Plan.load(path, model, loss=loss)
+    forms = found.traced.forms
+    with torch.no_grad():
+        tensors = [
+            at_random(torch.empty_strided(e.shape, e.stride, dtype=getattr(torch, e.dtype), device=e.device))
+            for e in forms
+        ]
+    args, kwargs = found.traced.arguments.filled(
+        [tensor.requires_grad_(form.requires_grad) for tensor, form in zip(tensors, forms, strict=True)]
+    )
+    return found, args, kwargs
+
+
+def _report_none(error: InputError, as_json: bool) -> int:
+    if as_json:
+        click.echo(json.dumps({"status": "none", "reason": str(error)}))
+    click.echo(f"no plan: {error}", err=True)
+    return EXIT_NONE
