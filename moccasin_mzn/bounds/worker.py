@@ -5,8 +5,9 @@ Where that schedule exceeds the budget, the relaxation does not see enough: a st
 that it watches, or moments, while no schedule is known. A schedule that exceeds nothing is as good as its bound.
 
 A relaxation that is not solved at once is asked for a solution little over the bound (see `SolutionBelow`). Mostly
-there is none, which is proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine. Where
-that takes long, all begins anew with the stages that matter to the linear relaxation (see `first_stages`).
+there is none, which is proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to
+refine. Where that takes long, all begins anew with the stages that matter to the linear relaxation (see
+`first_stages`).
 """
 
 from __future__ import annotations
