@@ -11,7 +11,7 @@ result.plot("schedule.html")
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moccasin_mzn.errors import InputError
@@ -39,7 +39,7 @@ _HOMES = {
 """Modules of what is not in `face`: all are imported when they are asked for, as solvers start through this package."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)

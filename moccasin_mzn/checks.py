@@ -32,12 +32,12 @@ def plain(value: Any) -> Any:
     return float(str(value)) if type(own) is float and not isinstance(value, float) else own
 
 
-def plain_values(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def plain_values(values: tuple[object, ...]) -> tuple[Any, ...]:
     """The values as `plain` has them."""
     return values if set(map(type, values)) <= {int, str, float, bool} else tuple(map(plain, values))
 
 
-def sequence(values: Any, what: str, expected: str) -> tuple[Any, ...]:
+def sequence(values: object, what: str, expected: str) -> tuple[Any, ...]:
     """A list, tuple, range, array or whatever else has values one after the other, as a tuple of Python's own.
 
     Args:

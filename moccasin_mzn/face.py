@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from os import PathLike
-from typing import Any
 
 from moccasin_mzn.api.request import Given, Memories, prepared
 from moccasin_mzn.api.solve import answer
@@ -34,6 +33,7 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, Plan
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
 from moccasin_mzn.search.options import model_options
+from moccasin_mzn.search.result import Progress
 
 Graph = ComputationGraph | str | PathLike[str]
 Order = str | PathLike[str] | Sequence[int]
@@ -51,10 +51,10 @@ def solve(
     count_fixed: bool = False,
     in_place: bool = False,
     strategy: str | None = None,
-    paging: PagingCosts | Mapping[str, Any] | None = None,
+    paging: PagingCosts | Mapping[str, object] | None = None,
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
-    copies: CopyCosts | Mapping[str, Any] | None = None,
+    copies: CopyCosts | Mapping[str, object] | None = None,
     goal: Goal | str | None = None,
     addresses: bool = False,
     alignment: int = 1,
@@ -68,7 +68,7 @@ def solve(
     two_phase: bool | None = None,
     if_none: str | None = None,
     warm_start: Start | None = None,
-    on_progress: Callable[[Any], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
     **own: str,
 ) -> Result:
     """Find the shortest schedule of a graph within a memory budget, or the best plan with several memories. ::
@@ -136,7 +136,7 @@ def solve(
         threads=threads, seed=seed, two_phase=two_phase, if_none=if_none, max_computations=max_computations,
         warm_start=_started(warm_start, "plan" if several else "positions"), **own,
     )  # fmt: skip
-    memories = _memories(how | _given(strategy=strategy), several)
+    memories = _memories({**how, **_given(strategy=strategy)}, several)
     if budget is None and memories is None:
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
     prepare = prepared(how, strategy, memories, alignment if addresses else None)
@@ -184,10 +184,10 @@ def frontier(
     max_computations: Counts | None = None,
     count_fixed: bool = False,
     in_place: bool = False,
-    paging: PagingCosts | Mapping[str, Any] | None = None,
+    paging: PagingCosts | Mapping[str, object] | None = None,
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
-    copies: CopyCosts | Mapping[str, Any] | None = None,
+    copies: CopyCosts | Mapping[str, object] | None = None,
     formulation: str | None = None,
     solver: str | None = None,
     search: str | None = None,
@@ -326,15 +326,15 @@ def _graph(given: Graph, in_place: bool = False) -> ComputationGraph:
     return graph.run_in_place() if in_place else graph
 
 
-def _amount_text(given: Any) -> str:
+def _amount_text(given: object) -> str:
     """A budget as one writes it."""
-    budget, given = Budget.of(given), plain(given)
+    budget, given = Budget.of(plain(given)), plain(given)
     if isinstance(given, str):
         return given
     return str(budget.amount) if budget.fraction is None else f"{format(Decimal(repr(float(budget.fraction))), 'f')}"
 
 
-def _memories(how: Given, several: dict[str, Any]) -> Memories | None:
+def _memories(how: Given, several: Given) -> Memories | None:
     """What is asked of several memories; None: there is one."""
     if not several:
         return None
@@ -344,14 +344,18 @@ def _memories(how: Given, several: dict[str, Any]) -> Memories | None:
         if name not in TAKEN:
             raise InputError(f"{name.replace('_', ' ')} is for one memory, it does not go with a plan of several")
 
-    def asked(graph: ComputationGraph, budget: Amount | None, **problem: Any) -> tuple[PlanProblem, PlanFormulation]:
+    def asked(
+        graph: ComputationGraph, budget: Amount | None, order: Order, count_fixed: bool
+    ) -> tuple[PlanProblem, PlanFormulation]:
         form, most = how.get("formulation", "staged"), counts_of(how.get("max_computations"), graph)
-        return asked_problem(graph, budget, form=form, max_computations=most, **several, **problem)
+        return asked_problem(
+            graph, budget, form=form, max_computations=most, order=order, count_fixed=count_fixed, **several
+        )
 
     return asked
 
 
-def _started(given: Start | None, attribute: str) -> Any:
+def _started(given: Start | None, attribute: str) -> object:
     """A schedule or a plan to start from, of an earlier result if that is given."""
     if given is None or isinstance(given, str | PathLike):
         return given
@@ -363,5 +367,5 @@ def _started(given: Start | None, attribute: str) -> Any:
     return start
 
 
-def _given(**arguments: Any) -> dict[str, Any]:
+def _given(**arguments: object) -> Given:
     return {name: value for name, value in arguments.items() if value is not None}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Option:
     """May it be given several times? Then its value is a tuple."""
     choices: tuple[str, ...] = ()
     """All values, the default first; empty: there are too many to list."""
-    read: Callable[[str], Any] | None = None
+    read: Callable[[str], object] | None = None
     """Makes a value of a text; None: the text is the value, or click reads it by its `kind`."""
     write: Callable[[Any], str] = str
     group: str = ""
@@ -36,7 +39,7 @@ class Option:
     """Of a bool: what to write where it is true, and where it is false."""
 
 
-def option(default: Any, metavar: str, help: str, **more: Any) -> Any:
+def option(default: object, metavar: str, help: str, **more: Any) -> Any:
     """A field of a dataclass that is an `Option`; `more` are further fields of that."""
     return field(default=default, metadata={"option": Option(metavar, help, **more)})
 
@@ -51,18 +54,18 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def values_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+def values_of(kind: type, given: Mapping[str, object]) -> dict[str, Any]:
     """The values that texts stand for; what is no text, or no option of the class, stays as it is."""
     known = options_of(kind)
 
-    def value(name: str, told: Any) -> Any:
+    def value(name: str, raw: object) -> object:
         read = known[name].read if name in known else None
-        return told if read is None or not isinstance(told, str) else read(told)
+        return raw if read is None or not isinstance(raw, str) else read(raw)
 
-    return {name: value(name, told) for name, told in given.items()}
+    return {name: value(name, raw) for name, raw in given.items()}
 
 
-def words_of(options: Any, without: Container[str] = ()) -> list[str]:
+def words_of(options: DataclassInstance, without: Container[str] = ()) -> list[str]:
     """The command line that says all that differs from the defaults; reading it gives an equal object."""
     return [
         word
@@ -72,7 +75,7 @@ def words_of(options: Any, without: Container[str] = ()) -> list[str]:
     ]
 
 
-def _words(options: Any, name: str, one: Option) -> Iterator[str]:
+def _words(options: DataclassInstance, name: str, one: Option) -> Iterator[str]:
     value = getattr(options, name)
     if isinstance(value, tuple):
         for part in value:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TextIO
+from typing import TextIO
 
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.problem.problem import Problem
-from moccasin_mzn.search.result import Progress
+from moccasin_mzn.search.result import Progress, Result
 from moccasin_mzn.terminal import is_read
 
 
@@ -17,11 +18,11 @@ class JsonLines:
         self._out = out
         self._left = False
 
-    def result(self, result: Any) -> None:
+    def result(self, result: Result) -> None:
         """Write the answer: the object that `solve --json` prints."""
         self.write({"type": "result", **result.as_dict()})
 
-    def write(self, line: dict[str, Any], needed: bool = False) -> None:
+    def write(self, line: JsonObject, needed: bool = False) -> None:
         """Write any object.
 
         Raises:

@@ -6,9 +6,9 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from moccasin_mzn.api.request import AllocationRequest, Request
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.search.processes.guarded import GRACE_SECONDS, Ending, never, run_guarded
 from moccasin_mzn.search.result import TracePoint
@@ -20,18 +20,18 @@ WORKER = "moccasin_mzn.api.worker"
 class Attempt:
     """What one process has reported."""
 
-    result: dict[str, Any] | None
+    result: JsonObject | None
     """The object that `solve --json` prints; None if the process never got there."""
     trace: tuple[TracePoint, ...]
     """Every improvement reported, in order of time; of a process that was killed, those up to then."""
-    sequence: tuple[Any, ...] | None
+    sequence: tuple[object, ...] | None
     """Ids of the nodes of the latest schedule within the budget, as in the graph; of a plan, its actions."""
     ending: Ending
     error: dict[str, str] | None = None
     """The error that it ended with, as `InputError.as_dict` has it."""
 
 
-def ignore(event: dict[str, Any]) -> None:
+def ignore(event: JsonObject) -> None:
     """Do nothing with an event."""
 
 
@@ -41,7 +41,7 @@ def run_request(
     hard_limit: float | None = None,
     memory_limit: int | None = None,
     cores: frozenset[int] | None = None,
-    on_event: Callable[[dict[str, Any]], None] = ignore,
+    on_event: Callable[[JsonObject], None] = ignore,
     stop: Callable[[], bool] = never,
     grace: float = GRACE_SECONDS,
 ) -> Attempt:
@@ -65,10 +65,10 @@ def run_request(
 
 @dataclass
 class _Heard:
-    on_event: Callable[[dict[str, Any]], None]
-    result: dict[str, Any] | None = None
+    on_event: Callable[[JsonObject], None]
+    result: JsonObject | None = None
     trace: list[TracePoint] = field(default_factory=list)
-    sequence: tuple[Any, ...] | None = None
+    sequence: tuple[object, ...] | None = None
     error: dict[str, str] | None = None
 
     def take(self, line: str) -> None:
@@ -94,7 +94,7 @@ class _Heard:
             self._keep(event)
         self.on_event(event)
 
-    def _keep(self, event: dict[str, Any]) -> None:
+    def _keep(self, event: JsonObject) -> None:
         """Note the answer that an object has, if there is one."""
         answer = event.get("sequence", event.get("plan"))
         if answer is not None:

@@ -20,15 +20,16 @@ the file of a plan; one for buffers is {"buffers": "CSV", "alignment": 1, "time_
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeAlias
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.formats.node_link import graph_text
@@ -40,13 +41,15 @@ from moccasin_mzn.problem.files.schedules import parse_count, read_counts, read_
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action
-from moccasin_mzn.problem.problem import Problem
+from moccasin_mzn.problem.problem import Judged, Problem, Step
 from moccasin_mzn.search.options import Effort, Options, SearchOptions, default_if_none
 from moccasin_mzn.strategies import find_strategy, strategies
 from moccasin_mzn.strategies.strategy import Strategy
 
-Given = Mapping[str, Any]
+Given: TypeAlias = Mapping[str, Any]
 """Arguments of `moccasin_mzn.solve`, those that are there, as code has them or as texts."""
+Counts: TypeAlias = int | Sequence[int] | str
+"""Number of computations that nodes may have, as `Instance.build` takes it."""
 Memories = Callable[..., tuple[PlanProblem, PlanFormulation]]
 """What several memories ask of a graph; takes that, and by name `budget`, `order` and `count_fixed`."""
 
@@ -63,19 +66,19 @@ class StrategyOptions(Effort):
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(Generic[Step, Judged]):
     """A problem, how to look for its answer, and whether with addresses.
 
     Raises:
         InputError: an alignment for a graph with workspaces, or that runs in place.
     """
 
-    problem: Problem
+    problem: Problem[Step, Judged]
     options: SearchOptions | StrategyOptions
     """How to look for the answer, and how long."""
     formulation: PlanFormulation | None = None
     """Of plans."""
-    start: Any = None
+    start: Sequence[Step] | None = None
     """A schedule or a plan within the budget to start from."""
     alignment: int | None = None
     """If given, outputs get offsets that are multiples of it, and the budget is for the arena."""
@@ -89,7 +92,7 @@ class Request:
         """The request as a worker reads it, see the module; a graph of any size takes one pass."""
         instance, options, start = self.problem.instance, self.options, self.start
         strategy = options.strategy.name if isinstance(options, StrategyOptions) and options.strategy else None
-        document: dict[str, Any] = {
+        document: JsonObject = {
             **{name: getattr(instance, name) for name in _OF_INSTANCES},
             "max_computations": instance.counts,
             "in_place": instance.graph.runs_in_place,
@@ -111,8 +114,8 @@ class Request:
         text = json.dumps(document)
         return f'{{"graph": {graph_text(replace(instance.graph, attributes={}))}, {text[1:]}'
 
-    @classmethod
-    def of_document(cls, document: dict[str, Any]) -> Request:
+    @staticmethod
+    def of_document(document: JsonObject) -> Request:
         """The request that `to_json` has written.
 
         Raises:
@@ -127,13 +130,13 @@ class Request:
             problem = PlanProblem(instance, platform_of(graph, memories["platform"]), goal_in(memories["goal"]))
             form = _PLANNED[memories["formulation"]](memories["staged"])
             plan = None if start is None else tuple(Action(*each) for each in start)
-            return cls(problem, SearchOptions(**document["options"]), form, plan, alignment)
+            return Request(problem, SearchOptions(**document["options"]), form, plan, alignment)
         how: SearchOptions | StrategyOptions
         if document["strategy"] is not None:
             how = StrategyOptions(**document["options"], strategy=find_strategy(document["strategy"]))
         else:
             how = Options(**document["options"])
-        return cls(instance, how, start=None if start is None else tuple(start), alignment=alignment)
+        return Request(instance, how, start=None if start is None else tuple(start), alignment=alignment)
 
 
 _OF_INSTANCES = ("order", "budget", "fixed", "free_order")
@@ -204,7 +207,7 @@ def prepared(
     return _of_model(given, alignment) if strategy is None else _of_strategy(strategy, given, alignment, spelled)
 
 
-def model_of(given: Given) -> tuple[Options, Callable[[ComputationGraph], Any]]:
+def model_of(given: Given) -> tuple[Options, Callable[[ComputationGraph], Counts]]:
     """How to look for a schedule, and what says how often the nodes of a graph may be computed.
 
     Raises:
@@ -219,7 +222,9 @@ def model_of(given: Given) -> tuple[Options, Callable[[ComputationGraph], Any]]:
     return options, lambda graph: read_counts(most, graph) if isinstance(most, PathLike) else most
 
 
-def instance_of(given: Given, graph: ComputationGraph, **problem: Any) -> tuple[Instance, Formulation, Any]:
+def instance_of(
+    given: Given, graph: ComputationGraph, **problem: Any
+) -> tuple[Instance, Formulation, Sequence[int] | None]:
     """The instance that a model is asked to solve, its formulation, and a schedule to start from, if there is one.
 
     Args:

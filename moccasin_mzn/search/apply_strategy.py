@@ -13,7 +13,17 @@ from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
 from moccasin_mzn.search.board import INSTANT
-from moccasin_mzn.search.result import NOT_TRIED, Help, Listener, Progress, Result, Seconds, TracePoint, shortfall
+from moccasin_mzn.search.result import (
+    NOT_TRIED,
+    Help,
+    Listener,
+    Progress,
+    Result,
+    Seconds,
+    Status,
+    TracePoint,
+    shortfall,
+)
 from moccasin_mzn.strategies.strategy import Strategy
 
 
@@ -105,7 +115,7 @@ class _Best:
             shortfall=lacking,
         )  # fmt: skip
 
-    def _conclusion(self, interrupted: bool, late: bool) -> tuple[str, str]:
+    def _conclusion(self, interrupted: bool, late: bool) -> tuple[Status, str]:
         name, budget, unit = self.strategy.name, self.instance.budget, self.instance.graph.size_unit
         when = ", stopped by the user" if interrupted else ", stopped at the time limit" if late else ""
         if self.simulation is None:

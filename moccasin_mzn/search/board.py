@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Generic
 
 from moccasin_mzn.errors import JudgeError, RefutedError
 from moccasin_mzn.files import JsonObject
@@ -85,12 +85,12 @@ class Board(Generic[Step, Judged]):
         return time.monotonic() - self.begin
 
     @property
-    def value(self) -> Any:
+    def value(self) -> int | None:
         """The total of the best answer; None without one."""
         return None if self.simulation is None else self.problem.value(self.simulation)
 
     @property
-    def gap(self) -> Any:
+    def gap(self) -> float | None:
         """(value - bound) / value; None without an answer."""
         value = self.value
         if value is None:

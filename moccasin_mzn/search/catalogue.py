@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moccasin_mzn.formulations import Formulation
+    from moccasin_mzn.strategies.strategy import Strategy
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ def entries() -> tuple[Entry, ...]:
     from moccasin_mzn.formulations import formulations
     from moccasin_mzn.strategies import strategies
 
-    kinds: dict[str, tuple[Any, ...]] = {"formulation": formulations(), "strategy": strategies()}
+    kinds: dict[str, Sequence[Formulation | Strategy]] = {"formulation": formulations(), "strategy": strategies()}
     return tuple(
         Entry(kind, one.name, one.title, one.source, one.guarantee) for kind, some in kinds.items() for one in some
     )

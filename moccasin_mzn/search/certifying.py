@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from moccasin_mzn.bounds.certificates.document import Proof, certificate, prove, prove_in_blocks
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.graphs.memory_model import refuse_in_place
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
@@ -23,11 +24,12 @@ SECONDS = 60.0
 SHARES = 0.15, 0.3, 0.95
 """Of that time, when all orders have had their turn, when a relaxation in blocks is chosen, and when it has had its."""
 CP_SAT = "CP-SAT"
+Made = TypeVar("Made")
 BY_CP_SAT = {"cp-sat": "the model", **{name: name for name in (RELAXATION, FLOW_COVERS, MOMENTS)}}
 """Whose bounds are CP-SAT's word, and what they are told as."""
 
 
-def certificate_of(result: Result, time_limit: float | None) -> dict[str, Any]:
+def certificate_of(result: Result, time_limit: float | None) -> JsonObject:
     """The document of a result of one memory.
 
     It ranges over all orders, if such a bound meets the schedule or is as good as that for the input order.
@@ -41,7 +43,7 @@ def certificate_of(result: Result, time_limit: float | None) -> dict[str, Any]:
     check_budget(instance.budget)
     duration = None if sequence is None else result.duration
 
-    def make(stopped: Callable[[], bool]) -> dict[str, Any]:
+    def make(stopped: Callable[[], bool]) -> JsonObject:
         along = _keeps_order(result)
         share = SHARES[0] if along else 1.0
         proof = prove(instance.graph, instance.budget, duration, lambda: stopped() or deadline.over(share))
@@ -119,7 +121,7 @@ def bound_source(result: Result) -> str:
     return result.proved_by or next((point.source for point in result.trace if point.bound == result.bound), "")
 
 
-def _interruptible(work: Callable[[Callable[[], bool]], Any]) -> Any:
+def _interruptible(work: Callable[[Callable[[], bool]], Made]) -> Made:
     """The result of work that is told when it is to stop: at Ctrl-C."""
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:

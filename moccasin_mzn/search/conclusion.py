@@ -14,6 +14,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.result import Status
 from moccasin_mzn.solvers.minizinc.run import Outcome
 from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum
 
@@ -26,7 +27,7 @@ SEARCH = "search"
 """Both of them, as one contestant in a race of solvers; or the search for plans."""
 
 
-def conclude(record: Board, form: Searched, ending: str, racing: bool = False) -> tuple[str, str]:
+def conclude(record: Board, form: Searched, ending: str, racing: bool = False) -> tuple[Status, str]:
     """Status and reason of a result, see `Result`.
 
     Args:
@@ -47,8 +48,9 @@ def conclude(record: Board, form: Searched, ending: str, racing: bool = False) -
     if record.value == record.bound:
         by, ranges = _by(record.bound_source, racing), scope(problem, form, record.bound_source)
         return "optimal", f"proven{by}: no schedule {ranges} {problem.better}{found}"
-    if record.gap <= record.until_gap:
-        return "feasible", f"stopped at a gap of {100 * record.gap:.3f} %{found}"
+    gap = record.gap
+    if gap is not None and gap <= record.until_gap:
+        return "feasible", f"stopped at a gap of {100 * gap:.3f} %{found}"
     claim = f"; {record.claim}" if record.claim else ""
     return "feasible", f"no proof was found {ending}{claim}{found}"
 
@@ -97,7 +99,7 @@ FAR = 20
 """So many times a budget is more than anyone misjudges it by."""
 
 
-def known_at_once(problem: Problem) -> tuple[str, str, tuple[Any, ...] | None] | None:
+def known_at_once(problem: Problem) -> tuple[Status, str, tuple[Any, ...] | None] | None:
     """Status, reason and schedule where no search is needed."""
     if isinstance(problem, PlanProblem):
         why = why_impossible(problem)
@@ -105,7 +107,7 @@ def known_at_once(problem: Problem) -> tuple[str, str, tuple[Any, ...] | None] |
     return _known_of_one_memory(problem.instance)
 
 
-def _known_of_one_memory(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:
+def _known_of_one_memory(instance: Instance) -> tuple[Status, str, tuple[int, ...] | None] | None:
     graph, budget = instance.graph, instance.budget
     if instance.baseline.peak <= budget:
         return "optimal", "the input order fits the budget with every node computed once", instance.order

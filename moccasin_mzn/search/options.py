@@ -6,15 +6,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Any, Self
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations import FORMULATIONS, Formulation, find_formulation
 from moccasin_mzn.option import Option, flag, option, options_of, values_of, words_of
 
-SEARCHES = ("on", "off", "only")
-MORE, HINT, STOP = IF_NONE = ("more", "hint", "stop")
+Search: TypeAlias = Literal["on", "off", "only"]
+"""Values of `SearchOptions.search`."""
+IfNone: TypeAlias = Literal["more", "hint", "stop"]
+"""Values of `Options.if_none`."""
+MORE: Final = "more"
+HINT: Final = "hint"
+STOP: Final = "stop"
+SEARCHES: tuple[Search, ...] = get_args(Search)
+IF_NONE: tuple[IfNone, ...] = get_args(IfNone)
 _GAP = re.compile(r"(\d{1,6}(?:\.\d{1,330})?|\.\d{1,330})\s*(%?)", re.ASCII)
 
 
@@ -68,7 +75,7 @@ class SearchOptions(Effort):
         "cp-sat", "NAME", "cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]"
     )
     """Or several with commas between them, which race."""
-    search: str | None = option(
+    search: Search | None = option(
         None, "on|off|only", "Local search and bounds beside the model, the model alone, or none.  [default: on]"
     )
     """"on", which is None: incumbents from searches beside the model; "off": the model alone; "only": without it."""
@@ -102,7 +109,7 @@ class SearchOptions(Effort):
         return tuple(name.strip() for name in self.solver.split(","))
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
+    def of(cls, given: Mapping[str, object]) -> Self:
         """The options by name, as code or as people give them: gaps may be texts.
 
         Raises:
@@ -132,7 +139,7 @@ class Options(SearchOptions):
         None, "", "Seek any schedule within the budget first. Default: with cp-sat.", kind=bool,
         flags=("--two-phase", "--one-phase"),
     )  # fmt: skip
-    if_none: str = option(
+    if_none: IfNone = option(
         STOP, "more|hint|stop",
         "No schedule found: try more computations per node and answer with that; try it, and a free order, and tell; "
         "or neither.  [default: more, hint if --max-computations is given]", always=True,
@@ -162,7 +169,7 @@ class Options(SearchOptions):
             raise InputError(f"formulation {shown(self.formulation)} and like {shown(self.like)}: give one of them")
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
+    def of(cls, given: Mapping[str, object]) -> Self:
         names = {part.name for part in fields(cls)}
         known = {name: value for name, value in given.items() if name in names}
         return super().of({**known, "own": {name: value for name, value in given.items() if name not in names}})
@@ -198,7 +205,7 @@ def model_options() -> dict[str, Option]:
     return {**options_of(Options), **own_options()}
 
 
-def default_if_none(max_computations: Any) -> str:
+def default_if_none(max_computations: object) -> IfNone:
     """See `Options.if_none`: who says how often a node may be computed gets no answer that does it more often."""
     return MORE if max_computations is None else HINT
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Final, Generic, Literal, TypeAlias
 
 from moccasin_mzn.bounds.least_budget import held_bound, least_budget_bound
 from moccasin_mzn.files import JsonObject
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.files.plan_format import versioned
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.problem import Judged, Problem, Step, answer_document
 
+Status: TypeAlias = Literal["optimal", "feasible", "infeasible", "unknown", "over-budget"]
+"""The status of a result; see `Result.status`."""
+RacerStatus: TypeAlias = Literal["optimal", "feasible", "infeasible", "unknown", "failed", "not-started"]
+"""The status of a racer; see `RacerResult.status`."""
+
 
 @dataclass(frozen=True)
-class Progress:
+class Progress(Generic[Step]):
     """A new incumbent or a new bound, while the search goes on. Values are totals of the problem's objective."""
 
     seconds: float
@@ -28,7 +34,7 @@ class Progress:
     """No answer has less."""
     figures: JsonObject
     """Of the incumbent, or of what comes near one, see `Problem.figures`."""
-    answer: tuple[Any, ...] | None = None
+    answer: tuple[Step, ...] | None = None
     """The incumbent, where it is new: positions in `graph.nodes`, or actions."""
     source: str = ""
     """Who improved the incumbent or the bound."""
@@ -62,7 +68,10 @@ class TracePoint:
 # --- What is known where no schedule was found ----------------------------------------------------------------
 
 
-FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED = "found", "none found", "none there", "not tried"
+FOUND: Final = "found"
+NONE_FOUND: Final = "none found"
+NONE_THERE: Final = "none there"
+NOT_TRIED: Final = "not tried"
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ class Help:
 
     option: str
     """What asks it, on the command line."""
-    outcome: str
+    outcome: Literal["found", "none found", "none there", "not tried"]
     """"found": a schedule, which follows; "none found" in the time there was; "none there", proven; "not tried"."""
     detail: str
     """In a few words."""
@@ -96,7 +105,7 @@ class Shortfall:
     """About a question, as it was asked, that has no schedule, or none that was found. Memory in the graph's unit."""
 
     instance: Instance
-    status: str
+    status: Status
     """"infeasible", "unknown", or, for a strategy, "over-budget"."""
     least_peak: int
     """Of all sequences seen, the input order among them."""
@@ -124,7 +133,7 @@ class Shortfall:
 
 
 def shortfall(
-    instance: Instance, status: str, staged: bool, least_peak: int | None, floor: int = 0, helps: Sequence[Help] = ()
+    instance: Instance, status: Status, staged: bool, least_peak: int | None, floor: int = 0, helps: Sequence[Help] = ()
 ) -> Shortfall:
     """What is known of an instance, with what a search has seen and proven.
 
@@ -161,7 +170,7 @@ class RacerResult:
 
     solver: str
     """Its name; "search": local search and bounds."""
-    status: str
+    status: RacerStatus
     """Of its own latest answer, as in `Result`; "unknown" also if it was stopped before it gave one; "failed";
     "not-started"."""
     value: int | None
@@ -186,11 +195,11 @@ class Result(Generic[Step, Judged]):
     """The best schedule found, for one memory or several, as judged by the simulator, and what is proven about it."""
 
     problem: Problem[Step, Judged]
-    formulation: Any
+    formulation: Searched | None
     """A `Formulation` or `PlanFormulation`; None for a strategy."""
     solver: str
     """Empty for a strategy."""
-    status: str
+    status: Status
     """"optimal": proven for this formulation; "feasible": not proven; "infeasible": proven that there is no answer;
     "unknown": none found in time; "over-budget": none within the budget, `sequence` is the strategy's own."""
     reason: str
@@ -210,7 +219,7 @@ class Result(Generic[Step, Judged]):
     """What was left undone and why, in one line each."""
     strategy: str = ""
     """The name of the strategy, if that made the schedule."""
-    solution: Mapping[str, Any] | None = None
+    solution: JsonObject | None = None
     """Data and arrays of the model's own latest solution, for its checker."""
     checks: tuple[str, ...] = ()
     """Verdicts of solution checkers."""

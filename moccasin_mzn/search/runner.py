@@ -21,10 +21,11 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations.model_size import READS_PER_SECOND, reads_by_copies
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.instance import Instance
@@ -122,7 +123,7 @@ class Runner:
     """None without the model."""
     outcomes: list[Outcome] = field(default_factory=list)
     """Of MiniZinc's runs."""
-    solution: dict[str, Any] = field(default_factory=dict)
+    solution: JsonObject = field(default_factory=dict)
     """Data and arrays of the whole model's latest solution."""
     notes: list[str] = field(default_factory=list)
     """What was left undone, and why."""
@@ -181,10 +182,10 @@ class Runner:
         """Wait a moment, or until it is to end."""
         self.stopping.wait(POLL_SECONDS)
 
-    def better_than(self, value: int | None) -> Any:
+    def better_than(self, value: int | None) -> tuple[int, ...] | None:
         """The best answer there is, if it is better than that; else None."""
-        board = self.board
-        return None if board.simulation is None or (value is not None and board.value >= value) else board.answer
+        best = self.board.value
+        return None if best is None or (value is not None and best >= value) else self.board.answer
 
     def wait_for_answer(self, forever: bool = False) -> None:
         """Give the others a head start, longer while there is no answer and the model is large."""

@@ -7,11 +7,12 @@ a schedule that computes nodes more often is the answer only with `if_none` "mor
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import POLL_SECONDS
@@ -28,6 +29,7 @@ from moccasin_mzn.search.result import (
     Progress,
     Result,
     Shortfall,
+    Status,
     percent_over,
     shortfall,
 )
@@ -68,7 +70,7 @@ class Trials:
     answer: Runner | None = None
     """Of a trial that found a schedule with more computations, where that may be the answer."""
     errors: list[Exception] = field(default_factory=list)
-    deadline: Any = None
+    deadline: float = math.inf
     """In seconds from the beginning of the record; None: they are not due."""
     _alone: bool = False
     """Is the search over?"""
@@ -105,7 +107,7 @@ class Trials:
         result = replace(result, interrupted=interrupted, seconds=seconds, shortfall=self.shortfall(result.status))
         return result if self.answer is None else self._with_more(result, self.answer)
 
-    def shortfall(self, status: str) -> Shortfall:
+    def shortfall(self, status: Status) -> Shortfall:
         """What is known of a search that ended without a schedule."""
         form = self.options.form
         return shortfall(
@@ -151,7 +153,7 @@ class Trials:
         rest = self.questions()[len(self.helps) :]
         return [*self.helps, *(Help(question.option, NOT_TRIED, why) for question in rest)]
 
-    def _untried(self, status: str) -> list[Help]:
+    def _untried(self, status: Status) -> list[Help]:
         """What takes more than this search has; of no interest where there is an answer."""
         if self.answer is not None:
             return []
@@ -177,15 +179,15 @@ class Trials:
 
     def _due(self) -> bool:
         """Is it time for them? Then there is a deadline."""
-        if self.deadline is None and self.record.answer is None and not self.record.ended.is_set():
+        if self.deadline == math.inf and self.record.answer is None and not self.record.ended.is_set():
             limit, seconds = self.options.time_limit, self.record.seconds
             if limit is None and seconds > PATIENCE:
                 self.deadline = seconds + LONGEST
             elif limit is not None and seconds > (1 - SHARES[self.options.if_none]) * limit:
                 self.deadline = limit
-        return self.deadline is not None
+        return self.deadline < math.inf
 
-    def _finish(self, status: str) -> None:
+    def _finish(self, status: Status) -> None:
         """After the search: the trials that are under way, or those for which there is time."""
         if self._thread is None:
             return
@@ -243,18 +245,19 @@ class Trials:
 
         search.run(tell)
         spent = self.record.seconds - begin
-        if record.simulation is None or record.answer is None:
+        value = record.value
+        if value is None or record.simulation is None or record.answer is None:
             none_there = bool(record.infeasible_source)
             detail = "there is none, which is proven" if none_there else f"none was found in {spent:.1f} s"
             return Help(question.option, NONE_THERE if none_there else NONE_FOUND, detail, spent)
         if to_be_taken:
             self.answer = search
-        tdi = percent_over(record.value, instance.baseline.duration)
+        tdi = percent_over(value, instance.baseline.duration)
         option = question.option
         if not question.more and self._allowed(record.answer):
             option = ORDER_FREE
         return Help(
-            option, FOUND, f"a schedule with TDI {tdi:.3f} %", spent, record.simulation.peak, record.value,
+            option, FOUND, f"a schedule with TDI {tdi:.3f} %", spent, record.simulation.peak, value,
             tdi, record.answer,
         )  # fmt: skip
 

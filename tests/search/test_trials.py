@@ -1,6 +1,7 @@
 """Where no schedule is found: how near the search came, what is proven, and what would help."""
 
 import json
+import math
 import random
 import threading
 import time
@@ -174,7 +175,7 @@ def test_trials_have_the_last_part_of_the_time_and_end_with_the_search():
     instance = Instance.build(THRICE, 10)
     record = Board(instance, time.monotonic())
     trials = Trials(record, Options(time_limit=100, if_none="more"))
-    assert not trials._due() and trials.deadline is None
+    assert not trials._due() and trials.deadline == math.inf
     record.begin -= 76
     assert trials._due() and trials.deadline == 100
     hint = Trials(record, Options(time_limit=100, if_none="hint"))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.search.result import percent_over
 
-STATUSES = ("optimal", "feasible", "infeasible", "unknown")
+PointStatus: TypeAlias = Literal["optimal", "feasible", "infeasible", "unknown"]
+"""The status of a point; see `FrontierPoint.status`."""
+
+Schedule: TypeAlias = tuple[Any, ...]
+"""A schedule of a variant of the problem: positions in `graph.nodes`, or the actions of a plan."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,9 @@ class FrontierPoint:
     """No schedule within the budget is shorter. Of no meaning if the point is infeasible."""
     peak: int | None
     """Of the schedule."""
-    sequence: Any | None
+    sequence: Schedule | None
     """The schedule: positions in `graph.nodes` in the order of computing them; another variant's own kind of plan."""
-    status: str
+    status: PointStatus
     """"optimal": the duration is the bound; "feasible": it is not; "infeasible": proven to be; "unknown"."""
     source: str = ""
     """Who found the schedule, and at which other budget, if it was there."""
@@ -42,7 +46,7 @@ class FrontierPoint:
     """Spent on this budget."""
 
     def __post_init__(self) -> None:
-        if self.status not in STATUSES:
+        if self.status not in get_args(PointStatus):
             raise InputError(f"point at budget {self.budget}: unknown status {self.status!r}")
         known = [value is not None for value in (self.duration, self.peak, self.sequence)]
         if any(known) != all(known) or self.found != (self.status in ("optimal", "feasible")):

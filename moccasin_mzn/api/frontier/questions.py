@@ -5,15 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic
 
-from moccasin_mzn.api.frontier.points import FrontierPoint
+from typing_extensions import TypeVar
+
+from moccasin_mzn.api.frontier.points import FrontierPoint, PointStatus, Schedule
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.problem import Account, Problem
 from moccasin_mzn.search.conclusion import scope
+from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.result import Progress, Result
 
 
@@ -24,13 +29,13 @@ class Question:
     budget: int
     seconds: float
     """For the answer; fewer are fine."""
-    start: Any | None = None
+    start: Schedule | None = None
     """The best schedule known within the budget."""
     enough: int | None = None
     """A schedule of this duration needs no improvement: the bound from a larger budget."""
     any_schedule: bool = False
     """True: the first schedule is answer enough."""
-    near: Any | None = None
+    near: Schedule | None = None
     """With that: the schedule of least peak known, which is over the budget."""
     attempt: int = 0
     """How often this budget was asked for before: the search should go another way."""
@@ -40,7 +45,7 @@ class Question:
 class Answer:
     """What a search with one budget found and proved."""
 
-    schedules: tuple[tuple[Any, str], ...] = ()
+    schedules: tuple[tuple[Schedule, str], ...] = ()
     """Each with who found it; each within the budget."""
     bound: int | None = None
     """No schedule within the budget is shorter."""
@@ -52,7 +57,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Measured:
     """The judge's account of a schedule."""
 
     peak: int
@@ -67,16 +72,18 @@ Teller = Callable[[str], None]
 
 
 _SEEDS = 2**31
+Varied = TypeVar("Varied", bound=Problem, default=Any)
+"""The kind of problem whose budget is varied."""
 
 
 @dataclass
-class Variant(ABC):
+class Variant(ABC, Generic[Varied]):
     """A problem, and how to search: its budget is what is varied."""
 
-    problem: Any
-    """A `Problem` with any budget."""
-    options: Any
-    """`SearchOptions`, or those of one memory."""
+    problem: Varied
+    """A problem with any budget."""
+    options: SearchOptions
+    """Options of each search; those of one memory are `Options`."""
 
     @property
     @abstractmethod
@@ -84,7 +91,7 @@ class Variant(ABC):
 
     @property
     @abstractmethod
-    def form(self) -> Any:
+    def form(self) -> Searched:
         """The formulation that proofs are about, and that an answer to start from is a solution of."""
 
     @property
@@ -97,18 +104,19 @@ class Variant(ABC):
     def input_increase(self) -> int | None: ...
 
     @abstractmethod
-    def known(self) -> tuple[tuple[Any, str], ...]:
+    def known(self) -> tuple[tuple[Schedule, str], ...]:
         """Answers that need no search, each with who made it."""
 
     @abstractmethod
-    def at(self, budget: int) -> Any: ...
+    def at(self, budget: int) -> Varied:
+        """The problem with another budget."""
 
     @abstractmethod
-    def peak_of(self, simulation: Any) -> int:
+    def peak_of(self, simulation: Account) -> int:
         """The most memory that an answer needs where the budget is varied."""
 
     @abstractmethod
-    def solved(self, problem: Any, options: Any, listener: Listener, start: Any) -> Result:
+    def solved(self, problem: Varied, options: SearchOptions, listener: Listener, start: Schedule | None) -> Result:
         """One search, from an answer to start from if there is one."""
 
     @property
@@ -143,7 +151,7 @@ class Variant(ABC):
         """A budget as people give it, in the graph's size unit, without what fixed memory takes of it."""
         return Budget.of(budget).resolve(self.peak + self.fixed) - self.fixed
 
-    def judge(self, schedule: Any, budget: int) -> Judged:
+    def judge(self, schedule: Schedule, budget: int) -> Measured:
         """Peak and duration of an answer.
 
         Raises:
@@ -153,7 +161,7 @@ class Variant(ABC):
         if not simulation.feasible:
             flaw = simulation.violations[0].message
             raise JudgeError(f"the simulator rejects a schedule of the frontier: {flaw}")
-        return Judged(self.peak_of(simulation), simulation.duration)
+        return Measured(self.peak_of(simulation), simulation.duration)
 
     def ask(self, question: Question) -> Answer:
         """One search with this budget.
@@ -168,7 +176,7 @@ class Variant(ABC):
         except EnoughError:
             return listener.answer()
         return Answer(
-            ((result.answer, result.found_by),) if result.valid else (),
+            ((result.answer, result.found_by),) if result.answer is not None and result.valid else (),
             result.bound,
             listener.bound_source if listener.bound == result.bound else "search",
             result.status == "infeasible",
@@ -180,7 +188,7 @@ class Variant(ABC):
         seed = self.options.seed
         return ((seed or 0) + question.attempt) % _SEEDS if question.attempt else seed
 
-    def start(self, problem: Any, answer: Any | None) -> Any | None:
+    def start(self, problem: Varied, answer: Schedule | None) -> Schedule | None:
         """An answer to start from, if the formulation has it as a solution."""
         try:
             return None if answer is None else self.form.check_start(problem, answer)
@@ -211,7 +219,8 @@ class Listener:
                 raise EnoughError
 
     def answer(self) -> Answer:
-        schedules = () if self.latest is None else ((self.latest.answer, self.latest.source),)
+        latest = self.latest
+        schedules = () if latest is None or latest.answer is None else ((latest.answer, latest.source),)
         return Answer(schedules, self.bound, self.bound_source)
 
 
@@ -232,7 +241,7 @@ class Found:
 
     peak: int
     duration: int
-    schedule: Any
+    schedule: Schedule
     source: str
     budget: int
     """It was found with."""
@@ -302,7 +311,7 @@ class Knowledge:
         elsewhere = f", at budget {self._amount(proven.budget)}" if proven.source and proven.budget != budget else ""
         bound_source = f"{proven.source}{elsewhere}"
         if best is None:
-            status = "infeasible" if budget < self.least else "unknown"
+            status: PointStatus = "infeasible" if budget < self.least else "unknown"
             return FrontierPoint(budget, None, proven.bound, None, None, status, "", bound_source, seconds)
         judged = self.variant.judge(best.schedule, budget)
         source = best.source + (f", at budget {self._amount(best.budget)}" if best.budget != budget else "")
@@ -314,7 +323,7 @@ class Knowledge:
     def _amount(self, budget: int) -> str:
         return memory_text(budget, self.variant.graph.size_unit)
 
-    def _add(self, schedule: Any, source: str, budget: int) -> None:
+    def _add(self, schedule: Schedule, source: str, budget: int) -> None:
         judged = self.variant.judge(schedule, budget)
         best = self.best(judged.peak)
         if best is None or judged.duration < best.duration:

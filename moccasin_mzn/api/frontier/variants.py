@@ -8,12 +8,14 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from moccasin_mzn.api.frontier.points import Schedule
 from moccasin_mzn.api.frontier.questions import Answer, Listener, Question, Variant
-from moccasin_mzn.api.request import Given, Memories, model_of, plan_options
+from moccasin_mzn.api.request import Counts, Given, Memories, model_of, plan_options
 from moccasin_mzn.api.solve import solve_instance, solve_problem
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
@@ -26,7 +28,7 @@ from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, plan_of_sequence
-from moccasin_mzn.problem.problem import answer_document
+from moccasin_mzn.problem.problem import Account, answer_document
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.result import Result
@@ -43,17 +45,16 @@ FITTING_SHARE = 0.7
 
 
 @dataclass
-class Rematerialization(Variant):
+class Rematerialization(Variant[Instance]):
     """A graph with options of `solve`: the budget is what is varied. `of` makes it."""
 
-    problem: Instance
     options: Options
     input_increase: ClassVar[int] = 0
 
     @classmethod
     def of(
         cls, graph: ComputationGraph, options: Options, *, order: str | PathLike[str] | Sequence[int] = "input",
-        max_computations: Any = None, count_fixed: bool = False,
+        max_computations: Counts | None = None, count_fixed: bool = False,
     ) -> Rematerialization:  # fmt: skip
         """The arguments are those of `solve`.
 
@@ -80,16 +81,18 @@ class Rematerialization(Variant):
     def least(self) -> int:
         return least_budget_bound(self.graph).memory
 
-    def known(self) -> tuple[tuple[Any, str], ...]:
+    def known(self) -> tuple[tuple[Schedule, str], ...]:
         return ((self.problem.order, INPUT_ORDER),)
 
     def at(self, budget: int) -> Instance:
         return replace(self.problem, budget=budget)
 
-    def peak_of(self, simulation: Simulation) -> int:
+    def peak_of(self, simulation: Account) -> int:
+        assert isinstance(simulation, Simulation)
         return simulation.peak
 
-    def solved(self, problem: Instance, options: Options, listener: Listener, start: Sequence[int] | None) -> Result:
+    def solved(self, problem: Instance, options: SearchOptions, listener: Listener, start: Schedule | None) -> Result:
+        assert isinstance(options, Options)
         return solve_instance(problem, options, listener, warm_start=start, flow_bounds=self._flow_bounds)
 
     @cached_property
@@ -132,14 +135,13 @@ SWEPT = 0
 
 
 @dataclass
-class Plans(Variant):
+class Plans(Variant[PlanProblem]):
     """A problem of plans: the budget of its first memory is what is varied.
 
     Raises:
         InputError: the objective is not the duration.
     """
 
-    problem: PlanProblem
     formulation: PlanFormulation = field(kw_only=True)
 
     def __post_init__(self) -> None:
@@ -191,7 +193,7 @@ class Plans(Variant):
         feasible = self.at(self.peak).judge(plan).feasible
         return ((plan, INPUT_ORDER),) if feasible else ()
 
-    def show(self, schedule: Plan, budget: int) -> dict[str, Any]:
+    def show(self, schedule: Plan, budget: int) -> JsonObject:
         """All that a file needs which `validate` judges."""
         problem = self.at(budget)
         document = answer_document(problem, schedule, problem.judge(schedule), None)
@@ -203,7 +205,8 @@ class Plans(Variant):
         memories[SWEPT] = replace(memories[SWEPT], budget=budget)
         return replace(self.problem, platform=replace(platform, memories=tuple(memories)))
 
-    def peak_of(self, simulation: PlanSimulation) -> int:
+    def peak_of(self, simulation: Account) -> int:
+        assert isinstance(simulation, PlanSimulation)
         return simulation.peaks[SWEPT]
 
     def solved(self, problem: PlanProblem, options: SearchOptions, listener: Listener, start: Plan | None) -> Result:
@@ -214,8 +217,10 @@ class Plans(Variant):
 
 
 def prepared_sweep(
-    given: Given, memories: Memories | None = None, adjusted: Callable[[Any], Any] = lambda options: options
-) -> Callable[..., Any]:
+    given: Given,
+    memories: Memories | None = None,
+    adjusted: Callable[[SearchOptions], SearchOptions] = lambda options: options,
+) -> Callable[..., Variant]:
     """Check arguments before any graph is read; the result makes a `Variant` of one, `order` and `count_fixed`.
 
     Args:
@@ -227,7 +232,7 @@ def prepared_sweep(
         InputError: nonsense in an argument, or arguments that do not go together.
     """
     if memories is not None:
-        planning: SearchOptions = adjusted(plan_options(given))
+        planning = adjusted(plan_options(given))
 
         def plans(graph: ComputationGraph, **problem: Any) -> Plans:
             asked, formulation = memories(graph, **problem)
@@ -236,6 +241,7 @@ def prepared_sweep(
         return plans
     asked, counted = model_of({"if_none": STOP, **given})
     options = adjusted(asked)
+    assert isinstance(options, Options)
 
     def schedules(graph: ComputationGraph, **problem: Any) -> Rematerialization:
         most = counted(graph) if options.form.limited else None
@@ -244,7 +250,7 @@ def prepared_sweep(
     return schedules
 
 
-# --- Any schedule within a budget, however long: local search that looks at memory alone ----------------------
+# --- A schedule within a budget, however long: local search that looks at memory alone ------------------------
 
 # The local search of `heuristics` weighs duration against memory over the budget. Near the least feasible budget,
 # duration leads it away from the few schedules that fit. With durations of 0 nothing but memory counts;

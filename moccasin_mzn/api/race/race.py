@@ -11,8 +11,8 @@ import queue
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
+from moccasin_mzn.api.process import Attempt
 from moccasin_mzn.api.race.racer import (
     Racer,
     least_busy_cores,
@@ -27,9 +27,11 @@ from moccasin_mzn.api.race.racer import (
 from moccasin_mzn.api.request import Request
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions
@@ -49,7 +51,7 @@ OVERTAKEN_SECONDS, OVERTAKEN_SHARE = 60.0, 0.5
 """Seconds, and share of its time, after which a local search that others have overtaken begins again from the best."""
 
 
-def race(record: Board, form: Any, options: SearchOptions, on_progress: Listener) -> Result:
+def race(record: Board, form: Searched, options: SearchOptions, on_progress: Listener) -> Result:
     """Have the solvers of `options` race on the problem of a record, and our own searches with them.
 
     At most as many racers run at once as there are threads, if there is a time limit. Local search and bounds have one
@@ -79,17 +81,17 @@ def race(record: Board, form: Any, options: SearchOptions, on_progress: Listener
 @dataclass
 class _Race:
     record: Board
-    form: Any
+    form: Searched
     options: SearchOptions
     threads: int
     racers: list[Racer] = field(default_factory=list)
     waiting: deque[Racer] = field(default_factory=deque)
     running: dict[str, tuple[Racer, threading.Thread]] = field(default_factory=dict)
-    events: queue.SimpleQueue[tuple[Racer, str, Any]] = field(default_factory=queue.SimpleQueue)
-    """From the threads that watch the processes: ("event", object), ("end", attempt), ("error", exception)."""
-    start: tuple[Any, ...] | None = None
+    events: queue.SimpleQueue[tuple[Racer, JsonObject | Attempt | Exception]] = field(default_factory=queue.SimpleQueue)
+    """What the threads that watch the processes report: an event, the attempt at its end, or what went wrong."""
+    start: tuple[object, ...] | None = None
     """The best answer that the formulation has as a solution."""
-    start_value: Any = None
+    start_value: int | None = None
     interrupted: bool = False
     stopped: bool = False
     notes: list[str] = field(default_factory=list)
@@ -98,8 +100,8 @@ class _Race:
     """The same for all racers, but for who they are; its nodes go by their positions."""
 
     def __post_init__(self) -> None:
-        several = isinstance(self.form, PlanFormulation)
-        self.request = Request(self.record.problem.by_position(), self.options, self.form if several else None)
+        form = self.form if isinstance(self.form, PlanFormulation) else None
+        self.request = Request(self.record.problem.by_position(), self.options, form)
 
     def line_up(self, backends: list[Backend]) -> None:
         """Decide who races."""
@@ -133,7 +135,7 @@ class _Race:
             self.interrupted = True
         finally:
             self._stop_all()
-        self._tell(on_progress)
+        self._pass_on(on_progress)
         started = [racer for racer in self.racers if racer.runs]
         answered = self.record.answer is not None or self.record.infeasible_source or self.interrupted
         if not answered and started and all(racer.failed for racer in started):
@@ -162,7 +164,7 @@ class _Race:
             racer.stopping.set()
         while self.running:
             try:
-                self._hear(*self.events.get(timeout=POLL_SECONDS))
+                self._take(*self.events.get(timeout=POLL_SECONDS))
             except queue.Empty:  # an interrupt may have come between an event and its effect
                 alive = {name: pair for name, pair in self.running.items() if pair[1].is_alive()}
                 if self.events.empty():  # the dead have said all
@@ -231,7 +233,7 @@ class _Race:
     def _end_if_overtaken(self) -> None:
         """Stop a steady racer that others have left behind for long; it is to begin again from the best schedule."""
         racer = self._steady()
-        if racer is None or racer.name not in self.running or self.start is None:
+        if racer is None or racer.name not in self.running or self.start_value is None:
             return
         given, best = racer.seconds_given, racer.best
         patience = OVERTAKEN_SECONDS if given is None else OVERTAKEN_SHARE * given
@@ -241,40 +243,40 @@ class _Race:
     def _watch(self, racer: Racer, request: Request) -> None:
         """What the thread of a running racer does."""
         try:
-            attempt = run_racer(racer, request, lambda event: self.events.put((racer, "event", event)))
-            self.events.put((racer, "end", attempt))
+            attempt = run_racer(racer, request, lambda event: self.events.put((racer, event)))
+            self.events.put((racer, attempt))
         except Exception as error:
-            self.events.put((racer, "error", error))
+            self.events.put((racer, error))
 
     # What they tell
 
     def _take_news(self, on_progress: Listener, patience: float) -> None:
         """Wait so long for what racers tell, and pass on what is new."""
         try:
-            self._hear(*self.events.get(timeout=patience))
+            self._take(*self.events.get(timeout=patience))
             while not self._over():
-                self._hear(*self.events.get_nowait())
+                self._take(*self.events.get_nowait())
         except queue.Empty:
             pass
-        self._tell(on_progress)
+        self._pass_on(on_progress)
 
-    def _tell(self, on_progress: Listener) -> None:
+    def _pass_on(self, on_progress: Listener) -> None:
         while not self.record.news.empty():
             on_progress(self.record.news.get())
 
-    def _hear(self, racer: Racer, kind: str, content: Any) -> None:
-        """Take one event.
+    def _take(self, racer: Racer, report: JsonObject | Attempt | Exception) -> None:
+        """Take one report of a racer.
 
         Raises:
             JudgeError: the simulator contradicts a schedule, or a schedule a proof.
         """
-        if kind == "event":
-            self._take_event(racer, content)
+        if isinstance(report, dict):
+            self._take_event(racer, report)
             return
         self.running.pop(racer.name, None)
-        if kind == "error":
-            raise content
-        racer.note_end(content, self.record.value)
+        if isinstance(report, Exception):
+            raise report
+        racer.note_end(report, self.record.value)
         if racer.failed and racer.error_kind in (JudgeError.kind, RefutedError.kind):
             found = f", found by {self.record.found_by}" if racer.error_kind == RefutedError.kind else ""
             raise JudgeError(f"{racer.name}: {racer.ending}{found}")
@@ -286,7 +288,7 @@ class _Race:
         elif racer.ending == "time":
             self.waiting.append(racer)
 
-    def _take_event(self, racer: Racer, event: dict[str, Any]) -> None:
+    def _take_event(self, racer: Racer, event: JsonObject) -> None:
         record, who = self.record, racer.credit(event.get("source"))
         if event["type"] == "result":
             who = racer.credit(event["proved_by"])
@@ -306,7 +308,7 @@ class _Race:
             self._take_answer(racer, event, who)
             self._take_bound(racer, event["bound"], who)
 
-    def _take_answer(self, racer: Racer, event: dict[str, Any], who: str) -> None:
+    def _take_answer(self, racer: Racer, event: JsonObject, who: str) -> None:
         """Have the answer judged that an event brings, if it does."""
         answer = self.request.problem.answer_in(event)
         if answer is None:

@@ -8,16 +8,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import psutil
 
 from moccasin_mzn.api.process import Attempt, run_request
 from moccasin_mzn.api.request import Request
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.search.conclusion import SEARCH
-from moccasin_mzn.search.options import STOP, Options, SearchOptions
-from moccasin_mzn.search.result import RacerResult
+from moccasin_mzn.search.options import STOP, Options, Search, SearchOptions
+from moccasin_mzn.search.result import RacerResult, RacerStatus
 
 START_SECONDS = 0.3
 """From the start of a process until its own clock runs."""
@@ -37,7 +37,7 @@ class Racer:
     """The solver, or "search"."""
     parallel: bool
     """Does it make use of more than one thread?"""
-    search: str
+    search: Search
     """Of its own request, see `SearchOptions`."""
     seed: int | None = None
     in_doubles: bool = False
@@ -58,7 +58,7 @@ class Racer:
     value: int | None = None
     """Of the best of them."""
     bound: int = 0
-    status: str = "not-started"
+    status: RacerStatus = "not-started"
     ending: str = "not started"
     error_kind: str | None = None
     """Of the error that its latest run ended with, see `InputError`."""
@@ -139,7 +139,7 @@ def failure(attempt: Attempt) -> str:
     return lines[-1]
 
 
-def request_of(racer: Racer, request: Request, start: Sequence[Any] | None) -> Request:
+def request_of(racer: Racer, request: Request, start: Sequence[object] | None) -> Request:
     """What a racer is asked in its next run, from the answer `start`."""
     given, options = racer.seconds_given, request.options
     assert isinstance(options, SearchOptions)
@@ -153,7 +153,7 @@ def request_of(racer: Racer, request: Request, start: Sequence[Any] | None) -> R
     return replace(request, options=options, start=None if start is None else tuple(start))
 
 
-def run_racer(racer: Racer, request: Request, on_event: Callable[[dict[str, Any]], None]) -> Attempt:
+def run_racer(racer: Racer, request: Request, on_event: Callable[[JsonObject], None]) -> Attempt:
     """One run of a racer, until its time is up or the race is over.
 
     Args:

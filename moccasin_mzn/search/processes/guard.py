@@ -25,9 +25,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import psutil
+
+if TYPE_CHECKING:
+    from moccasin_mzn.files import Json
 
 POLL_SECONDS = 0.05
 """How often the guard looks whether the command has ended or something is asked of it."""
@@ -112,7 +115,7 @@ class Tree:
 class Guard:
     """Runs one command to its end, or ends it."""
 
-    def __init__(self, settings: dict[str, Any], command: Sequence[str]) -> None:
+    def __init__(self, settings: dict[str, Json], command: Sequence[str]) -> None:
         self.settings, self.command = settings, command
         self.tree = Tree()
         self.wake = threading.Event()
@@ -121,7 +124,7 @@ class Guard:
         self.alone = False
         """Has the parent gone, or is the guard itself told to end?"""
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, Json]:
         """Run the command; the report."""
         begin = time.monotonic()
         for name in ("SIGTERM", "SIGINT", "SIGHUP"):

@@ -16,13 +16,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, Literal
 
 import psutil
 
 from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.environment import own_environment
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import JsonObject
 
 GRACE_SECONDS = 5.0
 """How long a command that is asked to end may take before it is killed."""
@@ -41,7 +42,7 @@ MARK = "MOCCASIN_GUARD_"
 class Ending:
     """How a command ended, and what it used."""
 
-    how: str
+    how: Literal["exited", "time", "memory", "stopped", "lost"]
     """"exited": by itself; "time", "memory": killed at a limit; "stopped": as asked; "lost": the guard itself died."""
     exit_status: int | None
     """Of the command; negative: the signal that ended it, 127: it was not found, 126: it cannot be executed; None: not
@@ -135,7 +136,7 @@ def allowed_cores() -> frozenset[int]:
     return frozenset(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else frozenset()
 
 
-def _start_guard(mark: str, settings: Mapping[str, Any], command: Sequence[str]) -> subprocess.Popen[str]:
+def _start_guard(mark: str, settings: Mapping[str, object], command: Sequence[str]) -> subprocess.Popen[str]:
     """Start the guard in a session of its own, which Ctrl-C in a terminal does not reach."""
     program = [sys.executable, "-P", "-m", "moccasin_mzn.search.processes.guard", json.dumps(settings)]
     return subprocess.Popen(
@@ -159,7 +160,7 @@ class _Talk:
     on_line: Callable[[str], None]
     on_error_line: Callable[[str], None]
     text: str = ""
-    report: dict[str, Any] | None = None
+    report: JsonObject | None = None
     """The guard's, once it is there."""
     stderr: str = ""
     lines: queue.Queue[tuple[str, str]] = field(default_factory=lambda: queue.Queue(LINES_AHEAD))

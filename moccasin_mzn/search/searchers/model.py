@@ -6,20 +6,24 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from moccasin_mzn.errors import JudgeError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, Intervals
 from moccasin_mzn.formulations.model_size import why_too_large
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.formulations.windows import Incumbent, Window
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import doubtful, said, source
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner, Searcher
-from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, Solution, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.run import Listener as RunListener
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
+ModelData: TypeAlias = Any
+"""The reduced data of a problem, of a class that each formulation has for itself."""
 ELASTIC = "elastic"
 FIRST_STAGES = 60
 """Stages of the first window; later ones are wider or narrower, by what the solver can do."""
@@ -97,7 +101,7 @@ class ModelSearch:
     """One or two runs of the model, from the best answer on record."""
 
     record: Board
-    formulation: Any
+    formulation: Searched
     backend: Backend
     limits: Limits
     """`seconds` from the beginning of the record."""
@@ -109,7 +113,7 @@ class ModelSearch:
     """Who has confirmed what the solver claims."""
     latest_value: int = 0
     """Of the latest solution of phase 2, as the solver left it."""
-    latest_solution: dict[str, Any] = field(default_factory=dict)
+    latest_solution: JsonObject = field(default_factory=dict)
     """Its data and its arrays, for a solution checker; empty if there is none."""
 
     def run(self, two_phase: bool | None = False) -> None:
@@ -136,7 +140,7 @@ class ModelSearch:
         if self.record.answer is not None or not first:
             self._run_phase("duration", data, self.record.answer)
 
-    def _run_phase(self, phase: str, data: Any, incumbent: Sequence[Any] | None) -> None:
+    def _run_phase(self, phase: str, data: ModelData, incumbent: Sequence[object] | None) -> None:
         """One run; its phase is "duration" if the model's objective is the problem's, "peak" in phase 1, and ELASTIC if
         it is the one as soon as the other is the budget."""
         remaining = None if self.limits.seconds is None else self.limits.seconds - self.record.seconds
@@ -166,7 +170,7 @@ class ModelSearch:
         found = phase == "peak" and self.record.answer is not None
         return found or self.stop() or self.record.ended.is_set()
 
-    def _note_solution(self, phase: str, data: Any, items: dict[str, Any], values: Any) -> None:
+    def _note_solution(self, phase: str, data: ModelData, items: JsonObject, values: Solution) -> None:
         """Have an improving solution of the model judged; only the judge's figures count."""
         problem, who = self.record.problem, self.backend.name
         answer = self.formulation.answer(data, values)
@@ -181,7 +185,7 @@ class ModelSearch:
             found = f"a {problem.objective} of {self.latest_value}"
             raise JudgeError(f"{who} reports {claimed}, but the simulator finds {found}")
 
-    def _note_bound(self, phase: str, data: Any, bound: int) -> None:
+    def _note_bound(self, phase: str, data: ModelData, bound: int) -> None:
         if self.doubted:
             return
         if phase == ELASTIC and bound > data.longest:
@@ -279,7 +283,7 @@ class WindowSearch:
         self.solved.add((first, last))
         return WIDER if outcome.seconds < QUICK * SECONDS_PER_WINDOW else 1.0
 
-    def _note_solution(self, window: Window, values: Any) -> None:
+    def _note_solution(self, window: Window, values: Solution) -> None:
         """Have the whole schedule judged; only the judge's figures count."""
         sequence = window.decode(Intervals(tuple(values.active), tuple(values.start), tuple(values.end)))
         simulation = self.record.offer(sequence, f"{self.backend.name} on a window")

@@ -147,7 +147,7 @@ class _OrderByOrder:
                 raise
             self.proven.add(order)
             return
-        if board.infeasible_source or (board.answer is not None and board.value <= board.bound):
+        if board.infeasible_source or (board.value is not None and board.value <= board.bound):
             self.proven.add(order)
 
     def _along_best(self) -> None:
