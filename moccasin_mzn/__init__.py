@@ -36,7 +36,7 @@ _HOMES = {
     "InputError": "errors", "PagingCosts": "extensions.paging.build", "Result": "report.answers",
     "read_graph": "graphs.formats", "write_graph": "graphs.formats",
 }  # fmt: skip
-"""Modules of what is not in `face`: all are imported when they are asked for, as solvers start through this package."""
+"""Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""
 
 
 def __getattr__(name: str) -> object:

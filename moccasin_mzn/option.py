@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Option:
-    """What people are told of an option, and how its value is read and written. ::
+    """The documentation of an option, and how its value is read and written. ::
 
     field in code      until_gap: float = option(0.0, "1%|0.01", "Stop at this gap.", read=parse_gap)
     command line       --until-gap 1%
@@ -23,9 +23,9 @@ class Option:
     """Form of the values, as the help shows it."""
     help: str
     kind: type = str
-    """Of a value as people give it: str, int, float, or bool."""
+    """Type of a value on the command line: str, int, float, or bool."""
     multiple: bool = False
-    """May it be given several times? Then its value is a tuple."""
+    """True if it may be given several times; its value is then a tuple."""
     choices: tuple[str, ...] = ()
     """All values, the default first; empty: there are too many to list."""
     read: Callable[[str], object] | None = None
@@ -34,28 +34,28 @@ class Option:
     group: str = ""
     """Heading in the help; empty: it is not shown there."""
     always: bool = False
-    """Is the default written as well, since commands have another one?"""
+    """True if the default is written as well, since commands have another one."""
     flags: tuple[str, str] = ("", "")
-    """Of a bool: what to write where it is true, and where it is false."""
+    """The two flags of a bool: for true and for false."""
 
 
 def option(default: object, metavar: str, help: str, **more: Any) -> Any:
-    """A field of a dataclass that is an `Option`; `more` are further fields of that."""
+    """Make a field of a dataclass that is an `Option`; `more` are further fields of that."""
     return field(default=default, metadata={"option": Option(metavar, help, **more)})
 
 
 def options_of(kind: type) -> dict[str, Option]:
-    """The options among the fields of a dataclass, by name."""
+    """Return the options among the fields of a dataclass, by name."""
     return {part.name: part.metadata["option"] for part in fields(kind) if "option" in part.metadata}
 
 
 def flag(name: str) -> str:
-    """An option's name as on a command line."""
+    """Return an option's name as on a command line."""
     return f"--{name.replace('_', '-')}"
 
 
 def values_of(kind: type, given: Mapping[str, object]) -> dict[str, Any]:
-    """The values that texts stand for; what is no text, or no option of the class, stays as it is."""
+    """Read the values of texts; what is no text, or no option of the class, stays as it is."""
     known = options_of(kind)
 
     def value(name: str, raw: object) -> object:
@@ -66,7 +66,7 @@ def values_of(kind: type, given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def words_of(options: DataclassInstance, without: Container[str] = ()) -> list[str]:
-    """The command line that says all that differs from the defaults; reading it gives an equal object."""
+    """Return the command line of all that differs from the defaults; reading it gives an equal object."""
     return [
         word
         for name, one in options_of(type(options)).items()

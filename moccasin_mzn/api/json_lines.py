@@ -1,4 +1,4 @@
-"""The search as lines of JSON, for a program that reads along."""
+"""Progress and result of a search as lines of JSON, for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moccasin_mzn.terminal import is_read
 
 
 class JsonLines:
-    """Writes one object a line, each as soon as it is known."""
+    """Writer of one object a line, each as soon as it is known."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -26,8 +26,8 @@ class JsonLines:
         """Write any object.
 
         Raises:
-            KeyboardInterrupt: nobody reads any more, and this is `needed`: whoever asked has had enough. Once: what is
-                told at the end of a search that is interrupted does not interrupt it again.
+            KeyboardInterrupt: nobody reads any more, and this is `needed`. It is raised once: writing at the end of an
+                interrupted search does not interrupt it again.
         """
         self._out.write(json.dumps(line) + "\n")
         self._out.flush()
@@ -37,7 +37,7 @@ class JsonLines:
 
 
 class JsonStream(JsonLines):
-    """`progress` for every improvement, at the end `result`."""
+    """Writer of a `progress` object for every improvement, and of a `result` object at the end."""
 
     def __init__(self, problem: Problem, out: TextIO) -> None:
         super().__init__(out)

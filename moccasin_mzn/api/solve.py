@@ -1,4 +1,4 @@
-"""Requests answered: by searches of this process, or by solvers that race in processes of their own.
+"""Answers to requests: by searches of this process, or by solvers that race in processes of their own.
 
 ::
 
@@ -93,8 +93,9 @@ def _schedule(
 
 
 def _noted(result: Result) -> Result:
-    """With a note where a schedule repeats what the graph says is computed once: strategies and Checkmate's models know
-    no counts."""
+    """Add a note if a schedule repeats what the graph allows to be computed once.
+
+    Strategies and Checkmate's models know no limits on computations."""
     notes = repeats(result.instance.graph, result.sequence or ())
     return replace(result, notes=(*result.notes, *notes)) if notes else result
 
@@ -203,7 +204,7 @@ def _searched(
     board: Board, form: Searched, options: SearchOptions, on_progress: Listener,
     flow_bounds: FreeOrderBound | None = None,
 ) -> Result:  # fmt: skip
-    """By searches of this process, or, of several solvers, by a race."""
+    """Search in this process; several solvers race in processes of their own."""
     if len(options.solvers) > 1:
         from moccasin_mzn.api.race.race import race
 
@@ -214,7 +215,7 @@ def _searched(
 
 
 def check_free_order(problem: Problem, form: Searched, options: SearchOptions) -> None:
-    """Check that a formulation and options go with a free order, if that is asked for.
+    """Check that a formulation and options go with a free order, if the problem has one.
 
     Raises:
         InputError: they do not.

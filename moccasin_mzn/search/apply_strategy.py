@@ -34,7 +34,7 @@ def apply(
     on_progress: Listener | None = None,
     begin: float | None = None,
 ) -> Result:
-    """The best schedule that a strategy makes, as judged by the simulator.
+    """Find the best schedule that a strategy makes, as judged by the simulator.
 
     Args:
         time_limit: seconds, from `begin` by `time.monotonic()`, default: from now; None: all candidates.
@@ -130,7 +130,7 @@ class _Best:
 
 
 def _rank(simulation: Simulation) -> tuple[bool, int, int]:
-    """Within the budget the shorter one is better, over it the one with the lower peak."""
+    """Rank for comparison: within the budget the shorter schedule is better, over it the one with the lower peak."""
     if simulation.feasible:
         return False, simulation.duration, simulation.peak
     return True, simulation.peak, simulation.duration

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A formulation or a strategy in words."""
+    """The description of a formulation or a strategy."""
 
     kind: str
     """"formulation" or "strategy": the option that takes the name."""
@@ -22,11 +22,11 @@ class Entry:
     source: str
     """The publication and its section."""
     guarantee: str
-    """What is known of its schedules."""
+    """Known properties of its schedules."""
 
 
 def entries() -> tuple[Entry, ...]:
-    """Formulations, then strategies."""
+    """Return the entries of formulations, then those of strategies."""
     from moccasin_mzn.formulations import formulations
     from moccasin_mzn.strategies import strategies
 

@@ -1,4 +1,4 @@
-"""What a sweep asks and what a variant of the problem answers: budgets in, schedules and bounds out."""
+"""Questions of a sweep and answers of a variant of the problem: budgets in, schedules and bounds out."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from moccasin_mzn.search.result import Progress, Result
 
 @dataclass(frozen=True)
 class Question:
-    """How short can a schedule within this budget be?"""
+    """A question: how short can a schedule within this budget be?"""
 
     budget: int
     seconds: float
-    """For the answer; fewer are fine."""
+    """Time for the answer; less is fine."""
     start: Schedule | None = None
     """The best schedule known within the budget."""
     enough: int | None = None
@@ -36,14 +36,14 @@ class Question:
     any_schedule: bool = False
     """True: the first schedule is answer enough."""
     near: Schedule | None = None
-    """With that: the schedule of least peak known, which is over the budget."""
+    """The schedule of least peak known, which is over the budget; only with `any_schedule`."""
     attempt: int = 0
-    """How often this budget was asked for before: the search should go another way."""
+    """Number of earlier questions with this budget: the search should go another way."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search with one budget found and proved."""
+    """The answer: what a search with one budget found and proved."""
 
     schedules: tuple[tuple[Schedule, str], ...] = ()
     """Each with who found it; each within the budget."""
@@ -58,14 +58,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Measured:
-    """The judge's account of a schedule."""
+    """Peak and duration of a schedule, as judged."""
 
     peak: int
     duration: int
 
 
-Teller = Callable[[str], None]
-"""Gets a line of progress."""
+ProgressLine = Callable[[str], None]
+"""Function that is called with a line of progress."""
 
 
 # --- What all variants of a sweep have in common --------------------------------------------------------------
@@ -125,7 +125,7 @@ class Variant(ABC, Generic[Varied]):
 
     @property
     def peak(self) -> int:
-        """Of the input order, in the graph's size unit: the largest budget of interest."""
+        """Peak of the input order, in the graph's size unit: the largest budget of interest."""
         return self.problem.instance.baseline.peak
 
     @property
@@ -135,7 +135,7 @@ class Variant(ABC, Generic[Varied]):
 
     @property
     def fixed(self) -> int:
-        """Fixed memory that budgets as people give them hold as well, in the graph's size unit."""
+        """Fixed memory that budgets as given contain as well, in the graph's size unit."""
         return self.problem.instance.fixed
 
     @property
@@ -144,11 +144,11 @@ class Variant(ABC, Generic[Varied]):
 
     @property
     def scope(self) -> str:
-        """What proofs range over, to be read after "no schedule"."""
+        """Scope of the proofs, to be read after "no schedule"."""
         return scope(self.problem, self.form, self.options.solver)
 
     def amount(self, budget: Budget | int | float | str) -> int:
-        """A budget as people give it, in the graph's size unit, without what fixed memory takes of it."""
+        """Return a budget as given in the graph's size unit, without the fixed memory."""
         return Budget.of(budget).resolve(self.peak + self.fixed) - self.fixed
 
     def judge(self, schedule: Schedule, budget: int) -> Measured:
@@ -164,7 +164,7 @@ class Variant(ABC, Generic[Varied]):
         return Measured(self.peak_of(simulation), simulation.duration)
 
     def ask(self, question: Question) -> Answer:
-        """One search with this budget.
+        """Search once with this budget.
 
         Raises:
             InputError: see `solve`.
@@ -184,7 +184,7 @@ class Variant(ABC, Generic[Varied]):
         )
 
     def seed(self, question: Question) -> int | None:
-        """Another one for every attempt."""
+        """Return another seed for every attempt."""
         seed = self.options.seed
         return ((seed or 0) + question.attempt) % _SEEDS if question.attempt else seed
 
@@ -201,7 +201,7 @@ class EnoughError(Exception): ...
 
 @dataclass
 class Listener:
-    """Ends a search as soon as its schedule is as good as the question wants it, and remembers who found what."""
+    """Listener that ends a search as soon as its schedule is good enough; it records who found what."""
 
     question: Question
     latest: Progress | None = None
@@ -224,7 +224,7 @@ class Listener:
         return Answer(schedules, self.bound, self.bound_source)
 
 
-# --- What all answers together say about every budget ---------------------------------------------------------
+# --- What all answers together imply for every budget ---------------------------------------------------------
 
 # A schedule serves every budget from its peak on; a bound holds at every budget up to its own::
 #
@@ -244,7 +244,7 @@ class Found:
     schedule: Schedule
     source: str
     budget: int
-    """It was found with."""
+    """Budget of the search that found it."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class Proven:
 
 @dataclass
 class Knowledge:
-    """Schedules and bounds of one variant, those that say nothing new left out.
+    """Schedules and bounds of one variant, without those that add nothing.
 
     Raises:
         JudgeError: from `learn`, for a schedule that the judge rejects, and for proofs that a schedule contradicts.
@@ -267,9 +267,9 @@ class Knowledge:
 
     variant: Variant
     found: list[Found] = field(default_factory=list)
-    """By ascending peak; durations descend."""
+    """Schedules by ascending peak; durations descend."""
     proven: list[Proven] = field(default_factory=list)
-    """By ascending budget; bounds descend."""
+    """Bounds by ascending budget; they descend."""
     least: int = 0
     """Proven: no schedule fits less."""
     least_source: str = "working sets"

@@ -1,4 +1,4 @@
-"""Rematerialization in one memory as a variant for the sweep."""
+"""Variants of the problem for the sweep: rematerialization in one memory, plans for several."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 AT_ONCE, AT_ONCE_SHARE = 1.0, 0.2
-"""Seconds, at most, and part of the time in which searches for any schedule are settled where that is easy."""
+"""Seconds, at most, and share of the time in which searches for any schedule are settled where that is easy."""
 FITTING_SHARE = 0.7
-"""Of the time: until then such a search looks at memory alone."""
+"""Share of the time until which such a search looks at memory alone."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Rematerialization(Variant[Instance]):
         cls, graph: ComputationGraph, options: Options, *, order: str | PathLike[str] | Sequence[int] = "input",
         max_computations: Counts | None = None, count_fixed: bool = False,
     ) -> Rematerialization:  # fmt: skip
-        """The arguments are those of `solve`.
+        """Make a variant of the arguments of `solve`.
 
         Raises:
             InputError: nonsense in any of them.
@@ -97,7 +97,7 @@ class Rematerialization(Variant[Instance]):
 
     @cached_property
     def _flow_bounds(self) -> FreeOrderBound | None:
-        """What flows prove for one budget helps with the others."""
+        """Bounds by flows, shared by all budgets: what is proven for one helps with the others."""
         if not self.problem.free_order and self.options.form.staged:
             return None
         from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
@@ -159,14 +159,14 @@ class Plans(Variant[PlanProblem]):
 
     @property
     def swept(self) -> str:
-        """Whose budget is varied, and what the other memories have."""
+        """Text on whose budget is varied, and what the other memories have."""
         memories, unit = self.problem.platform.memories, self.graph.size_unit
         others = [
             f"{place.name} with {'no budget' if place.budget is None else memory_text(place.budget, unit)}"
             for m, place in enumerate(memories)
             if m != SWEPT
         ]
-        return f"memory in {memories[SWEPT].name}, beside {', '.join(others) or 'nothing'}"
+        return f"memory in {memories[SWEPT].name}, alongside {', '.join(others) or 'nothing'}"
 
     @property
     def least(self) -> int:
@@ -194,7 +194,7 @@ class Plans(Variant[PlanProblem]):
         return ((plan, INPUT_ORDER),) if feasible else ()
 
     def show(self, schedule: Plan, budget: int) -> JsonObject:
-        """All that a file needs which `validate` judges."""
+        """Return all that a file needs which `validate` judges."""
         problem = self.at(budget)
         document = answer_document(problem, schedule, problem.judge(schedule), None)
         return {name: document[name] for name in ("peaks", "energy", "traffic", "plan", "goal", "platform")}
@@ -224,9 +224,9 @@ def prepared_sweep(
     """Check arguments before any graph is read; the result makes a `Variant` of one, `order` and `count_fixed`.
 
     Args:
-        given: all others, as for `asking.prepared`.
-        memories: what several of them ask; budgets of the first one are varied.
-        adjusted: makes the options that are used of those that are asked for.
+        given: all other arguments, as for `request.prepared`.
+        memories: what makes the problem, if there are several memories; budgets of the first one are varied.
+        adjusted: turns the options as given into those that are used.
 
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
@@ -235,12 +235,12 @@ def prepared_sweep(
         planning = adjusted(plan_options(given))
 
         def plans(graph: ComputationGraph, **problem: Any) -> Plans:
-            asked, formulation = memories(graph, **problem)
-            return Plans(asked, planning, formulation=formulation)
+            problem_of_plans, formulation = memories(graph, **problem)
+            return Plans(problem_of_plans, planning, formulation=formulation)
 
         return plans
-    asked, counted = model_of({"if_none": STOP, **given})
-    options = adjusted(asked)
+    given_options, counted = model_of({"if_none": STOP, **given})
+    options = adjusted(given_options)
     assert isinstance(options, Options)
 
     def schedules(graph: ComputationGraph, **problem: Any) -> Rematerialization:
