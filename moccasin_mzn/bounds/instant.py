@@ -64,7 +64,7 @@ def _cover(stages: Stages, k: int) -> int | None:
 #                  of u before k: what is computed again reads its inputs then
 #
 # What is retained fits together with node k, and the recomputations cost the durations of all with a[u]: with a price
-# for memory that is the choice of `heuristics.staged.choice`. Its value at any price is a bound, in exact integers.
+# for memory that is the choice of `Choice`. Its value at any price is a bound, in exact integers.
 # Several stages together, each with a price, are the choice of `heuristics.staged.moments`.
 
 
