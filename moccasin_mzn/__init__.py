@@ -11,7 +11,7 @@ result.plot("schedule.html")
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moccasin_mzn.errors import InputError
@@ -36,10 +36,10 @@ _HOMES = {
     "InputError": "errors", "PagingCosts": "extensions.paging.build", "Result": "report.answers",
     "read_graph": "graphs.formats", "write_graph": "graphs.formats",
 }  # fmt: skip
-"""Modules of what is not in `face`: all are imported when they are asked for, as solvers start through this package."""
+"""Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)

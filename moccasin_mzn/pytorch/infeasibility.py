@@ -16,7 +16,7 @@ from moccasin_mzn.api.frontier.questions import Answer, Knowledge, Question
 from moccasin_mzn.api.frontier.sweep import seek_least
 from moccasin_mzn.api.frontier.variants import Rematerialization, fitting_schedule
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.bounds.least_budget import held_bound, held_in_stages, least_budget_bound
+from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound, retained_in_stages
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
@@ -53,7 +53,7 @@ class LargestNeed:
 def largest_need(instance: Instance) -> LargestNeed:
     """The computation whose proven need of memory is highest, with as few computations as it may have or more."""
     graph, order = instance.graph, instance.order
-    alone = held_in_stages(instance)
+    alone = retained_in_stages(instance)
     highest = max(range(len(order)), key=lambda stage: (alone[stage], -stage))
     least = least_budget_bound(graph)
     memory, stage = alone[highest], highest
@@ -215,7 +215,7 @@ class _Search:
     def __post_init__(self) -> None:
         self.variant = Rematerialization(self.instance, self.options)
         self.knowledge = Knowledge(self.variant)
-        self.knowledge.least = max(self.knowledge.least, held_bound(self.instance))
+        self.knowledge.least = max(self.knowledge.least, retained_bound(self.instance))
 
     @property
     def open(self) -> int:
