@@ -10,7 +10,7 @@ from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, located, shown
@@ -34,12 +34,6 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.search.options import SearchOptions
-
-if TYPE_CHECKING:
-    from moccasin_mzn.formulations.plan_formulation import PlanFormulation
-    from moccasin_mzn.graphs.graph import ComputationGraph
-    from moccasin_mzn.problem.plan_problem import PlanProblem
-
 
 TAKEN = frozenset((*(part.name for part in fields(SearchOptions)), "formulation", "max_computations", "warm_start"))
 """Options of one memory that go with several."""
@@ -135,7 +129,13 @@ class MemoryOptions:
                 raise InputError(f"{flag(name)} is for one memory, it does not go with {asked}")
 
     def problem(
-        self, graph: ComputationGraph, options: Mapping[str, Any], *, budget: Any, order: Any, count_fixed: bool = False
+        self,
+        graph: ComputationGraph,
+        options: Mapping[str, Any],
+        *,
+        budget: Amount | None,
+        order: str | PathLike[str] | Sequence[int],
+        count_fixed: bool = False,
     ) -> tuple[PlanProblem, PlanFormulation]:
         """What is to be planned, and the formulation for it.
 
@@ -165,11 +165,11 @@ class MemoryOptions:
         asked = {cost: getattr(self, name) for cost, name in COSTS[what].items()}
         return {cost: value for cost, value in asked.items() if value is not None}
 
-    def _devices(self) -> dict[str, Any]:
+    def _devices(self) -> dict[str, Device]:
         from moccasin_mzn.extensions.devices.build import exact, parse_device
 
         power = Fraction(1) if self.compute_power is None else exact("--compute-power", self.compute_power)
-        devices: dict[str, Any] = {}
+        devices: dict[str, Device] = {}
         for text in self.device:
             name, device = parse_device(text)
             if name in devices:
@@ -177,10 +177,8 @@ class MemoryOptions:
             devices[name] = replace(device, power=power)
         return devices
 
-    def _goal(self, baseline_duration: int) -> Any:
+    def _goal(self, baseline_duration: int) -> Goal:
         """The `Goal`; an increase such as +5% is of the duration of the input order, every node computed once."""
-        from moccasin_mzn.problem.platform import Goal
-
         limits = {
             name: _limit(flag(name), value, baseline_duration if name == "max_duration" else None)
             for name, value in self.given().items()
@@ -205,7 +203,11 @@ def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[s
 
 
 def _problem_in_file(
-    graph: ComputationGraph, order: Any, path: Path, form: str, most: Any
+    graph: ComputationGraph,
+    order: str | PathLike[str] | Sequence[int],
+    path: Path,
+    form: str,
+    most: int | Sequence[int] | str,
 ) -> tuple[PlanProblem, PlanFormulation]:
     """A platform and a goal as a plan's file has them, and which formulation they are for.
 
@@ -251,17 +253,19 @@ def _limit(option: str, text: str, base: int | None) -> int:
 
 
 Amount = Budget | int | float | Fraction | str
-"""Of memory, as `Budget.of` takes it."""
+"""An amount of memory, as `Budget.of` takes it."""
+Costs = Mapping[str, object]
+"""Costs by name, such as "out_time"; "inf" where there is no link."""
 
 
 def asked_problem(
     graph: ComputationGraph,
     budget: Amount | None,
     *,
-    paging: PagingCosts | Mapping[str, Any] | None = None,
+    paging: PagingCosts | Costs | None = None,
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
-    copies: CopyCosts | Mapping[str, Any] | None = None,
+    copies: CopyCosts | Costs | None = None,
     goal: Goal | str | Callable[[int], Goal] = "duration",
     form: str = "staged",
     order: str | PathLike[str] | Sequence[int] = "input",
@@ -283,12 +287,11 @@ def asked_problem(
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")
     most = 2 if max_computations is None else max_computations
-    how: dict[str, Any] = {"order": order, "max_computations": most, "count_fixed": count_fixed}
     if devices is None:
         if budget is None:
             raise InputError("budget: expected one, of local memory")
         assert costs is not None
-        instance = Instance.build(graph, budget, **how)
+        instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
         capacity = capacity_of(slow_memory, instance.baseline.peak)
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
         return PlanProblem(instance, platform, _goal(goal, instance)), PagingFormulation(form)
@@ -302,9 +305,9 @@ def asked_problem(
         if name not in (graph.device_durations or asked) and device.computes and device.slowness is None:
             raise unknown_device(graph, name)
     first = next((device.budget for device in asked.values()), None)
-    instance = Instance.build(graph, first or "100%", **how)
+    instance = Instance.build(graph, first or "100%", order=order, max_computations=most)
     peak = instance.baseline.peak
-    platform = device_platform(graph, asked, _costs("copies", CopyCosts, copies or {}, spelled), peak)
+    platform = device_platform(graph, asked, _copy_costs(copies or {}, spelled), peak)
     if costs is not None:
         out, back = (
             None if time is None else CopyCosts(time, 0, energy)
@@ -325,19 +328,34 @@ def _device(name: str, given: Device | Amount | None) -> Device:
     return parse_device(f"{name}={amount}")[1] if isinstance(amount, str) else Device(Budget.of(amount))
 
 
-def paging_costs(
-    given: PagingCosts | Mapping[str, Any], spelled: Mapping[str, str] = MappingProxyType({})
-) -> PagingCosts:
+def paging_costs(given: PagingCosts | Costs, spelled: Mapping[str, str] = MappingProxyType({})) -> PagingCosts:
     """Costs of paging by name, as `moccasin_mzn.solve` takes them.
 
     Raises:
         InputError: nonsense in one of them, or none of writing.
     """
-    return _costs("paging", PagingCosts, given, spelled)
+    if isinstance(given, PagingCosts):
+        return given
+    values, label = _exact_costs("paging", PagingCosts, given, spelled)
+    if "out_time" not in values:
+        paging, out_time = spelled.get("paging", "paging"), label["out_time"].removeprefix("paging: ")
+        raise InputError(f"{paging}: give {out_time}, the duration of writing per size unit (0 if it takes none)")
+    back = {f"in_{cost}": values[f"out_{cost}"] for cost in ("time", "energy") if f"out_{cost}" in values}
+    return PagingCosts(**back | values)
+
+
+def _copy_costs(given: CopyCosts | Costs, spelled: Mapping[str, str]) -> CopyCosts | None:
+    """Costs of copies by name; None: nothing can be copied."""
+    if isinstance(given, CopyCosts):
+        return given
+    values, label = _exact_costs("copies", CopyCosts, given, spelled)
+    if isinstance(values.get("latency"), Fraction):
+        raise InputError(f"{label['latency']} {given['latency']}: expected an integer of 0 or more")
+    return None if None in values.values() else CopyCosts(**values)
 
 
 def capacity_of(given: Amount | None, peak: int) -> int | None:
-    """Of slow memory, in size units; None: as much as there may be.
+    """Return the capacity of slow memory, in size units; None: there is no limit.
 
     Raises:
         InputError: it is no amount of memory.
@@ -347,31 +365,23 @@ def capacity_of(given: Amount | None, peak: int) -> int | None:
     return 0 if str(given).strip() == "0" else Budget.of(given).resolve(peak)
 
 
-def _costs(what: str, kind: Any, given: Any, spelled: Mapping[str, str]) -> Any:
-    """An object of costs, from a mapping of their names to exact numbers; None: nothing can be copied."""
-    if isinstance(given, kind):
-        return given
+def _exact_costs(
+    what: str, kind: type[PagingCosts] | type[CopyCosts], given: Costs, spelled: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Exact numbers by name of the cost, None for "inf"; and how messages call each cost."""
     if not isinstance(given, Mapping):
         raise InputError(f"{what} {shown(given)}: expected {kind.__name__} or a mapping of costs by name")
-    names = list(kind.__dataclass_fields__)
+    names = [part.name for part in fields(kind)]
     for name in given:
         if name not in names:
             raise InputError(f"{what}: unknown cost {shown(name)}, expected some of {', '.join(names)}")
     label = {name: spelled.get(f"{what}: {name}", f"{what}: {name}") for name in names}
-    values = {name: _exact(label[name], value, name.endswith(("time", "latency"))) for name, value in given.items()}
-    if kind is CopyCosts:
-        latency = values.get("latency")
-        if isinstance(latency, Fraction):
-            raise InputError(f"{label['latency']} {given['latency']}: expected an integer of 0 or more")
-        return None if None in values.values() else CopyCosts(**values)
-    if "out_time" not in values:
-        told = spelled.get("paging", "paging"), label["out_time"].removeprefix("paging: ")
-        raise InputError("{}: give {}, the duration of writing per size unit (0 if it takes none)".format(*told))
-    back = {f"in_{cost}": values[f"out_{cost}"] for cost in ("time", "energy") if f"out_{cost}" in values}
-    return kind(**back | values)
+    return {
+        name: _exact(label[name], value, name.endswith(("time", "latency"))) for name, value in given.items()
+    }, label
 
 
-def _exact(what: str, value: Any, infinite: bool) -> Any:
+def _exact(what: str, value: object, infinite: bool) -> object:
     """A number as people mean it, 0.1 as a tenth; None: "inf". Others are left to the checks of what they are for."""
     value = plain(value)
     if not isinstance(value, str | float):

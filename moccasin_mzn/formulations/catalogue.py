@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations.checkmate import Checkmate
 from moccasin_mzn.formulations.formulation import Formulation, Growth, Variant
 from moccasin_mzn.formulations.moccasin import Moccasin
@@ -17,7 +17,7 @@ from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.formulations.searched import Searched
 
 GROUP = "moccasin_mzn.formulations"
-_CHECKMATE: dict[str, Any] = {
+_CHECKMATE: JsonObject = {
     "family": "checkmate",
     "growth": Growth("n^2 + n m", "n^2, memory only", "-", "n^2 + n m"),
     "guarantee": "optimal among schedules in stages of the input order",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, presolve
+from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.graphs.memory_model import refuse_in_place
 from moccasin_mzn.problem.instance import MOST_COMPUTATIONS, Instance
-from moccasin_mzn.solvers.minizinc.run import Member
+from moccasin_mzn.solvers.minizinc.run import Member, Value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class Checkmate(Formulation):
     def checker(self) -> str:
         return "checkmate.mzc.mzn"
 
-    def choices(self, objective: str) -> dict[str, Any]:
+    def choices(self, objective: str) -> dict[str, Value]:
         return {"memory": Member("ALIVE")} if self.strengthened else {}
 
     def data(self, problem: Instance) -> ModelData:
@@ -52,11 +53,11 @@ class Checkmate(Formulation):
         """What a stage keeps and what it computes."""
         return (2,) * len(data.size)
 
-    def sequence(self, data: ModelData, values: Any) -> tuple[int, ...]:
+    def sequence(self, data: ModelData, values: Solution) -> tuple[int, ...]:
         """Stage by stage, and within a stage in the input order."""
         return tuple(v for row in values.R for v, computed in zip(data.order, row, strict=True) if computed)
 
-    def solution_items(self, data: ModelData, values: Any) -> dict[str, Any]:
+    def solution_items(self, data: ModelData, values: Solution) -> dict[str, Value]:
         return {"R": values.R, "S": values.S, "total_duration": values.objective}
 
     def parameters(self) -> str:

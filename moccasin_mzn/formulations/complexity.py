@@ -6,8 +6,8 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations.catalogue import formulations
 from moccasin_mzn.formulations.formulation import Formulation, Growth
 from moccasin_mzn.problem.instance import Instance
@@ -40,7 +40,7 @@ class ModelSize:
     megabytes: float
     """Of the FlatZinc text."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """The object that `complexity --json` prints for it."""
         return asdict(self)
 

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.models import included, includes
 from moccasin_mzn.formulations.presolve import ModelData
+from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.linear.isolated import RelaxationError, program_text
-from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.run import Value, compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import LARGEST, NARROW_TITLES, find_backend, too_wide
 
 MODEL, DATA = "model.mzn", "data.dzn"
@@ -120,7 +120,7 @@ def _parts(path: Path, beside: set[Path], seen: set[Path]) -> Iterator[str]:
     yield text
 
 
-def read_solution(text: str) -> Any:
+def read_solution(text: str) -> Solution:
     """The last solution that MiniZinc printed: its arrays as attributes if it was printed as items or as JSON; else
     `names`, its sequence, as the models print it for people.
 
@@ -150,7 +150,7 @@ def read_solution(text: str) -> Any:
     return SimpleNamespace(**values)
 
 
-def _array(text: str) -> Any:
+def _array(text: str) -> Value | None:
     """A literal of booleans and integers: a scalar, an array, or a matrix as a list of rows."""
     shape = _SHAPE.match(text)
     if "[|" in text:
@@ -162,11 +162,11 @@ def _array(text: str) -> Any:
     return flat if "[" in text else flat[0] if flat else None
 
 
-def _numbers(text: str) -> list[Any]:
+def _numbers(text: str) -> list[bool | int]:
     return [_VALUES[found] if found in _VALUES else int(found) for found in _VALUE.findall(text)]
 
 
-def decoded(instance: Instance, form: Formulation, values: Any) -> tuple[int, ...]:
+def decoded(instance: Instance, form: Formulation, values: Solution) -> tuple[int, ...]:
     """The sequence that the arrays of a solution stand for, positions in `graph.nodes`.
 
     Raises:

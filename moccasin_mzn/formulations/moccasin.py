@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations import models
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, as_given, presolve
 from moccasin_mzn.formulations.retention import Intervals, decode
+from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.run import Member
+from moccasin_mzn.solvers.minizinc.run import Member, Value
 
 PRECEDENCE = Option("served-by|reservoir", "Form of the precedence constraints.", choices=("served-by", "reservoir"))
 INDEX = Option(
@@ -47,10 +48,10 @@ class IntervalFormulation(Formulation):
         """Each interval once; in the cover constraints of staged events each copy as often as it is the latest."""
         return tuple(most * max(1, most - 1) if self.staged else most for most in data.max_computations)
 
-    def sequence(self, data: ModelData, values: Any) -> tuple[int, ...]:
+    def sequence(self, data: ModelData, values: Solution) -> tuple[int, ...]:
         return decode(data, Intervals(tuple(values.active), tuple(values.start), tuple(values.end)))
 
-    def solution_items(self, data: ModelData, values: Any) -> dict[str, Any]:
+    def solution_items(self, data: ModelData, values: Solution) -> dict[str, Value]:
         arrays = {name: tuple(getattr(values, name)) for name in ("active", "start", "end")}
         return {
             **arrays,
@@ -139,8 +140,8 @@ class Moccasin(IntervalFormulation):
     def data(self, problem: Instance) -> ModelData:
         return super().data(problem) if self.presolve == "on" else as_given(problem)
 
-    def choices(self, objective: str) -> dict[str, Any]:
-        told: dict[str, Any] = {} if objective == "duration" else {"phase": Member(objective.upper())}
+    def choices(self, objective: str) -> dict[str, Value]:
+        told: dict[str, Value] = {} if objective == "duration" else {"phase": Member(objective.upper())}
         for name in ("precedence", "index", "branching"):
             value = getattr(self, name)
             if value != self.own_options[name].choices[0]:

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Generic
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations.searched import Searched
+from moccasin_mzn.formulations.searched import DataT, Searched, Solution
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
+from moccasin_mzn.solvers.minizinc.run import Value
 
 
-class PlanFormulation(Searched):
+class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
     """A model of plans, over some data of its own besides."""
 
     @abstractmethod
-    def data_items(self, data: Any, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Any]:
+    def data_items(self, data: DataT, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Value]:
         """As `items`."""
 
     @abstractmethod
-    def plan(self, data: Any, values: Any) -> Plan:
+    def plan(self, data: DataT, values: Solution) -> Plan:
         """As `answer`."""
 
-    def answer(self, data: Any, values: Any) -> Plan:
+    def answer(self, data: DataT, values: Solution) -> Plan:
         return self.plan(data, values)
 
     def items(
-        self, problem: PlanProblem, data: Any, incumbent: Plan | None, limit: int | None, objective: str = ""
-    ) -> dict[str, Any]:
+        self, problem: PlanProblem, data: DataT, incumbent: Plan | None, limit: int | None, objective: str = ""
+    ) -> dict[str, Value]:
         return self.data_items(data, incumbent, limit)
 
     def check_start(self, problem: PlanProblem, plan: Plan) -> Plan:
@@ -55,7 +56,7 @@ class PlanFormulation(Searched):
         return problem.out_of_scope(plan)
 
     def search(  # noqa: B027 (not every formulation has one)
-        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
         better: Callable[[], Plan | None],
     ) -> None:  # fmt: skip
         """Look for plans without the model, in a thread beside it, until `stop()`.
@@ -65,7 +66,9 @@ class PlanFormulation(Searched):
             better: the best plan of all so far, whoever found it.
         """
 
-    def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
+    def checked(
+        self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Mapping[str, Value] | None
+    ) -> list[str]:
         """Verdicts of the solution checker, in MiniZinc, on a plan and on the model's own solution if there is one.
 
         Raises:

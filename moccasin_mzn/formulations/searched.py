@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeAlias
+
+from typing_extensions import TypeVar
 
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
+from moccasin_mzn.solvers.minizinc.run import Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
+Solution: TypeAlias = Any
+"""A solution that a solver of MiniZinc returned: its attributes are the arrays of the model's output."""
+ProblemT = TypeVar("ProblemT", default=Any)
+"""The kind of problem: an `Instance` or a `PlanProblem`."""
+DataT = TypeVar("DataT", default=Any)
+"""The reduced data of a problem."""
+AnswerT = TypeVar("AnswerT", default=Any)
+"""A schedule: a sequence of positions in `graph.nodes`, or a `Plan`."""
 
-class Searched(ABC):
+
+class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
     """A model in MiniZinc over the data that `models/lib/instance.mzn` declares; its answers are sequences or plans."""
 
     name: str
@@ -42,18 +54,18 @@ class Searched(ABC):
         """Does the model have a phase 1, least peak (paper, 2.4)?"""
         return False
 
-    def elastic(self, data: Any) -> bool:
+    def elastic(self, data: DataT) -> bool:
         """Does the model, with these data, have both phases in one?"""
         return False
 
     @abstractmethod
-    def data(self, problem: Any) -> Any:
+    def data(self, problem: ProblemT) -> DataT:
         """The reduced data of a problem, with whatever `answer` needs to read solutions."""
 
     @abstractmethod
     def items(
-        self, problem: Any, data: Any, incumbent: Any, limit: int | None, objective: str = "duration"
-    ) -> dict[str, Any]:
+        self, problem: ProblemT, data: DataT, incumbent: AnswerT | None, limit: int | None, objective: str = "duration"
+    ) -> dict[str, Value]:
         """The items of the `.dzn` file.
 
         Args:
@@ -64,19 +76,19 @@ class Searched(ABC):
         """
 
     @abstractmethod
-    def answer(self, data: Any, values: Any) -> Any:
-        """What a solution stands for, from its arrays as attributes."""
+    def answer(self, data: DataT, values: Solution) -> AnswerT:
+        """Return the answer that a solution stands for."""
 
     @abstractmethod
-    def objective(self, data: Any, value: int) -> int:
+    def objective(self, data: DataT, value: int) -> int:
         """An objective or a bound of the model in the problem's unit."""
 
     @abstractmethod
-    def sums(self, data: Any) -> tuple[Sum, ...]:
+    def sums(self, data: DataT) -> tuple[Sum, ...]:
         """The largest sums of the model."""
 
     @abstractmethod
-    def check_start(self, problem: Any, answer: Any) -> Any:
+    def check_start(self, problem: ProblemT, answer: AnswerT) -> AnswerT:
         """An answer to start from, without what nothing needs: in stages there may be no place for it.
 
         Raises:
@@ -85,11 +97,11 @@ class Searched(ABC):
 
     # What follows has a default.
 
-    def out_of_scope(self, problem: Any, answer: Any) -> str | None:
+    def out_of_scope(self, problem: ProblemT, answer: AnswerT) -> str | None:
         """Why a schedule is no solution of this formulation, although the judge accepts it; None: it is one."""
         return None
 
-    def instant_bound(self, problem: Any) -> int:
+    def instant_bound(self, problem: ProblemT) -> int:
         """A bound that needs no search: no solution has less of the objective, in the problem's unit."""
         return 0
 
@@ -98,7 +110,7 @@ class Searched(ABC):
         """Its name, or that of the model in its place."""
         return self.name
 
-    def solution_items(self, data: Any, values: Any) -> dict[str, Any]:
+    def solution_items(self, data: DataT, values: Solution) -> dict[str, Value]:
         """A solution's arrays, and its objective, as the checker takes them."""
         return {}
 

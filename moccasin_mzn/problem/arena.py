@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
@@ -104,7 +103,7 @@ class Arena:
         }
 
 
-def buffers_in(given: Any) -> tuple[Buffer, ...]:
+def buffers_in(given: object) -> tuple[Buffer, ...]:
     """Buffers one after the other, as a tuple.
 
     Raises:

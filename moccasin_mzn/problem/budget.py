@@ -6,7 +6,6 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.doc_links import Page
@@ -99,7 +98,7 @@ class Budget:
         return cls(amount=math.floor(number * UNITS[unit]))
 
 
-def _fraction(value: Any) -> Fraction | None:
+def _fraction(value: object) -> Fraction | None:
     """A number as people mean it: 0.9 is nine tenths, not the nearest double."""
     if value is None or isinstance(value, Fraction):
         return value

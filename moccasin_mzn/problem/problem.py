@@ -51,9 +51,11 @@ Step = TypeVar("Step", default=Any)
 """One step of a schedule: the position of the node that is computed, or an `Action` on a platform."""
 Judged = TypeVar("Judged", bound=Account, default=Any)
 """The judge's account of a schedule. Without type arguments, a problem, a board or a result is of either kind."""
+Placed = TypeVar("Placed", contravariant=True, default=Any)
+"""The arenas of a schedule: an `Arena`, or `PlanArenas` where there are several memories."""
 
 
-class Problem(Protocol[Step, Judged]):
+class Problem(Protocol[Step, Judged, Placed]):
     """What is asked. Answers are schedules: tuples of steps."""
 
     @property
@@ -120,16 +122,16 @@ class Problem(Protocol[Step, Judged]):
 
     # Arenas
 
-    def fits(self, arenas: Any) -> bool:
+    def fits(self, arenas: Placed) -> bool:
         """Whether the arenas of a schedule are within the budgets."""
 
-    def arenas_with_limits(self, arenas: Any) -> list[tuple[Arena, int, str]]:
+    def arenas_with_limits(self, arenas: Placed) -> list[tuple[Arena, int, str]]:
         """Each arena, its limit (its own size without a budget), and ", in NAME" where there are several memories."""
 
-    def arenas_document(self, arenas: Any) -> JsonObject:
+    def arenas_document(self, arenas: Placed) -> JsonObject:
         """Sizes of arenas as JSON documents have them."""
 
-    def offsets(self, arenas: Any, simulation: Judged) -> Sequence[int]:
+    def offsets(self, arenas: Placed, simulation: Judged) -> Sequence[int]:
         """The offset of each retention interval in the arena of its memory."""
 
     # Documents
@@ -157,7 +159,10 @@ class Problem(Protocol[Step, Judged]):
 
 
 def answer_document(
-    problem: Problem[Step, Judged], answer: Sequence[Step] | None, simulation: Judged | None, arenas: Any
+    problem: Problem[Step, Judged, Placed],
+    answer: Sequence[Step] | None,
+    simulation: Judged | None,
+    arenas: Placed | None,
 ) -> JsonObject:
     """What the object of `solve --json` has of one kind of problem alone.
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import models_folder
+from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, check_capacity, steps
 from moccasin_mzn.problem.buffer import Buffer, pieces_of
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, Value, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 MOST_MODELLED = 300
@@ -39,7 +40,7 @@ class Allocation:
     """"optimal": no arena is smaller; "feasible": not proven, or not sought since the capacity is kept; "infeasible":
     none is within the capacity; "unknown": none within it was found."""
 
-    def document(self, capacity: int | None = None) -> dict[str, Any]:
+    def document(self, capacity: int | None = None) -> JsonObject:
         """The object that `allocate --json` prints, but for its seconds."""
         arena = self.arena
         offsets = {buffer.name: offset for buffer, offset in zip(arena.buffers, arena.offsets, strict=True)}
@@ -126,7 +127,7 @@ def least_arena(
     items = model_items(buffers, alignment, scale, begin_with, limit)
     found: list[Arena] = []
 
-    def note(values: Any) -> None:
+    def note(values: Solution) -> None:
         arena = Arena(buffers, tuple(offset * scale for offset in values.offset), alignment)
         claimed = values.arena * scale
         if arena.size > claimed:
@@ -146,7 +147,7 @@ def least_arena(
 
 def model_items(
     buffers: tuple[Buffer, ...], alignment: int, scale: int, begin_with: Arena | None, limit: int | None
-) -> dict[str, Any]:
+) -> dict[str, Value]:
     """The `.dzn` items of `models/addresses.mzn`; sizes, steps, offsets and limits divided by `scale`."""
     step = [max(1, s // scale) for s in steps(buffers, alignment)]
     if limit is None:

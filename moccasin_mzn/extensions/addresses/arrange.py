@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.arena import Arena, Buffer, check_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
-from moccasin_mzn.problem.plan_problem import buffers_of
+from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.solvers.minizinc.run import Limits
 
@@ -46,7 +45,7 @@ MOMENT = 0.1
 class Arrangement:
     """One call: the best answer whose arenas are within the budgets."""
 
-    problem: Any
+    problem: Instance | PlanProblem
     search: Callable[..., Result]
     alignment: int
     deadline: Deadline
@@ -95,9 +94,9 @@ class Arrangement:
     def interrupt(self) -> None:
         self.interrupted = True
 
-    def searched(self, *asked: Any) -> Result:
-        """Of a search within memory budgets."""
-        result = self.search(*asked)
+    def searched(self, *request: object) -> Result:
+        """Run a search within memory budgets."""
+        result = self.search(*request)
         self.interrupted |= result.interrupted
         return result
 

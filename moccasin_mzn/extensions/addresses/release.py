@@ -18,7 +18,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -169,6 +168,15 @@ def near_by(
     deadline, starts = Deadline(seconds), [reserved.inserted(sequence)]
     found: list[tuple[int, ...]] = []
     search = LocalSearch(reserved.extended(), seed, None if within is None else reserved.stages_of(within))
-    start: dict[str, Any] = {"draft" if within is None else "better": lambda *_: starts.pop() if starts else None}
-    search.run(found.append, lambda: stop() or deadline.over(), **start)
+
+    def over() -> bool:
+        return stop() or deadline.over()
+
+    def first(*_: object) -> tuple[int, ...] | None:
+        return starts.pop() if starts else None
+
+    if within is None:
+        search.run(found.append, over, draft=first)
+    else:
+        search.run(found.append, over, better=first)
     return reserved.stripped(found[-1]) if found else None

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import permutations
 from operator import itemgetter
-from typing import Any
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.devices.data import stages_of_plan
@@ -35,7 +34,7 @@ IDLE_SECONDS = 0.05
 
 
 def search_plans(
-    problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+    problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
     better: Callable[[], Plan | None],
 ) -> None:  # fmt: skip
     """Look for plans in stages of the input order until `stop()`; see `PlanFormulation.search`."""
@@ -103,7 +102,7 @@ def one_device(
 
 
 def _improved(
-    problem: PlanProblem, plan: Plan, rng: random.Random, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+    problem: PlanProblem, plan: Plan, rng: random.Random, offer: Callable[[Plan], object], stop: Callable[[], bool],
     sweeps: int,
 ) -> None:  # fmt: skip
     improver = Improver(problem, pruned_plan(problem.platform, plan), rng)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Plan, plan_of_sequence
 
+if TYPE_CHECKING:
+    from moccasin_mzn.heuristics.staged.search import LocalSearch
+
 EVENTS_PER_CHUNK = 5_000_000
 """Moves between two looks at the clock, times events."""
 FIRST_ROUND = 50_000
@@ -35,7 +38,7 @@ HOT, WARM, COOL, COLD = 1.0, 0.3, 0.1, 0.02
 PLAIN_ROUNDS, MORE_PLAIN_ROUNDS, MOST_PLAIN_ROUNDS = 2, 3, 10
 """Of the search without slow memory: at first; so many more each time later, as they get longer; at most."""
 
-Offer = Callable[[Plan], Any]
+Offer = Callable[[Plan], object]
 Set = tuple[np.ndarray, np.ndarray]
 
 
@@ -144,7 +147,7 @@ class PagingSearch:
         self._local.run(lambda sequence: self._offer_ways(sequence, offer), stop, known, max_rounds=rounds)
 
     @cached_property
-    def _local(self) -> Any:
+    def _local(self) -> LocalSearch:
         """The search without slow memory, with what the objective counts as durations."""
         from moccasin_mzn.heuristics.staged.search import LocalSearch
 

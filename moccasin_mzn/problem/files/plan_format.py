@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import resources
 from os import PathLike
-from typing import Any
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.files import load_json, parse_json
+from moccasin_mzn.files import Json, JsonObject, load_json, parse_json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.files.plans import claimed_plan, is_plan
 from moccasin_mzn.problem.files.schedules import FORMAT, VERSION, check_version, claimed_schedule, is_versioned
@@ -32,13 +31,13 @@ KEYS = ("format", "version", "graph_digest", "size_unit")
 """What this format adds to an object; None for each without an answer, but for the unit."""
 
 
-def schema() -> dict[str, Any]:
+def schema() -> JsonObject:
     """The JSON Schema of version 1."""
     file = resources.files(__package__) / "plan.schema.json"
     return parse_json(file.read_text(encoding="utf-8"), "plan.schema.json")
 
 
-def versioned(graph: ComputationGraph, answer: Sequence[Any] | None, document: dict[str, Any]) -> dict[str, Any]:
+def versioned(graph: ComputationGraph, answer: Sequence[Json] | None, document: JsonObject) -> JsonObject:
     """An answer's object with what this format adds.
 
     Args:
@@ -46,7 +45,7 @@ def versioned(graph: ComputationGraph, answer: Sequence[Any] | None, document: d
             None: there is none.
         document: what `Problem.document` says of it, and more.
     """
-    told: dict[str, Any] = {**dict.fromkeys(KEYS), "size_unit": graph.size_unit, **document}
+    told: JsonObject = {**dict.fromkeys(KEYS), "size_unit": graph.size_unit, **document}
     if answer is None:
         return told
     actions = [of if isinstance(of, Action) else Action(of) for of in answer]
@@ -67,7 +66,7 @@ def read_runtime_plan(path: str | PathLike[str], graph: ComputationGraph | None 
         return runtime_plan(document, graph)
 
 
-def runtime_plan(document: Any, graph: ComputationGraph | None = None) -> RuntimePlan:
+def runtime_plan(document: Json, graph: ComputationGraph | None = None) -> RuntimePlan:
     """What a runtime is to do by the content of such a file.
 
     Args:
@@ -93,14 +92,14 @@ def runtime_plan(document: Any, graph: ComputationGraph | None = None) -> Runtim
     return found
 
 
-def _text(document: dict[str, Any], key: str, default: str) -> str:
+def _text(document: JsonObject, key: str, default: str) -> str:
     value = document.get(key, default)
     if type(value) is not str:
         raise InputError(f"{key} {shown(value)} is not a string")
     return value
 
 
-def _steps(document: dict[str, Any]) -> tuple[tuple[str, ...], list[Step]]:
+def _steps(document: JsonObject) -> tuple[tuple[str, ...], list[Step]]:
     """Names of memories, and the steps, of which it is not yet known whether they make sense."""
     several = "plan" in document
     done = _list(document, "plan" if several else "sequence")
@@ -122,7 +121,7 @@ def _steps(document: dict[str, Any]) -> tuple[tuple[str, ...], list[Step]]:
     return names, steps
 
 
-def _step(interval: dict[str, Any], node: Any, memory: int, source: int | None) -> Step:
+def _step(interval: JsonObject, node: Json, memory: int, source: int | None) -> Step:
     for key in ("end", "size", "reads"):
         if key not in interval:
             raise InputError(f'expected a key "{key}"')
@@ -134,13 +133,13 @@ def _step(interval: dict[str, Any], node: Any, memory: int, source: int | None) 
     )  # fmt: skip
 
 
-def _list(document: dict[str, Any], key: str) -> list[Any]:
+def _list(document: JsonObject, key: str) -> list[Json]:
     if not isinstance(document.get(key), list):
         raise InputError(f"{key}: expected a list, got {shown(document.get(key))}")
     return document[key]
 
 
-def _memories(document: dict[str, Any]) -> tuple[str, ...]:
+def _memories(document: JsonObject) -> tuple[str, ...]:
     platform = document.get("platform")
     memories = platform.get("memories") if isinstance(platform, dict) else None
     if not isinstance(memories, list) or not all(isinstance(one, dict) for one in memories):
@@ -151,7 +150,7 @@ def _memories(document: dict[str, Any]) -> tuple[str, ...]:
     return names
 
 
-def _action(names: tuple[str, ...], one: Any) -> tuple[Any, int, int | None]:
+def _action(names: tuple[str, ...], one: Json) -> tuple[Json, int, int | None]:
     """Node, memory and source of an action."""
     entry = one if isinstance(one, dict) else {}
     copied = "copy" in entry
@@ -165,7 +164,7 @@ def _action(names: tuple[str, ...], one: Any) -> tuple[Any, int, int | None]:
     return entry["copy" if copied else "compute"], target, source[0] if copied else None
 
 
-def _check_arenas(document: dict[str, Any], found: RuntimePlan) -> None:
+def _check_arenas(document: JsonObject, found: RuntimePlan) -> None:
     told = {"arena": document.get("arena")}
     if found.memories != ONE_MEMORY or "plan" in document:
         arenas = document.get("arenas", {})
@@ -180,7 +179,7 @@ def _check_arenas(document: dict[str, Any], found: RuntimePlan) -> None:
             raise InputError(f"arena {shown(size)}{'' if name == 'arena' else f' of {name}'}, the steps end at {true}")
 
 
-def _check_against(document: dict[str, Any], found: RuntimePlan, graph: ComputationGraph) -> None:
+def _check_against(document: JsonObject, found: RuntimePlan, graph: ComputationGraph) -> None:
     digest = graph_digest(graph)
     if found.graph_digest != digest:
         raise InputError(f"plan of the graph {found.graph_digest[:12]}, this graph is {digest[:12]}")

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.files import load_json, load_text, parse_json
+from moccasin_mzn.files import Json, JsonObject, load_json, load_text, parse_json
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.formats.reader import column, objects
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -58,7 +57,7 @@ def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> Claimed
         return claimed_schedule(document, graph)
 
 
-def claimed_schedule(document: Any, graph: ComputationGraph) -> ClaimedSchedule:
+def claimed_schedule(document: Json, graph: ComputationGraph) -> ClaimedSchedule:
     """What the content of such a file says; see `read_schedule`."""
     if isinstance(document, list):
         return ClaimedSchedule(positions(graph, "sequence", document))
@@ -93,7 +92,7 @@ def read_order(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int,
     return order
 
 
-def positions(graph: ComputationGraph, what: str, ids: Sequence[Any]) -> tuple[int, ...]:
+def positions(graph: ComputationGraph, what: str, ids: Sequence[Json]) -> tuple[int, ...]:
     """Positions of the nodes in a list that messages call `what`.
 
     Raises:
@@ -106,7 +105,7 @@ def positions(graph: ComputationGraph, what: str, ids: Sequence[Any]) -> tuple[i
     return tuple(found)
 
 
-def amount(what: str, value: Any) -> int:
+def amount(what: str, value: Json) -> int:
     """An integer >= 0 that a file claims.
 
     Raises:
@@ -126,9 +125,7 @@ def _positions_in_lines(graph: ComputationGraph, text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _intervals(
-    graph: ComputationGraph, document: dict[str, Any]
-) -> tuple[tuple[Interval, ...], tuple[int, ...] | None]:
+def _intervals(graph: ComputationGraph, document: JsonObject) -> tuple[tuple[Interval, ...], tuple[int, ...] | None]:
     """Retention intervals, and the offset of each if there are any."""
     values = objects(document, "intervals")
     nodes = positions(graph, "intervals", column(values, "intervals", "node"))
@@ -165,7 +162,7 @@ def parse_count(text: str) -> int | str | Path:
     raise InputError(f"max computations {shown(text)}: expected a positive integer, auto or a file")
 
 
-def counts_of(given: Any, graph: ComputationGraph) -> Any:
+def counts_of(given: Json, graph: ComputationGraph) -> Json:
     """C_v as `Instance.build` takes it, of that, a text or a file.
 
     Raises:
@@ -216,17 +213,17 @@ FORMER_TORCH_FORMAT = "moccasin_mzn plan 1"
 """What files of such plans said before they had a version, which is 1."""
 
 
-def is_versioned(document: Any) -> bool:
+def is_versioned(document: Json) -> bool:
     """Does a JSON document say that it is a plan for runtimes? Older ones, which say nothing, still read as plans."""
     return _format(document) == FORMAT
 
 
-def is_torch_plan(document: Any) -> bool:
+def is_torch_plan(document: Json) -> bool:
     """Does a JSON document say that it is a plan of a PyTorch training step?"""
     return _format(document) in (TORCH_FORMAT, FORMER_TORCH_FORMAT)
 
 
-def check_version(document: Any) -> None:
+def check_version(document: Json) -> None:
     """Refuse a plan for runtimes of a version that is not known, and plans of PyTorch; what is neither is passed over.
 
     Raises:
@@ -241,7 +238,7 @@ def check_version(document: Any) -> None:
         _check_number("plan", document.get("version"))
 
 
-def check_torch_version(document: Any) -> None:
+def check_torch_version(document: Json) -> None:
     """Refuse what is no plan of a PyTorch training step, or of a version that is not known.
 
     Raises:
@@ -258,10 +255,10 @@ def check_torch_version(document: Any) -> None:
         _check_number("PyTorch plan", document.get("version"))
 
 
-def _format(document: Any) -> Any:
+def _format(document: Json) -> Json:
     return document.get("format") if isinstance(document, dict) else None
 
 
-def _check_number(what: str, version: Any) -> None:
+def _check_number(what: str, version: Json) -> None:
     if type(version) is not int or version != VERSION:
         raise InputError(f"{what} of version {shown(version)}, this program reads {VERSION}")

@@ -52,6 +52,7 @@ _RULES = {
     "spans": ("old alone seen", 1, "+again.u +through.u -held<.u -held.u"),
     "during": ("old alone seen", "through", "-again.u"),
 }
+Json = Any  # a JSON value that has not been checked yet
 Variable = tuple[str, int, int]  # kind, sight or block, node
 Inequality = tuple[dict[tuple[Variable, bool], int], int]  # weights of what is so or is not so, and d
 
@@ -90,7 +91,7 @@ def graph_digest(graph: ComputationGraph) -> str:
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
-def check_certificate(graph: ComputationGraph, document: Any) -> Proven:
+def check_certificate(graph: ComputationGraph, document: Json) -> Proven:
     """What a certificate, as JSON gives it, proves of a graph; `CertificateError` if anything in it is not so."""
     _read("the certificate", document, dict.fromkeys(_KEYS))
     scope = ANY_ORDER if document["order"] is None else IN_ORDER
@@ -106,17 +107,17 @@ def check_certificate(graph: ComputationGraph, document: Any) -> Proven:
     entries = _read("inequalities", document["inequalities"], [None])
     known = [rules.inequality(f"inequalities[{k}]", entry) for k, entry in enumerate(entries)]
     leaves = _tree(graph, _read("tree", document["tree"], [None]), known, claimed)
-    told, words = _read("trusted", document["trusted"], [{"by": str, "scope": str, "bound": None}]), []
-    for what, one in [("bound", bound), *((f"trusted[{k}].bound", one["bound"]) for k, one in enumerate(told))]:
+    trusted, bounds = _read("trusted", document["trusted"], [{"by": str, "scope": str, "bound": None}]), []
+    for what, one in [("bound", bound), *((f"trusted[{k}].bound", one["bound"]) for k, one in enumerate(trusted))]:
         least = None if one == INFEASIBLE else _read(what, one, 0)
         less = duration is None or (least is not None and least <= duration)
         _require(less, f"{what} is {one}, but the schedule takes {duration}")
-        words.append(least)
-    trusted = tuple(Trust(one["by"], one["scope"], least) for one, least in zip(told, words[1:], strict=True))
-    return Proven(scope, budget, duration, claimed, len(known), leaves, trusted)
+        bounds.append(least)
+    trust = tuple(Trust(one["by"], one["scope"], least) for one, least in zip(trusted, bounds[1:], strict=True))
+    return Proven(scope, budget, duration, claimed, len(known), leaves, trust)
 
 
-def _schedule(graph: ComputationGraph, document: dict[str, Any], order: list[int] | None, budget: int) -> int | None:
+def _schedule(graph: ComputationGraph, document: dict[str, Json], order: list[int] | None, budget: int) -> int | None:
     """The duration of the schedule, if there is one: from the definition of retention intervals."""
     if document["schedule"] is None and document["duration"] is None:
         return None
@@ -134,18 +135,18 @@ def _schedule(graph: ComputationGraph, document: dict[str, Any], order: list[int
     for t, v in enumerate(sequence):
         change[t] += graph.sizes[v]
         change[last_read[t] + 1] -= graph.sizes[v]
-    for t, (held, v) in enumerate(zip(accumulate(change), sequence, strict=False)):
-        memory = held + graph.workspace_of[v]
+    for t, (retained, v) in enumerate(zip(accumulate(change), sequence, strict=False)):
+        memory = retained + graph.workspace_of[v]
         _require(memory <= budget, f"schedule[{t}]: memory {memory} is over the budget {budget}")
-    duration, told = sum(graph.durations[v] for v in sequence), _read("duration", document["duration"], 0)
-    _require(told == duration, f"duration is {told}, but that of the schedule is {duration}")
+    duration, claimed = sum(graph.durations[v] for v in sequence), _read("duration", document["duration"], 0)
+    _require(claimed == duration, f"duration is {claimed}, but that of the schedule is {duration}")
     return duration
 
 
 class _Rules:
     """What is so of every schedule."""
 
-    def __init__(self, graph: ComputationGraph, budget: int, order: Any, sights: list[int], blocks: Any) -> None:
+    def __init__(self, graph: ComputationGraph, budget: int, order: Json, sights: list[int], blocks: Json) -> None:
         self.graph, self.budget, self.sights, self.blocks = graph, budget, sights, blocks
         places = [order.index(v) for v in sights if order]
         along = type(blocks) is bool and (not blocks or (order is not None and places == sorted(set(places))))
@@ -153,7 +154,7 @@ class _Rules:
         self.sides = [(_reached(graph.predecessors, v), _reached(graph.successors, v)) for v in sights if order is None]
         self.sides += [(set(order[:k]), set(order[k + 1 :])) for k in places]
 
-    def inequality(self, where: str, entry: Any) -> Inequality:
+    def inequality(self, where: str, entry: Json) -> Inequality:
         """By a rule; or by a sum of rules, divided and rounded up, in what is computed again."""
         if type(entry) is list:
             return self._rule(where, entry)
@@ -171,7 +172,7 @@ class _Rules:
             total[of, True], total[of, False] = (max(0, weight - least) for weight in pair)
         return {one: -(-weight // by) for one, weight in total.items()}, -(-demand // by)
 
-    def _rule(self, where: str, entry: list[Any]) -> Inequality:
+    def _rule(self, where: str, entry: list[Json]) -> Inequality:
         """A rule for a sight or block and nodes, in what is not known."""
         name, j, *ends = entry if len(entry) in (3, 4) and type(entry[0]) is str else ("", 0)
         j, (u, w) = _read(where, j, 0), (*_read(where, ends, [self.graph]), None, None)[:2]
@@ -206,7 +207,7 @@ class _Rules:
         return False if u == v or u in after or (kind == "later" and at_hand) else None
 
 
-def _left(weights: dict[Any, int], demand: int, value: Callable[[Variable], bool | None]) -> Inequality:
+def _left(weights: dict[Json, int], demand: int, value: Callable[[Variable], bool | None]) -> Inequality:
     """What is left of an inequality where some variables have a value."""
     left = {(of, is_so): weight for (of, is_so), weight in weights.items() if value(of) is None}
     return left, demand - sum(weight for (of, is_so), weight in weights.items() if value(of) is is_so)
@@ -221,7 +222,7 @@ def _reached(near: tuple[tuple[int, ...], ...], v: int) -> set[int]:
     return found
 
 
-def _tree(graph: ComputationGraph, items: list[Any], known: list[Inequality], claimed: int | None) -> int:
+def _tree(graph: ComputationGraph, items: list[Json], known: list[Inequality], claimed: int | None) -> int:
     """The number of leaves of a tree, in which a branch is followed by what is below "not so", then by that of "so"."""
     waiting: list[dict[Variable, bool]] = [{}]  # what is decided in each case that is still to come, the next one last
     for k, item in enumerate(items):
@@ -243,7 +244,7 @@ def _tree(graph: ComputationGraph, items: list[Any], known: list[Inequality], cl
     return (len(items) + 1) // 2
 
 
-def _leaf(graph: ComputationGraph, where: str, item: Any, known: list[Inequality], decided: dict[Any, bool]) -> Any:
+def _leaf(graph: ComputationGraph, where: str, item: Json, known: list[Inequality], decided: dict[Json, bool]) -> Json:
     """The least duration, by linear duality, of schedules that do what is decided; None: there are none."""
     item, value = _read(where, item, {"multipliers": [[0]], "denominator": 0}), 0
     unit, priced = item["denominator"], dict[tuple[Variable, bool], int]()
@@ -269,10 +270,10 @@ def _require(is_so: bool, text: str) -> None:
         raise CertificateError(text)
 
 
-def _read(where: str, value: Any, form: Any) -> Any:
+def _read(where: str, value: Json, form: Json) -> Json:
     """A value of a form: an integer for one that is no less, a graph for its nodes, which become positions, str for a
     line of text, [form] for a list, forms by key for an object, None for anything."""
-    expected: Any = {list: "a list", dict: "an object", type: "a text of one line"}.get(type(form))
+    expected: Json = {list: "a list", dict: "an object", type: "a text of one line"}.get(type(form))
     if type(form) is list and type(value) is list:
         return [_read(f"{where}[{k}]", one, form[0]) for k, one in enumerate(value)]
     if type(form) is dict and type(value) is dict:
@@ -293,8 +294,7 @@ def _read(where: str, value: Any, form: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Json) -> str:
     if type(value) in (list, dict) or (type(value) is int and value.bit_length() > MOST_BITS):
         return {list: "a list", dict: "an object", int: "a huge integer"}[type(value)]
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:56]} ..."
+    return text if len(text := json.dumps(value)) <= 60 else f"{text[:56]} ..."
