@@ -15,10 +15,9 @@ from moccasin_mzn.arguments import checked
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.devices.build import CopyCosts, Device
 from moccasin_mzn.extensions.memories import TAKEN, Amount, asked_problem
-from moccasin_mzn.extensions.paging.build import PagingCosts
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
+from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph

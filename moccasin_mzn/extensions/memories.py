@@ -14,18 +14,20 @@ from typing import Any, Self
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.extensions.devices.build import (
+from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.extensions.platforms import (
     CopyCosts,
     Device,
+    PagingCosts,
     device_platform,
+    paging_platform,
+    parse_cost,
     parse_device,
     unknown_device,
     with_slow_memory,
 )
-from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform, parse_cost
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import refuse_workspaces
 from moccasin_mzn.option import flag, option
@@ -166,7 +168,7 @@ class MemoryOptions:
         return {cost: value for cost, value in asked.items() if value is not None}
 
     def _devices(self) -> dict[str, Device]:
-        from moccasin_mzn.extensions.devices.build import exact, parse_device
+        from moccasin_mzn.extensions.platforms import exact, parse_device
 
         power = Fraction(1) if self.compute_power is None else exact("--compute-power", self.compute_power)
         devices: dict[str, Device] = {}

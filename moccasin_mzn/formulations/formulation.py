@@ -1,4 +1,4 @@
-"""What every formulation offers: a model file, the data for it, and the sequence that a solution stands for."""
+"""Formulations of schedules: a model file, the data for it, and the sequence that a solution stands for."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from moccasin_mzn.formulations.models import models_folder
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import Intervals, encode
 from moccasin_mzn.formulations.searched import Searched, Solution
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.solvers.minizinc.run import Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
@@ -51,26 +51,26 @@ class Variant:
     """A formulation as `compare` runs it."""
 
     label: str = ""
-    """Follows the formulation's name; empty: the name says it all."""
+    """Follows the formulation's name; empty: the name is enough."""
     options: Mapping[str, object] = field(default_factory=dict)
-    """Of `solve`, beside the formulation."""
+    """Options of `solve` in addition to the formulation."""
     max_computations: int | str | None = None
-    """As `solve` takes it; None: its default."""
+    """C as `solve` takes it; None: its default."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Formulation(Searched[Instance, ModelData, Sequence[int]]):
-    """A model of schedules, and all that is told of it. The objects stand in `catalogue`, and every list of
+    """A model of schedules, with its description. The objects stand in `catalogue`, and every list of
     formulations is made from them. Warm starts are retention intervals in all of them."""
 
     name: str
-    """As on the command line."""
+    """The name on the command line."""
     title: str
     """A few words for people."""
     source: str
     """The publication and its section."""
     guarantee: str
-    """What is known of its schedules."""
+    """The guarantee that an optimal schedule of it has."""
     growth: Growth
     staged: bool = True
     """Do its schedules keep to stages of the input order? Then so do its proofs. All such schedules, with at most C
@@ -80,7 +80,7 @@ class Formulation(Searched[Instance, ModelData, Sequence[int]]):
     family: str = ""
     """Whose published figures are its own, as columns of a table of published figures name it; empty: nobody's."""
     variants: tuple[Variant, ...] = field(default=(Variant(), Variant("alone", {"search": "off"})), compare=False)
-    """What a comparison runs."""
+    """The variants that a comparison runs."""
 
     model: str = ""
     """The file of another model: it takes the same data, and its solutions stand for the same."""
@@ -132,7 +132,7 @@ class Formulation(Searched[Instance, ModelData, Sequence[int]]):
 
     @abstractmethod
     def copies_counted(self, data: ModelData) -> tuple[int, ...]:
-        """How many times the size of each node, and its workspace, may occur in one sum of the model."""
+        """Return how many times the size of each node, and its workspace, may occur in one sum of the model."""
 
     def answer(self, data: ModelData, values: Solution) -> tuple[int, ...]:
         return self.sequence(data, values)
@@ -210,7 +210,7 @@ class Formulation(Searched[Instance, ModelData, Sequence[int]]):
         return items | self.choices(objective)
 
     def choices(self, objective: str) -> dict[str, Value]:
-        """The parameters of the model that say which form of it is meant, as items; defaults are left out.
+        """Return the parameters of the model that select a form of it, as items; defaults are left out.
 
         Args:
             objective: "duration" or, if `two_phase`, "peak".

@@ -28,13 +28,13 @@ REDUNDANT = Option(
 )
 BRANCHING = Option(
     "density|from-below|by-solver",
-    "What solvers that do not learn decide first: not to compute again what takes longest for the memory it spares; "
+    "What solvers that do not learn decide first: to recompute nothing that takes long for the memory it spares; "
     "a short duration; or what they like.",
     choices=("density", "from-below", "by-solver"),
 )
 PRESOLVE = Option("on|off", "Reduce the data of the model, or leave it to derive them.", choices=("on", "off"))
 GROUPS = ("cover", "critical", "order")
-"""Of redundant constraints; the first two are of stages."""
+"""The groups of redundant constraints; the first two are of stages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Moccasin(IntervalFormulation):
     precedence: str = "served-by"
     """"served-by": half-reified booleans; "reservoir": as published (2.2)."""
     index: str = "affine"
-    """How staged events are numbered. "affine": starts without holes, and redundant constraints; "triangular": as
+    """The numbering of staged events. "affine": starts without holes, and redundant constraints; "triangular": as
     published (2.3), and no redundant constraints of stages."""
     branching: str = "density"
     """The search annotation. "density": first without the recomputations that take longest for the memory they spare;
@@ -104,7 +104,7 @@ class Moccasin(IntervalFormulation):
             object.__setattr__(self, "growth", replace(self.growth, booleans="C n", constraints="C (n + m)"))
 
     def groups(self) -> frozenset[str]:
-        """The groups of redundant constraints that the model is told to have.
+        """The groups of redundant constraints that the model is to have.
 
         Raises:
             InputError: there is no such group, or not of free events.
@@ -127,13 +127,13 @@ class Moccasin(IntervalFormulation):
         return not self.model or any(path.name == "parameters.mzn" for path in models.included(self.file))
 
     def elastic(self, data: ModelData) -> bool:
-        """In stages; where a unit of memory, worth more than all recomputations, keeps the objective exact in doubles,
-        of which CP-SAT makes use."""
+        """True in stages, where the objective, with a unit of memory worth more than all recomputations, is exact in
+        floating point, which CP-SAT makes use of."""
         excess = max(data.input_order_memory, default=0) - data.budget
         return self.two_phase and self.staged and self.index == "affine" and excess * data.longest < 2**53
 
     def parameters(self) -> str:
-        """To seek schedules from below, next to the bound of the cover rows, proves all that is proven in a half to a
+        """Seek schedules from below, next to the bound of the cover rows: all that is proven is proven in a half to a
         tenth of the time; probing takes more than it finds."""
         return "use_objective_lb_search:true cp_model_probing_level:0" if self.staged and not self.model else ""
 
@@ -141,14 +141,14 @@ class Moccasin(IntervalFormulation):
         return super().data(problem) if self.presolve == "on" else as_given(problem)
 
     def choices(self, objective: str) -> dict[str, Value]:
-        told: dict[str, Value] = {} if objective == "duration" else {"phase": Member(objective.upper())}
+        chosen: dict[str, Value] = {} if objective == "duration" else {"phase": Member(objective.upper())}
         for name in ("precedence", "index", "branching"):
             value = getattr(self, name)
             if value != self.own_options[name].choices[0]:
-                told[name] = Member(value.upper().replace("-", "_"))
+                chosen[name] = Member(value.upper().replace("-", "_"))
         if self.redundant != ALL:
-            told["redundant"] = frozenset(Member(name.upper()) for name in self.groups())
-        return told
+            chosen["redundant"] = frozenset(Member(name.upper()) for name in self.groups())
+        return chosen
 
     def forms(self) -> Iterator[tuple[str, Formulation]]:
         reservoir = replace(self, precedence="reservoir")

@@ -1,14 +1,19 @@
-"""What searches take of any formulation, of schedules and of plans."""
+"""The interface of formulations to searches: a model file, the data for it, and the answer a solution stands for."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
+from moccasin_mzn.problem.judges.plans import PlanSimulation
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.solvers.minizinc.run import Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
@@ -26,11 +31,11 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
     """A model in MiniZinc over the data that `models/lib/instance.mzn` declares; its answers are sequences or plans."""
 
     name: str
-    """As told to people."""
+    """The name that people use."""
     staged: bool
     """Do first computations keep to the input order? Then so do its proofs."""
     compiled: ClassVar[tuple[CompiledSearch, ...]] = ()
-    """Compiled searches that it needs besides those of one memory."""
+    """Compiled searches that it needs in addition to those of one memory."""
     limited: ClassVar[bool] = True
     """Is C, the most computations of a node, part of it?"""
 
@@ -41,7 +46,7 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
 
     @property
     def program(self) -> Path | str:
-        """What MiniZinc compiles: the model file, or a text."""
+        """Return what MiniZinc compiles: the model file, or a text."""
         return self.file
 
     @property
@@ -92,7 +97,7 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
         """An answer to start from, without what nothing needs: in stages there may be no place for it.
 
         Raises:
-            InputError: it is not within budgets and limits, or no solution of the formulation; the message says where.
+            InputError: it is not within budgets and limits, or no solution of the formulation; with the place.
         """
 
     # What follows has a default.
@@ -117,3 +122,70 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
     def parameters(self) -> str:
         """Parameters for CP-SAT, as text protocol buffer; they matter to nobody else."""
         return ""
+
+
+# --- Formulations of plans on several memories ----------------------------------------------------------------
+
+
+class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
+    """A model of plans, with data of its own in addition."""
+
+    @abstractmethod
+    def data_items(self, data: DataT, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Value]:
+        """Return the items of the `.dzn` file; see `items`."""
+
+    @abstractmethod
+    def plan(self, data: DataT, values: Solution) -> Plan:
+        """Return the plan that a solution stands for."""
+
+    def answer(self, data: DataT, values: Solution) -> Plan:
+        return self.plan(data, values)
+
+    def items(
+        self, problem: PlanProblem, data: DataT, incumbent: Plan | None, limit: int | None, objective: str = ""
+    ) -> dict[str, Value]:
+        return self.data_items(data, incumbent, limit)
+
+    def check_start(self, problem: PlanProblem, plan: Plan) -> Plan:
+        flaws = [flaw.message for flaw in problem.judge(plan).violations]
+        useful = plan if flaws else problem.pruned(plan)
+        if not flaws and (problem.out_of_scope(plan) or self.out_of_scope(problem, useful)):
+            flaws = [self.out_of_scope(problem, plan) or "it is no solution of this formulation"]
+        if flaws:
+            raise InputError(f"warm start: {flaws[0]}")
+        return useful
+
+    # What follows has a default.
+
+    def in_any_order(self) -> PlanFormulation | None:
+        """The form of this formulation that leaves the order open; None: there is none."""
+        return None
+
+    def title(self) -> str:
+        """Name and form for people."""
+        return f"{self.name}, {'staged' if self.staged else 'general'}"
+
+    def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
+        return problem.out_of_scope(plan)
+
+    def search(  # noqa: B027 (not every formulation has one)
+        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
+        better: Callable[[], Plan | None],
+    ) -> None:  # fmt: skip
+        """Look for plans without the model, in a thread of its own, until `stop()`.
+
+        Args:
+            offer: takes a plan, which is judged: it must be a solution of this formulation within budgets and limits.
+            better: the best plan of all so far, whoever found it.
+        """
+
+    def checked(
+        self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Mapping[str, Value] | None
+    ) -> list[str]:
+        """Verdicts of the solution checker, in MiniZinc, on a plan and on the model's own solution if there is one.
+
+        Raises:
+            CheckError: one of them is rejected, or has other figures than the judge's.
+            InputError: MiniZinc is missing or failed.
+        """
+        return []

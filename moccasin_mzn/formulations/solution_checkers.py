@@ -74,7 +74,7 @@ def check_solution(checker: str, solution: Mapping[str, Value], correct: re.Patt
 
 
 def run_checker(checker: str, items: Mapping[str, Value]) -> str:
-    """What a checker says of the data and the solution in `items`: its first line.
+    """Return the verdict of a checker on the data and the solution in `items`: its first line.
 
     Raises:
         InputError: MiniZinc is missing or failed.

@@ -22,8 +22,7 @@ from moccasin_mzn.extensions.devices.data import (
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.formulations.formulation import header
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
-from moccasin_mzn.formulations.searched import Solution
+from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation

@@ -9,7 +9,7 @@ from functools import reduce
 from operator import itemgetter
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
+from moccasin_mzn.extensions.platforms import LOCAL, SLOW
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import staged_events
 from moccasin_mzn.problem.instance import Instance

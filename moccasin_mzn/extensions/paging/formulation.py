@@ -12,7 +12,6 @@ from typing import ClassVar
 from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging import PAGING
-from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.extensions.paging.data import (
     PagedIntervals,
     PagingData,
@@ -23,19 +22,18 @@ from moccasin_mzn.extensions.paging.data import (
     local_instance,
     totals_of,
 )
+from moccasin_mzn.extensions.platforms import LOCAL, SLOW
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Intervals, find_formulation, models_folder
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.formulations.presolve import presolve
-from moccasin_mzn.formulations.searched import Solution
+from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
-from moccasin_mzn.problem.stages import Stages
+from moccasin_mzn.problem.stages import Stages, first_out_of_stage
 from moccasin_mzn.solvers.minizinc.run import Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 

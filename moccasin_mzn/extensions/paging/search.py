@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moccasin_mzn.extensions.paging.build import LOCAL, SLOW, PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.data import can_page, costs_of, local_instance, plan_with_writes
 from moccasin_mzn.extensions.paging.kernel import BEST, CHANGES, NONE, Problem, Workspace, anneal
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.extensions.platforms import LOCAL, SLOW, PagingCosts, paging_platform
 from moccasin_mzn.heuristics.annealing import INCUMBENT, NOTHING, Annealing, Round, mean_of_positive
 from moccasin_mzn.heuristics.compiled_searches import ignore, small_instance
 from moccasin_mzn.heuristics.compiling import size_unit
@@ -24,6 +23,7 @@ from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Plan, plan_of_sequence
+from moccasin_mzn.problem.stages import first_out_of_stage
 
 if TYPE_CHECKING:
     from moccasin_mzn.heuristics.staged.search import LocalSearch

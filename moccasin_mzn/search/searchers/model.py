@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations import Formulation, Intervals
-from moccasin_mzn.formulations.model_size import why_too_large
+from moccasin_mzn.formulations.complexity import why_too_large
 from moccasin_mzn.formulations.windows import Incumbent, Window
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import doubtful, said, source
