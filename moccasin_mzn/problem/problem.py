@@ -1,4 +1,4 @@
-"""What searches, records and reports ask of a problem: a graph, its order, counts C_v, one memory or more, and a goal.
+"""The interface of problems to searches, records and reports: graph, order, counts C_v, memories and goal.
 
 ::
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Account(Protocol):
-    """What the judge finds out about a schedule."""
+    """The judge's account of a schedule."""
 
     @property
     def duration(self) -> int:
@@ -56,11 +56,11 @@ Placed = TypeVar("Placed", contravariant=True, default=Any)
 
 
 class Problem(Protocol[Step, Judged, Placed]):
-    """What is asked. Answers are schedules: tuples of steps."""
+    """A problem. Its answers are schedules: tuples of steps."""
 
     @property
     def graph(self) -> ComputationGraph:
-        """What is computed."""
+        """The computation graph."""
 
     @property
     def instance(self) -> Instance:
@@ -72,19 +72,19 @@ class Problem(Protocol[Step, Judged, Placed]):
 
     @property
     def objective(self) -> str:
-        """What is to be least: "duration", "energy" or "traffic"."""
+        """The total to minimize: "duration", "energy" or "traffic"."""
 
     @property
     def better(self) -> str:
-        """What a schedule of less value is, such as "is shorter"."""
+        """The words for a schedule of less value, such as "is shorter"."""
 
     @property
     def within(self) -> str:
-        """What a schedule does, such as "fits the budget 8"."""
+        """The words for a schedule within the limits, such as "fits the budget 8"."""
 
     @property
     def counted(self) -> tuple[str, str]:
-        """What C_v limits, to be read around its plural: "computation", "per node"."""
+        """The words for what C_v limits, to be read around its plural: "computation", "per node"."""
 
     # Schedules
 
@@ -92,7 +92,7 @@ class Problem(Protocol[Step, Judged, Placed]):
         """The judge's account, with all limits of the problem."""
 
     def value(self, simulation: Judged) -> int:
-        """The total of a schedule that is to be least."""
+        """The total of a schedule that is minimized."""
 
     def least_value(self) -> int:
         """A lower bound on the value that needs no search: every node computed once, where that costs least."""
@@ -164,7 +164,7 @@ def answer_document(
     simulation: Judged | None,
     arenas: Placed | None,
 ) -> JsonObject:
-    """What the object of `solve --json` has of one kind of problem alone.
+    """Return the part of `solve --json` that depends on the kind of problem.
 
     That is settings, figures, schedule, retention intervals with their offsets, and arenas.
     """

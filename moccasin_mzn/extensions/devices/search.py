@@ -247,7 +247,7 @@ class Greedy:
         return [u for u in self.inputs[k] if not (home == self.store and u in self.stored)]
 
     def _cost(self, k: int, m: int) -> float:
-        """Return the cost of computing node k in memory m, with its copies, in the objective's unit; infinite without links."""
+        """Return the cost of node k in memory m, with its copies, in the objective's unit; infinite without links."""
         what = "energies" if self.problem.goal.objective == "energy" else "durations"
         platform, order = self.problem.platform, self.problem.instance.order
         total = getattr(self.memories[m], what)[order[k - 1]]

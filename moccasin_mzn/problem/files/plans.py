@@ -1,6 +1,6 @@
 """Platforms, goals and plans as JSON documents, and back: nodes by id, memories by name.
 
-What runs the plan stands beside it, so that a file can be judged without knowing how it was made::
+What runs the plan stands in the same file, so that a file can be judged without knowing how it was made::
 
     {"plan": [{"compute": "a", "in": "local"}, {"copy": "a", "from": "local", "to": "slow"}, ...],
      "goal": {"objective": "duration", "max_traffic": 100},
@@ -70,7 +70,7 @@ class ClaimedInterval:
 
 @dataclass(frozen=True)
 class ClaimedPlan:
-    """What a plan file says; the plan is not judged, its nodes and memories exist."""
+    """The content of a plan file; the plan is not judged, its nodes and memories exist."""
 
     platform: Platform
     plan: Plan
@@ -84,7 +84,7 @@ class ClaimedPlan:
     arenas: tuple[tuple[int, int], ...] = ()
     """Sizes of arenas claimed, by position of the memory."""
     alignment: int = 1
-    """What all offsets claim to be multiples of."""
+    """The number of which all offsets claim to be multiples."""
 
 
 def is_plan(document: Json) -> bool:
@@ -104,7 +104,7 @@ def read_plan(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedPlan
 
 
 def claimed_plan(document: Json, graph: ComputationGraph) -> ClaimedPlan:
-    """What the content of such a file says; see `read_plan`."""
+    """Return the plan in the content of such a file; see `read_plan`."""
     if not is_plan(document) or not isinstance(document["plan"], list):
         raise InputError('expected an object with a key "plan" and a list of actions')
     check_version(document)
@@ -208,7 +208,7 @@ def _claims(
 
 
 def _offsets(platform: Platform, document: JsonObject) -> JsonObject:
-    """What a file says of arenas; nothing if it has no offsets."""
+    """Return the fields of a `ClaimedPlan` about arenas; none if the file has no offsets."""
     intervals = _objects("intervals", document.get("intervals") or [])
     if not any("offset" in entry for entry in intervals):
         return {}

@@ -19,7 +19,7 @@ from moccasin_mzn.problem.judges.schedules import Interval
 
 @dataclass(frozen=True)
 class ClaimedSchedule:
-    """What a schedule file says; nothing of it is checked against the graph but that its nodes exist."""
+    """The content of a schedule file; it is not judged, its nodes exist in the graph."""
 
     sequence: tuple[int, ...]
     """Positions of nodes in `graph.nodes`, in the order of computing them."""
@@ -36,7 +36,7 @@ class ClaimedSchedule:
     arena: int | None = None
     """Size of the arena claimed, in the graph's size unit."""
     alignment: int | None = None
-    """What all offsets claim to be multiples of."""
+    """The number of which all offsets claim to be multiples."""
 
 
 def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedSchedule:
@@ -58,7 +58,7 @@ def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> Claimed
 
 
 def claimed_schedule(document: Json, graph: ComputationGraph) -> ClaimedSchedule:
-    """What the content of such a file says; see `read_schedule`."""
+    """Return the schedule in the content of such a file; see `read_schedule`."""
     if isinstance(document, list):
         return ClaimedSchedule(positions(graph, "sequence", document))
     if not isinstance(document, dict):
@@ -140,15 +140,15 @@ def _intervals(graph: ComputationGraph, document: JsonObject) -> tuple[tuple[Int
     return tuple(map(Interval, nodes, starts, ends)), tuple(offsets) if placed else None
 
 
-# --- How often nodes may be computed, as people say it: a number, "auto", or a file that says it for each -----
+# --- How often nodes may be computed: a number, "auto", or a file with a count for each ------------------------
 
 
 USUAL_COUNT = 2
-"""For nodes that a file does not name."""
+"""The count of nodes that a file does not name."""
 
 
 def parse_count(text: str) -> int | str | Path:
-    """Read how often a node may be computed: a positive integer, "auto", or a file that says it for each node.
+    """Read how often a node may be computed: a positive integer, "auto", or a file with a count for each node.
 
     Raises:
         InputError: it is none of them.
@@ -200,9 +200,9 @@ def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int
     return tuple(counts)
 
 
-# --- How a file says which kind of plan it is, and of which version -------------------------------------------
+# --- Kinds of plans and their versions ------------------------------------------------------------------------
 
-# There are two kinds: plans for runtimes, which `solve --output` writes and which tell all that is needed to run
+# There are two kinds: plans for runtimes, which `solve --output` writes and which have all that is needed to run
 # them; and plans of PyTorch training steps, which `run torch --save` writes and which are of use only with the
 # network.
 
@@ -210,16 +210,16 @@ def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int
 FORMAT, VERSION = "moccasin_mzn plan", 1
 TORCH_FORMAT = "moccasin_mzn PyTorch plan"
 FORMER_TORCH_FORMAT = "moccasin_mzn plan 1"
-"""What files of such plans said before they had a version, which is 1."""
+"""The format of such files before they had a version, which is 1."""
 
 
 def is_versioned(document: Json) -> bool:
-    """Does a JSON document say that it is a plan for runtimes? Older ones, which say nothing, still read as plans."""
+    """True if a JSON document has the format of plans for runtimes. Older files without a format are plans, too."""
     return _format(document) == FORMAT
 
 
 def is_torch_plan(document: Json) -> bool:
-    """Does a JSON document say that it is a plan of a PyTorch training step?"""
+    """True if a JSON document has the format of plans of PyTorch training steps."""
     return _format(document) in (TORCH_FORMAT, FORMER_TORCH_FORMAT)
 
 

@@ -4,20 +4,20 @@ It knows only the graph, counts in integers, and shares no code with what makes 
 so of every schedule (`_RULES`); the rest is arithmetic.
 
 **Sights.** At the first computation of a node, sight j, let for any node u before(j, u) be "u was computed before";
-held(j, u) "u is in memory", as the sight itself and its inputs are; later(j, u) "before, not held, and computed again
+held(j, u) "u is in memory", as the sight itself and its inputs are; later(j, u) "before, not in memory, and recomputed
 later". Ancestors of the sight are before it, it and its descendants are not; in a given order all that is known. If u
-is before, and w, which reads u, is not, or is computed again later, then w reads a copy of u that is held or computed
-later. Sums of this with nothing left but what is computed again are flows from what is before to what is not, through
-what is held, of which the budget allows so much.
+is before, and w, which reads u, is not, or is recomputed later, then w reads a copy of u that is retained or computed
+later. Sums of this with nothing left but what is recomputed are flows from what is before to what is not, through
+what is retained, which the budget limits.
 
 **Blocks.** In an order, sights may cut schedules: block j is between the first computations of sights j - 1 and j.
 What is before it for the first time is old there. For an old u let again(j, u) be "computed in block j", through(j, u)
-"in memory from sight j - 1 to sight j". What is read in a block or is held at its end was held at its beginning, or is
-computed in it. Without blocks again(0, u) is "computed more than once".
+"in memory from sight j - 1 to sight j". What is read in a block or is retained at its end was in memory at its
+beginning, or is computed in it. Without blocks again(0, u) is "computed more than once".
 
 **Cases.** An inequality is a sum of weights of variables that are so, or are not so, which is >= d. A tree decides
 variables. Where d is left then, larger weights may be lowered to it, as one of them is enough. Multipliers y >= 0 at a
-leaf bound w, the duration of what is computed again, by linear duality: the sum of y d, and of the lesser of w - P and
+leaf bound w, the duration of what is recomputed, by linear duality: the sum of y d, and of the lesser of w - P and
 -N for each variable with y times weights P of its being so and N of not. If that is > 0 with w = 0, there is no case.
 """
 
@@ -84,7 +84,7 @@ class Proven:
 
 
 def graph_digest(graph: ComputationGraph) -> str:
-    """Of all that a certificate is about: ids, durations, sizes, workspaces, edges, in whatever order they come."""
+    """A digest of all that a certificate is about: ids, durations, sizes, workspaces, edges, in any order."""
     ids = [str(node) for node in graph.nodes]
     inputs = [sorted(ids[u] for u in inputs) for inputs in graph.predecessors]
     rows = sorted(zip(ids, graph.durations, graph.sizes, graph.workspace_of, inputs, strict=True))
@@ -92,7 +92,7 @@ def graph_digest(graph: ComputationGraph) -> str:
 
 
 def check_certificate(graph: ComputationGraph, document: Json) -> Proven:
-    """What a certificate, as JSON gives it, proves of a graph; `CertificateError` if anything in it is not so."""
+    """Return what a certificate, a JSON value, proves of a graph; `CertificateError` if anything in it is not so."""
     _read("the certificate", document, dict.fromkeys(_KEYS))
     scope = ANY_ORDER if document["order"] is None else IN_ORDER
     for key, expected in (("format", FORMAT), ("version", VERSION), ("scope", scope), ("graph", graph_digest(graph))):
@@ -144,7 +144,7 @@ def _schedule(graph: ComputationGraph, document: dict[str, Json], order: list[in
 
 
 class _Rules:
-    """What is so of every schedule."""
+    """The inequalities that hold for every schedule."""
 
     def __init__(self, graph: ComputationGraph, budget: int, order: Json, sights: list[int], blocks: Json) -> None:
         self.graph, self.budget, self.sights, self.blocks = graph, budget, sights, blocks
@@ -155,7 +155,7 @@ class _Rules:
         self.sides += [(set(order[:k]), set(order[k + 1 :])) for k in places]
 
     def inequality(self, where: str, entry: Json) -> Inequality:
-        """By a rule; or by a sum of rules, divided and rounded up, in what is computed again."""
+        """Return an inequality by a rule; or by a sum of rules, divided and rounded up, in what is recomputed."""
         if type(entry) is list:
             return self._rule(where, entry)
         entry, demand = _read(where, entry, {"sum": [[None]], "divisor": 1}), 0
@@ -185,8 +185,8 @@ class _Rules:
             "alone": w is None, "reader": u is not None and w in self.graph.successors[u],
         }  # fmt: skip
         _require(all(holds.get(need) for need in needs.split()), f"{where}: there is no such rule")
-        words = [word.partition(".") for word in text.split()]
-        ones = [((one.strip("+-<"), j - ("<" in one), u if of == "u" else w), one[0] == "+") for one, _, of in words]
+        terms = [word.partition(".") for word in text.split()]
+        ones = [((one.strip("+-<"), j - ("<" in one), u if of == "u" else w), one[0] == "+") for one, _, of in terms]
         ones += [(("again", i, u), True) for i in blocks if name == "comes" and (i > j or not self.blocks)]
         if type(least) is int:
             return _left(dict.fromkeys(ones, 1), least, self._known)
@@ -196,7 +196,7 @@ class _Rules:
         return _left({**rest, **dict.fromkeys(ones, max(0, demand))}, demand, self._known)
 
     def _known(self, variable: Variable) -> bool | None:
-        """What is so of a variable at a sight, whatever is done; None: it depends."""
+        """Return the value of a variable at a sight, where it is the same in all schedules; None: it depends."""
         kind, j, u = variable
         if kind not in ("before", "held", "later"):
             return None
@@ -208,7 +208,7 @@ class _Rules:
 
 
 def _left(weights: dict[Json, int], demand: int, value: Callable[[Variable], bool | None]) -> Inequality:
-    """What is left of an inequality where some variables have a value."""
+    """Return what is left of an inequality where some variables have a value."""
     left = {(of, is_so): weight for (of, is_so), weight in weights.items() if value(of) is None}
     return left, demand - sum(weight for (of, is_so), weight in weights.items() if value(of) is is_so)
 

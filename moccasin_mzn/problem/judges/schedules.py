@@ -76,7 +76,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a sequence does. With violations, the figures are those of the computations that are possible to count."""
+    """The account of a sequence. With violations, the figures are those of the computations that can be counted."""
 
     memory: tuple[int, ...]
     """Memory in use at each position, in the graph's size unit; `memory[t - 1]` is that of position t."""
