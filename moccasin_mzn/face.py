@@ -15,7 +15,7 @@ from moccasin_mzn.arguments import checked
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.memories import TAKEN, Amount, asked_problem
+from moccasin_mzn.extensions.memories import TAKEN, Amount, several_memories_problem
 from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.checks import as_tuple
@@ -345,7 +345,7 @@ def _memories(how: Given, several: dict[str, Any]) -> Memories | None:
 
     def asked(graph: ComputationGraph, budget: Amount | None, **problem: Any) -> tuple[PlanProblem, PlanFormulation]:
         form, most = how.get("formulation", "staged"), counts_of(how.get("max_computations"), graph)
-        return asked_problem(graph, budget, form=form, max_computations=most, **several, **problem)
+        return several_memories_problem(graph, budget, form=form, max_computations=most, **several, **problem)
 
     return asked
 

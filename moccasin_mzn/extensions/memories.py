@@ -1,4 +1,4 @@
-"""Options about several memories, as people write them, and the problem that they ask for."""
+"""Options about several memories, as people write them, and the problem that they describe."""
 
 from __future__ import annotations
 
@@ -47,33 +47,33 @@ COSTS = {
     },
     "copies": {"time": "copy_time", "latency": "copy_latency", "energy": "copy_energy"},
 }  # fmt: skip
-"""By the argument of `moccasin_mzn.solve`: names of costs there, and of the options."""
+"""Names of costs in `moccasin_mzn.solve` and names of their options, by argument of `solve`."""
 _SPELLED = {f"{what}: {cost}": flag(name) for what, costs in COSTS.items() for cost, name in costs.items()}
 _SPELLED["paging"] = "--paging"
 
 
 @dataclass(frozen=True)
 class MemoryOptions:
-    """What there is besides one memory; None, False or empty: nothing is said of it.
+    """Options for more than one memory; None, False or empty: not given.
 
     Raises:
         InputError: an option without the one that it is about.
     """
 
     paging: bool = option(
-        False, "", "There is slow memory to write outputs to and read them back from.", kind=bool, group=SLOW,
+        False, "", "Add slow memory, for outputs to be written to and read back from.", kind=bool, group=SLOW,
         flags=("--paging", ""),
     )  # fmt: skip
     slow_memory: str | None = option(None, "BYTES|64GiB", "Capacity of slow memory.  [default: none]", group=SLOW)
     page_out_time: str | None = option(
         None, "X", "Duration of writing to slow memory per size unit; inf: not possible.", group=SLOW
     )
-    page_in_time: str | None = option(None, "X", "The same of reading back.  [default: that of writing]", group=SLOW)
+    page_in_time: str | None = option(None, "X", "The same for reading back.  [default: that of writing]", group=SLOW)
     page_out_energy: str | None = option(None, "X", "Energy of writing per size unit.  [default: 0]", group=SLOW)
-    page_in_energy: str | None = option(None, "X", "The same of reading back.  [default: that of writing]", group=SLOW)
+    page_in_energy: str | None = option(None, "X", "The same for reading back.  [default: that of writing]", group=SLOW)
     compute_power: str | None = option(None, "P", "Energy of computing per unit of duration.  [default: 1]", group=BOTH)
     objective: str | None = option(
-        None, "duration|energy|traffic", "What is to be least.  [default: duration]", group=BOTH
+        None, "duration|energy|traffic", "The total to minimize.  [default: duration]", group=BOTH
     )
     max_duration: str | None = option(
         None, "N|+5%", "With another objective: most duration, or increase of it.", group=BOTH
@@ -92,7 +92,7 @@ class MemoryOptions:
         None, "X", "Duration of a copy between devices per size unit; inf: not possible.  [default: 0]", group=DEVICES
     )
     copy_latency: str | None = option(
-        None, "N", "Duration of each copy besides; inf: not possible.  [default: 0]", group=DEVICES
+        None, "N", "Fixed duration of each copy, added to that; inf: not possible.  [default: 0]", group=DEVICES
     )
     copy_energy: str | None = option(None, "X", "Energy of a copy per size unit.  [default: 0]", group=DEVICES)
 
@@ -107,16 +107,16 @@ class MemoryOptions:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> Self:
-        """Those of a command's options, which are removed from the others."""
+        """Take these out of a command's options."""
         return cls(**{part.name: options.pop(part.name) for part in fields(cls)})
 
     def given(self) -> dict[str, Any]:
-        """What is said, by name."""
+        """Return the options that are given, by name."""
         return {name: value for name, value in vars(self).items() if value not in (None, False, ())}
 
     @property
     def several(self) -> bool:
-        """Are there several memories?"""
+        """True if there are several memories."""
         return self.paging or bool(self.device) or self.platform is not None
 
     def refuse_others(self, names: Iterable[str]) -> None:
@@ -127,8 +127,8 @@ class MemoryOptions:
         """
         for name in names:
             if name not in TAKEN:
-                asked = "--device" if self.device else "--paging"
-                raise InputError(f"{flag(name)} is for one memory, it does not go with {asked}")
+                several = "--device" if self.device else "--paging"
+                raise InputError(f"{flag(name)} is for one memory, it does not go with {several}")
 
     def problem(
         self,
@@ -139,7 +139,7 @@ class MemoryOptions:
         order: str | PathLike[str] | Sequence[int],
         count_fixed: bool = False,
     ) -> tuple[PlanProblem, PlanFormulation]:
-        """What is to be planned, and the formulation for it.
+        """Return the problem and its formulation.
 
         Args:
             options: all others that are there, by name.
@@ -157,15 +157,15 @@ class MemoryOptions:
             raise InputError("--budget is for one memory: with --device each has its own")
         if self.device and count_fixed:
             raise InputError("--count-fixed is for one memory, it does not go with --device")
-        return asked_problem(
+        return several_memories_problem(
             graph, budget, paging=self._costs("paging") if self.paging else None, slow_memory=self.slow_memory,
             devices=self._devices() if self.device else None, copies=self._costs("copies"), goal=self._goal, form=form,
             order=order, max_computations=most, count_fixed=count_fixed, spelled=_SPELLED,
         )  # fmt: skip
 
     def _costs(self, what: str) -> dict[str, str]:
-        asked = {cost: getattr(self, name) for cost, name in COSTS[what].items()}
-        return {cost: value for cost, value in asked.items() if value is not None}
+        costs = {cost: getattr(self, name) for cost, name in COSTS[what].items()}
+        return {cost: value for cost, value in costs.items() if value is not None}
 
     def _devices(self) -> dict[str, Device]:
         from moccasin_mzn.extensions.platforms import exact, parse_device
@@ -197,11 +197,11 @@ def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[s
     """
     if not devices:
         return ()
-    name, told, slowness = devices[0].partition(":")
+    name, colon, slowness = devices[0].partition(":")
     if "=" in name:
         name = name.partition("=")[0]
         raise InputError(f"device {name}: its budget is what is varied: give its name alone, --device {name}")
-    return (f"{name}={budget}{told}{slowness}", *devices[1:])
+    return (f"{name}={budget}{colon}{slowness}", *devices[1:])
 
 
 def _problem_in_file(
@@ -251,7 +251,7 @@ def _limit(option: str, text: str, base: int | None) -> int:
     return int(text)
 
 
-# --- A problem of several memories, from what is said of paging and of devices --------------------------------
+# --- A problem of several memories, from costs of paging and devices ------------------------------------------
 
 
 Amount = Budget | int | float | Fraction | str
@@ -260,7 +260,7 @@ Costs = Mapping[str, object]
 """Costs by name, such as "out_time"; "inf" where there is no link."""
 
 
-def asked_problem(
+def several_memories_problem(
     graph: ComputationGraph,
     budget: Amount | None,
     *,
@@ -275,7 +275,7 @@ def asked_problem(
     count_fixed: bool = False,
     spelled: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[PlanProblem, PlanFormulation]:
-    """What is to be planned, and the formulation for it; the arguments are those of `moccasin_mzn.solve`.
+    """Return the problem and its formulation; the arguments are those of `moccasin_mzn.solve`.
 
     Args:
         goal: or what makes one of the duration of the input order with every node computed once.
@@ -302,14 +302,17 @@ def asked_problem(
     if form not in ("staged", "general"):
         raise InputError(f"devices are formulated as staged or general, not as {form}")
     refuse_workspaces(graph, "plans for several devices")
-    asked = {name: _device(name, given) for name, given in devices.items()}
-    for name, device in asked.items():  # where the graph names devices, another name is more likely misspelt than meant
-        if name not in (graph.device_durations or asked) and device.computes and device.slowness is None:
+    chosen = {name: _device(name, given) for name, given in devices.items()}
+    for (
+        name,
+        device,
+    ) in chosen.items():  # where the graph names devices, another name is more likely misspelt than meant
+        if name not in (graph.device_durations or chosen) and device.computes and device.slowness is None:
             raise unknown_device(graph, name)
-    first = next((device.budget for device in asked.values()), None)
+    first = next((device.budget for device in chosen.values()), None)
     instance = Instance.build(graph, first or "100%", order=order, max_computations=most)
     peak = instance.baseline.peak
-    platform = device_platform(graph, asked, _copy_costs(copies or {}, spelled), peak)
+    platform = device_platform(graph, chosen, _copy_costs(copies or {}, spelled), peak)
     if costs is not None:
         out, back = (
             None if time is None else CopyCosts(time, 0, energy)
@@ -390,5 +393,5 @@ def _exact(what: str, value: object, infinite: bool) -> object:
         return value
     number = parse_cost(what, str(value))
     if number is None and not infinite:
-        raise InputError(f"{what} inf: expected a number; a time of inf says that there is no link")
+        raise InputError(f"{what} inf: expected a number; a time of inf means that there is no link")
     return int(number) if number is not None and number.denominator == 1 else number

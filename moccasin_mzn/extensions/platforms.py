@@ -1,4 +1,4 @@
-"""A platform of several devices, from what people say: budgets, slowness, and costs of copies per unit of size."""
+"""Platforms of several devices, or of one and slow memory, from budgets, slowness and costs per unit of size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CopyCosts:
     time: Fraction = Fraction(0)
     """Per unit of size, in the graph's duration unit."""
     latency: int = 0
-    """Of each copy, in the graph's duration unit."""
+    """The fixed duration of each copy, in the graph's duration unit."""
     energy: Fraction = Fraction(0)
     """Per unit of size, in any unit."""
 
@@ -42,16 +42,16 @@ class CopyCosts:
 
 @dataclass(frozen=True)
 class Device:
-    """One device as asked for.
+    """One device as a user describes it.
 
     Raises:
         InputError: a factor or power that is no number of 0 or more; nonsense as a budget.
     """
 
     budget: Budget | None = None
-    """Of its memory; a fraction is of the input order's peak. None: as much as there may be."""
+    """The budget of its memory; a fraction is of the input order's peak. None: as much as there may be."""
     slowness: Fraction | None = None
-    """Durations are the graph's, times this, rounded up, in place of what the graph says of this device."""
+    """Durations are the graph's, times this, rounded up, in place of the graph's durations of this device."""
     computes: bool = True
     """False: infinitely slow, its memory alone is of use."""
     power: Fraction = Fraction(1)
@@ -106,11 +106,11 @@ def device_platform(
 def with_slow_memory(
     platform: Platform, capacity: int | None, out_costs: CopyCosts | None, in_costs: CopyCosts | None
 ) -> Platform:  # fmt: skip
-    """A platform with slow memory besides, linked to all its memories.
+    """Return a platform with slow memory added, linked to all its memories.
 
     Args:
         capacity: in the graph's size unit; None: as much as there may be.
-        out_costs, in_costs: of writing to slow memory and of reading back; None: not possible.
+        out_costs, in_costs: costs of writing to slow memory and of reading back; None: not possible.
 
     Raises:
         InputError: a device is called "slow".
@@ -137,7 +137,7 @@ def _durations(graph: ComputationGraph, name: str, device: Device, first: bool) 
 
 
 def unknown_device(graph: ComputationGraph, name: str) -> InputError:
-    """What to raise where durations are asked for that the graph does not have."""
+    """Return the error for durations that the graph does not have."""
     known = ", ".join(graph.device_durations) or "none"
     expected = f"expected one of them, or a slowness, as in {name}=16GiB:4"
     return InputError(f"device {name}: the graph has durations of {known}; {expected}")
@@ -151,14 +151,14 @@ def parse_device(text: str) -> tuple[str, Device]:
         InputError: it is neither.
     """
     name, is_there, rest = text.partition("=")
-    amount, told, slowness = rest.partition(":")
+    amount, colon, slowness = rest.partition(":")
     if not name.strip() or not is_there or not amount.strip():
-        told = f"device {shown(text)}: expected NAME=BUDGET, such as gpu=0.8 or cpu=16GiB:4"
-        raise InputError(Page.DEVICES.after(told))
+        wrong = f"device {shown(text)}: expected NAME=BUDGET, such as gpu=0.8 or cpu=16GiB:4"
+        raise InputError(Page.DEVICES.after(wrong))
     budget = None if amount.strip() == "inf" else Budget.parse(amount)
     if slowness.strip() == "inf":
         return name.strip(), Device(budget, computes=False)
-    return name.strip(), Device(budget, exact(f"slowness of device {name}", slowness) if told else None)
+    return name.strip(), Device(budget, exact(f"slowness of device {name}", slowness) if colon else None)
 
 
 def exact(what: str, text: str) -> Fraction:
@@ -190,11 +190,11 @@ class PagingCosts:
     """
 
     out_time: Fraction | None = Fraction(0)
-    """Of writing to slow memory, in the graph's duration unit; None: nothing can be written."""
+    """The duration of writing to slow memory, in the graph's duration unit; None: nothing can be written."""
     in_time: Fraction | None = Fraction(0)
-    """Of reading back; None: nothing can be read back."""
+    """The duration of reading back; None: nothing can be read back."""
     out_energy: Fraction = Fraction(0)
-    """Of writing, in any unit."""
+    """The energy of writing, in any unit."""
     in_energy: Fraction = Fraction(0)
     power: Fraction = Fraction(1)
     """Energy of computing per unit of duration."""
@@ -216,7 +216,7 @@ class PagingCosts:
 def paging_platform(
     graph: ComputationGraph, budget: int, costs: PagingCosts, slow_capacity: int | None = None
 ) -> Platform:
-    """One device with `budget` beside slow memory.
+    """Return a platform of one device with `budget`, and slow memory.
 
     Args:
         budget: of local memory, in the graph's size unit.

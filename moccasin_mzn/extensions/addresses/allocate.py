@@ -24,9 +24,9 @@ from moccasin_mzn.solvers.minizinc.solvers import find_backend
 MOST_MODELLED = 300
 """The model of the least arena is not tried for more buffers, or, where these have gaps, pieces of them."""
 SEARCH_SHARE = 0.5
-"""Of a time limit, if the model is tried after the search."""
+"""The share of a time limit for the search, if the model is tried after the search."""
 MODEL_SECONDS = 30.0
-"""Of the model, without a time limit."""
+"""Seconds for the model, without a time limit."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Allocation:
         """The object that `allocate --json` prints, but for its seconds."""
         arena = self.arena
         offsets = {buffer.name: offset for buffer, offset in zip(arena.buffers, arena.offsets, strict=True)}
-        told = {"buffers": len(arena.buffers), "peak": arena.peak, **arena.as_dict(), "arena_bound": self.bound}
-        return {**told, "capacity": capacity, "status": self.status, "offsets": offsets}
+        figures = {"buffers": len(arena.buffers), "peak": arena.peak, **arena.as_dict(), "arena_bound": self.bound}
+        return {**figures, "capacity": capacity, "status": self.status, "offsets": offsets}
 
 
 def allocate_buffers(
@@ -97,7 +97,7 @@ def _status(arena: Arena, bound: int, capacity: int | None) -> str:
     return "optimal" if arena.size <= bound else "feasible"
 
 
-# --- The least arena, proven: `models/addresses.mzn`, by CP-SAT unless told otherwise -------------------------
+# --- The least arena, proven: `models/addresses.mzn`, by CP-SAT unless another solver is given -----------------
 
 
 MODEL, CHECKER = "addresses.mzn", "addresses.mzc.mzn"

@@ -22,7 +22,7 @@ MOST_COMPUTATIONS = 80
 """With more, the model, quadratic in computations, is too large to prove anything."""
 _CROWDED = -1
 """A budget that every stage exceeds: presolve then keeps recomputations that relieve no memory. With addresses they may
-pay, since a copy that is computed again may lie elsewhere."""
+pay, since a copy that is recomputed may lie elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class JointAnswer:
     """"optimal", "feasible", "infeasible" or "unknown", of the least duration within an arena of the budget's size."""
     sequence: tuple[int, ...] | None
     arena: Arena | None
-    """Of the retention intervals of `sequence`."""
+    """The arena of the retention intervals of `sequence`."""
     bound: int
     """No schedule whose arena is within the budget is shorter, in the graph's duration unit; 0: nothing is known."""
     interrupted: bool
@@ -114,7 +114,7 @@ class _Joint:
         return {**items, "alignment": self.step, **({"incumbent_offset": slots} if slots else {})}
 
     def _has(self, sequence: Sequence[int], arena: Arena) -> bool:
-        """Is it in stages, with no more computations than allowed and with offsets in the unit of the model?"""
+        """True if it is in stages, with no more computations than allowed and with offsets in the unit of the model."""
         counts = dict(zip(self.data.order, self.data.max_computations, strict=True))
         return (
             all(sequence.count(v) <= most for v, most in counts.items())

@@ -36,9 +36,9 @@ NO_INCUMBENT = PlacedIntervals()
 
 @dataclass(frozen=True)
 class DevicesFormulation(PlanFormulation[DevicesData]):
-    """Where each node is computed, what is copied where, and what is computed again, decided together.
+    """Where each node is computed, what is copied where, and what is recomputed, decided together.
 
-    Staged, first computations keep to the input order; what that leaves out is said in `lib/devices_staged.mzn`.
+    Staged, first computations keep to the input order; what that leaves out stands in `lib/devices_staged.mzn`.
     General, the order is open, which is exact but for tiny graphs alone.
     """
 
@@ -60,7 +60,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
     def data_items(
         self, data: DevicesData, incumbent: Plan | None = None, limit: int | None = None
     ) -> dict[str, Value]:
-        """See `PlanFormulation`. An incumbent that has no place in the reduced data is left out, its limit is not."""
+        """Return the items of the `.dzn` file. An incumbent without a place in the data is left out, its limit is not."""
         start = (encode(data, incumbent) if incumbent else None) or NO_INCUMBENT
         links = data.problem.platform.links
         return {
@@ -135,7 +135,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
 
 
 def _header(data: DevicesData) -> dict[str, Value]:
-    """What `models/lib/instance.mzn` declares; these models use the graph, and the last stages."""
+    """Return the items that `models/lib/instance.mzn` declares; these models use the graph, and the last stages."""
     durations = [min(cost for cost in costs if cost >= 0) for costs in data.durations]
     graph = data.problem.platform.graph
     items = header(graph, data.order, durations, data.sizes, data.edges, data.budgets[0])
@@ -143,7 +143,7 @@ def _header(data: DevicesData) -> dict[str, Value]:
 
 
 def _limits(data: DevicesData, objective_limit: int | None) -> list[int]:
-    """Of each total, in the data's unit: the goal's, the incumbent's value, or what no plan is over."""
+    """Return each total's limit, in the data's unit: the goal's, the incumbent's value, or what no plan is over."""
     goal, limits = data.problem.goal, []
     for what, scale in zip(OBJECTIVES, data.scales, strict=True):
         known = [goal.limit(what), objective_limit if what == goal.objective else None]
@@ -152,7 +152,7 @@ def _limits(data: DevicesData, objective_limit: int | None) -> list[int]:
 
 
 def _most(data: DevicesData, what: str) -> list[int]:
-    """What all intervals of each node together take at most."""
+    """Return what all intervals of each node together take at most."""
     links = data.problem.platform.links
     totals = [0] * len(data.order)
     for v, m, _ in data.intervals:

@@ -40,7 +40,7 @@ from moccasin_mzn.solvers.minizinc.solvers import Sum
 
 @dataclass(frozen=True)
 class PagingFormulation(PlanFormulation[PagingData]):
-    """Paging beside recomputation.
+    """Paging together with recomputation.
 
     The general form has every plan with at most C_v intervals in local memory and one in slow memory as a solution,
     or one that is as good. The staged one has those in stages of the input order, where what is read back takes the
@@ -76,7 +76,7 @@ class PagingFormulation(PlanFormulation[PagingData]):
         """Numbers made small, outputs and stages left out in which a second interval can never be of use.
 
         A second interval pays only if the output was missing in some crowded stage, whether it is computed or read
-        back, and all costs are 0 or more: so the presolve of recomputation holds.
+        back, and all costs are 0 or more: so the presolve of recomputation is valid.
         """
         platform = problem.platform
         everything = platform.graph.total_size
@@ -164,7 +164,7 @@ class PagingFormulation(PlanFormulation[PagingData]):
 
 # --- The instant bound of recomputation (see `bounds.instant`), for plans that may read back instead ------------
 
-# What the input order holds too much at a stage must be dropped there and come again, whatever brings it: an output
+# What the input order retains too much at a stage must be dropped there and come again, whatever brings it: an output
 # that comes again is computed at least once more, or written and read back at least once. So the cheaper of the two
 # takes the place of its duration. That a computation reads its inputs, which recomputation's other bounds build on,
 # plays no part.
@@ -191,7 +191,7 @@ VERDICT = re.compile(r"CORRECT: cost (\d+), peak (\d+), slow (\d+)")
 def check_plan(form: PlanFormulation[PagingData], problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
     """Have a plan in any order checked, as retention intervals of free events, by the general form of paging.
 
-    The intervals do not tell of writes that nothing reads back, nor of when the others take place: peaks are compared
+    The intervals do not show writes that nothing reads back, nor when the others take place: peaks are compared
     with those of the plan that has each write as late as can be.
 
     Returns:
