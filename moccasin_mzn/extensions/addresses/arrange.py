@@ -241,7 +241,7 @@ class _Schedules(Arrangement):
         return self._answer(first)
 
     def _first(self) -> Result:
-        """Search with the budget proper: with a share of the time, and with more of it where that ends without an answer."""
+        """Search with the budget proper in a share of the time, and in more of it where that ends without an answer."""
         limit = self.deadline.seconds
         if limit is None:
             return self.searched(self.problem, None)

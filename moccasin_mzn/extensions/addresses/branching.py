@@ -21,8 +21,7 @@ from moccasin_mzn.heuristics.compiling import compiled
 
 RUNNING, FOUND, EXHAUSTED = 0, 1, -1
 AREA, TIME, TOTAL = 0, 1, 2
-"""Keys by which buffers are ranked, largest first: size by life, life, and most memory of what waits in one section.
-"""
+"""Keys by which buffers are ranked, largest first: size by life, life, and most memory of what waits in one section."""
 RANKINGS = ((TIME, AREA, TOTAL), (TOTAL, AREA, TIME), (TOTAL, TIME, AREA))
 BEGIN, COUNT, POS, LOW, HIGH, LEAST, LEAST_RANK, HEIGHT, CHOSEN, MOVED, RAISED, BARE, NEXT = range(13)
 """Rows of `frames`: its list in the pool and how long it is, the next candidate, its sections, the offset and the rank

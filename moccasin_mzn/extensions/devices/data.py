@@ -31,7 +31,7 @@ NOT_HERE = -1
 
 @dataclass(frozen=True)
 class DevicesData:
-    """The items that `models/lib/devices_data.mzn` declares. Nodes and stages are numbered from 1, memories as on the platform."""
+    """The items that `models/lib/devices_data.mzn` declares. Nodes and stages count from 1, memories from 0."""
 
     problem: PlanProblem
     staged: bool

@@ -60,7 +60,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
     def data_items(
         self, data: DevicesData, incumbent: Plan | None = None, limit: int | None = None
     ) -> dict[str, Value]:
-        """Return the items of the `.dzn` file. An incumbent without a place in the data is left out, its limit is not."""
+        """Return the items of the `.dzn` file. An incumbent without a place in them is left out, not its limit."""
         start = (encode(data, incumbent) if incumbent else None) or NO_INCUMBENT
         links = data.problem.platform.links
         return {
