@@ -11,7 +11,7 @@ result.plot("schedule.html")
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moccasin_mzn.errors import InputError
@@ -31,14 +31,14 @@ __all__ = [
 
 _HOMES = {
     "Budget": "problem.budget", "Buffer": "problem.buffer", "Gap": "problem.buffer", "ComputationGraph": "graphs.graph",
-    "CopyCosts": "extensions.devices.build", "Device": "extensions.devices.build", "Goal": "problem.platform",
-    "InputError": "errors", "PagingCosts": "extensions.paging.build", "Result": "report.answers",
+    "CopyCosts": "extensions.platforms", "Device": "extensions.platforms", "Goal": "problem.platform",
+    "InputError": "errors", "PagingCosts": "extensions.platforms", "Result": "report.answers",
     "read_graph": "graphs.formats", "write_graph": "graphs.formats",
 }  # fmt: skip
-"""Modules of what is not in `face`: all are imported when they are asked for, as solvers start through this package."""
+"""Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)

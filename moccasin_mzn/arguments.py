@@ -22,21 +22,22 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "Mapping": (Mapping, "values by name"),
     "str | PathLike": ((str, PathLike), "the path of a file"),
 }
-"""By how annotations begin: what is taken, and what it is called. Others are checked by whom they are for."""
+"""Accepted type and its name in messages, by the beginning of an annotation. All other arguments are checked by the
+function that they are for."""
 
 
 def checked(
     others: Callable[[], Iterable[str]] = tuple,
 ) -> Callable[[Callable[Given, Answered]], Callable[Given, Answered]]:
     """Have the arguments of a function checked: flags, texts, functions and mappings are such, scalars of numpy become
-    Python's own, and what is no argument is told with the one that is nearest.
+    Python's own, and for an unknown keyword the message names the most similar known one.
 
     Args:
-        others: gives the keywords that are taken beside those of the signature.
+        others: returns the keywords that are accepted in addition to those of the signature.
 
     Raises:
-        InputError: of the function, an argument that is of another kind.
-        TypeError: of the function, an unknown keyword, or a missing argument.
+        InputError: by the function, for an argument of another kind.
+        TypeError: by the function, for an unknown keyword or a missing argument.
     """
 
     def wrap(function: Callable[Given, Answered]) -> Callable[Given, Answered]:

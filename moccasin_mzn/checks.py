@@ -1,4 +1,4 @@
-"""Checks of what people give: integers, numbers, sequences, those of numpy too; seconds, threads, seeds."""
+"""Checks of arguments: integers, numbers and sequences, also those of numpy; seconds, threads, seeds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 from moccasin_mzn.errors import InputError, shown
 
 MOST_SECONDS = 10**9
-"""Some 30 years; clocks and waiting take no more than some powers of ten of it."""
+"""Largest time limit, in seconds: some 30 years, well within what clocks and waiting functions accept."""
 MOST_THREADS = 10_000
+"""Largest number of threads; far more than any machine has cores."""
 
 
 def plain(value: Any) -> Any:
-    """A number, flag or text of another type, such as numpy's, as Python's own. All else is left as it is, to be
-    refused by whom it is for: a bool is no number, a float no integer.
+    """Convert a number, flag or text of another type, such as numpy's, to Python's own.
+
+    All else is returned unchanged; the function that it is for refuses it: a bool is no number, a float no integer.
 
     Floats of other widths count as what they are written as: a numpy.float32 of 0.8 is 0.8.
     """
@@ -32,13 +34,13 @@ def plain(value: Any) -> Any:
     return float(str(value)) if type(own) is float and not isinstance(value, float) else own
 
 
-def plain_values(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values as `plain` has them."""
+def plain_values(values: tuple[object, ...]) -> tuple[Any, ...]:
+    """Convert each value by `plain`."""
     return values if set(map(type, values)) <= {int, str, float, bool} else tuple(map(plain, values))
 
 
-def sequence(values: Any, what: str, expected: str) -> tuple[Any, ...]:
-    """A list, tuple, range, array or whatever else has values one after the other, as a tuple of Python's own.
+def sequence(values: object, what: str, expected: str) -> tuple[Any, ...]:
+    """Convert a list, tuple, range, array or other sequence to a tuple of Python's own values.
 
     Args:
         what, expected: what is wrong, and what is wanted instead, for a message.
@@ -64,10 +66,10 @@ def check_time_limit(seconds: float | None) -> None:
     Raises:
         InputError: it is not positive, or no number.
     """
-    told = plain(seconds)
-    if told is not None and (type(told) not in (int, float) or not 0 < told < math.inf):  # NaN fails too
+    limit = plain(seconds)
+    if limit is not None and (type(limit) not in (int, float) or not 0 < limit < math.inf):  # NaN fails too
         raise InputError(f"time limit {shown(seconds)} is not a positive number of seconds")
-    if told is not None and told > MOST_SECONDS:
+    if limit is not None and limit > MOST_SECONDS:
         raise InputError(f"time limit {shown(seconds)} is over {MOST_SECONDS} seconds; without one there is no limit")
 
 
@@ -77,10 +79,10 @@ def check_threads(threads: int | None) -> None:
     Raises:
         InputError: it is no positive integer.
     """
-    told = plain(threads)
-    if told is not None and (type(told) is not int or told < 1):
+    count = plain(threads)
+    if count is not None and (type(count) is not int or count < 1):
         raise InputError(f"threads {shown(threads)} is not a positive integer")
-    if told is not None and told > MOST_THREADS:
+    if count is not None and count > MOST_THREADS:
         raise InputError(f"threads {shown(threads)} is over {MOST_THREADS}")
 
 
@@ -90,6 +92,6 @@ def check_seed(seed: int | None) -> None:
     Raises:
         InputError: it is no integer of 31 bits.
     """
-    told = plain(seed)
-    if told is not None and (type(told) is not int or not 0 <= told < 2**31):
+    number = plain(seed)
+    if number is not None and (type(number) is not int or not 0 <= number < 2**31):
         raise InputError(f"seed {shown(seed)} is not an integer in 0..2147483647")

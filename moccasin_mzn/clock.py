@@ -1,4 +1,4 @@
-"""The one clock of a search: when it is to end, how much is left, and how often to look."""
+"""The clock of a search: when it ends, how much time is left, and how often to check that."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 POLL_SECONDS = 0.05
-"""Between two looks whether to stop, of whoever waits for a thread or a process."""
+"""Time between two checks whether to stop, in seconds, while waiting for a thread or a process."""
 
 
 def own_seconds() -> Callable[[], float]:
-    """A clock that begins at 0 and runs while this thread does, in seconds; any thread may read it.
+    """Return a clock of the CPU time of this thread, in seconds from now; any thread may read it.
 
-    Where the platform has no such clock it is the usual one.
+    Where the platform has no such clock, it is wall-clock time.
     """
     if hasattr(time, "pthread_getcpuclockid"):
         clock = time.pthread_getcpuclockid(threading.get_ident())
@@ -27,7 +27,7 @@ def own_seconds() -> Callable[[], float]:
 
 @contextmanager
 def halting(stop: Callable[[], bool], halt: Callable[[], object]) -> Iterator[None]:
-    """While this lasts, a second thread asks `stop` every 50 ms, and calls `halt` whenever it says so."""
+    """Have a second thread call `stop` every 50 ms, and `halt` whenever that returns true, until this context ends."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -53,7 +53,7 @@ class Deadline:
     """
 
     seconds: float | None = None
-    """From `begin`; None: there is no limit."""
+    """Length of the time limit, from `begin`; None: there is no limit."""
     begin: float = field(default_factory=lambda: time.monotonic())
 
     def elapsed(self) -> float:
@@ -65,7 +65,7 @@ class Deadline:
         return None if self.seconds is None else max(0.0, share * self.seconds - self.elapsed())
 
     def over(self, share: float = 1.0) -> bool:
-        """Is such a share of the whole time over? Never, without a limit."""
+        """Return whether such a share of the whole time is over; without a limit it never is."""
         return self.seconds is not None and self.elapsed() >= share * self.seconds
 
     def share(self, share: float, most: float) -> float:
@@ -73,6 +73,6 @@ class Deadline:
         return most if self.seconds is None else min(most, share * self.seconds)
 
     def part(self, share: float) -> Deadline:
-        """From now on, with a share of what remains."""
+        """Return a deadline that begins now and has a share of the time that remains."""
         left = self.remaining()
         return Deadline(None if left is None else share * left, time.monotonic())

@@ -1,4 +1,4 @@
-"""The pages that messages name: where what is told in one line is explained at length."""
+"""The pages that messages name: each explains at length what a message states in one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Page(Enum):
     FORMULATIONS = "Formulations", "docs/methods.md#formulations"
     STRATEGIES = "Strategies", "docs/methods.md#strategies"
     SOLVERS = "More solvers", "docs/flatzinc.md#more-solvers"
-    DOUBLES = "Proofs in floating point", "docs/flatzinc.md#proofs-in-floating-point"
+    FLOATING_POINT = "Proofs in floating point", "docs/flatzinc.md#proofs-in-floating-point"
     OWN_MODEL = "How to write one", "models/README.md#how-to-write-one"
     CERTIFICATES = "Certificates", "docs/correctness.md#certificates"
     EXPERIMENT = "An experiment", "docs/experiments.md#an-experiment"
@@ -35,16 +35,16 @@ class Page(Enum):
 
     @property
     def heading(self) -> str:
-        """By which the site, and whoever reads the page, knows it."""
+        """Heading of the page or section."""
         return self.value[0]
 
     @property
     def address(self) -> str:
-        """From the checkout, with the anchor of the section."""
+        """Path in the checkout, with the anchor of the section."""
         return self.value[1]
 
     def after(self, message: str) -> str:
-        """A message that says where to read on, in the same line. One that does already stays as it is."""
+        """Append to a message, in the same line, where to read on; a message that has that already stays as it is."""
         return message if _MARK in message else f"{message}{_MARK}{self.heading}: {self.address})"
 
 

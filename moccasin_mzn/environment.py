@@ -1,4 +1,4 @@
-"""Processes of this very package, not of another copy of it that their Python would find first; waiting for them."""
+"""Processes that import this copy of the package, not one that their Python would find first; waiting for them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 from moccasin_mzn.clock import POLL_SECONDS
 
 ROOT = Path(__file__).resolve().parents[1]
-"""The folder that holds the package: a checkout, or where packages are installed."""
+"""The folder that contains the package: a checkout, or the folder of installed packages."""
 
 
 def python_path() -> str | None:
-    """What PYTHONPATH has to be for a new Python of this environment to find this package; None if it does anyway.
+    """Return the PYTHONPATH with which a new Python of this environment finds this package; None if it does anyway.
 
     A checkout that is only the current folder is not found by `python -P`, and another one may be installed.
     """
@@ -34,7 +34,7 @@ def own_environment() -> dict[str, str]:
     return dict(os.environ) if path is None else {**os.environ, "PYTHONPATH": path}
 
 
-# --- Processes that are waited for until they end, or are asked to --------------------------------------------
+# --- Processes that are waited for until they end, or have to stop ---------------------------------------------
 
 
 class StoppedError(Exception):
@@ -47,7 +47,7 @@ def ended(
     """Exit status, stdout and stderr of a command, which is killed if this function does not return.
 
     Raises:
-        StoppedError: `stop`, asked twenty times a second, said so.
+        StoppedError: `stop`, called twenty times a second, returned true.
     """
     pipe = subprocess.PIPE
     with subprocess.Popen(

@@ -16,31 +16,32 @@ _SIGNS_OF_LACK = (
     "can't start new thread", "failed to map", "load shared object", "Cannot allocate memory",
     "error return without exception set", "returned NULL without setting an exception",
 )  # fmt: skip
-"""In messages of exceptions, where a limit of memory or of threads is met: of imports too, as libraries are mapped."""
+"""Parts of messages of exceptions that mean that a limit of memory or of threads was met; also by imports, as libraries
+are mapped."""
 
 
 class InputError(ValueError):
-    """Bad input. The message is one clear line saying what is wrong and where.
+    """Bad input. The message is one clear line that states what is wrong and where.
 
     The command line prints the message and exits with status 2.
     """
 
     kind: ClassVar[str] = "input"
-    """What went wrong, for programs."""
+    """The kind of error, for programs."""
 
     def as_dict(self) -> dict[str, str]:
-        """As `--json` and `--json-stream` tell it."""
+        """Return the object that `--json` and `--json-stream` print."""
         return {"type": "error", "kind": self.kind, "message": " ".join(str(self).split())}
 
 
 class OutOfMemoryError(InputError):
-    """There was not enough memory, or no room for a thread; the message says how much was asked for, if known."""
+    """There was not enough memory, or no room for a thread; the message states how much was requested, if known."""
 
     kind = "memory"
 
 
 class NotApplicableError(InputError):
-    """The strategy is for other graphs; the message says for which, and names what is different here."""
+    """The strategy is for other graphs; the message states for which, and names what is different here."""
 
     kind = "not-applicable"
 
@@ -67,8 +68,8 @@ def out_of_memory(error: BaseException) -> OutOfMemoryError | None:
     if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in _SIGNS_OF_LACK):
         return None
     limit = address_space()
-    told = "" if limit is None else f" (ulimit -v: {limit // 2**20:,} MiB)"
-    return OutOfMemoryError(f"out of memory{told}" + (f": {why}" if why else ""))
+    allowed = "" if limit is None else f" (ulimit -v: {limit // 2**20:,} MiB)"
+    return OutOfMemoryError(f"out of memory{allowed}" + (f": {why}" if why else ""))
 
 
 def address_space() -> int | None:
@@ -98,7 +99,7 @@ def require_address_space(what: str, need: int) -> None:
 
 
 def missing(package: str, extra: str, what: str = "") -> InputError:
-    """What to raise where a package is not installed that comes with an extra of this one; `what` needs it."""
+    """Make the error for a missing package that comes with an extra of this one; `what` needs it."""
     lacking = f"{what} needs {package}" if what else f"{package} is missing"
     return InputError(Page.INSTALL.after(f"{lacking}: {install_command(extra)}"))
 
@@ -116,17 +117,17 @@ def require(extra: str, *packages: str) -> None:
 
 @contextmanager
 def located(where: object) -> Iterator[None]:
-    """Says of every `InputError` where it was: in a file, a line, an entry."""
+    """Put before the message of every `InputError` where it was: in a file, a line, an entry."""
     try:
         yield
     except InputError as error:
-        told = str(where)
-        raise InputError(f"{told if told.isprintable() else shown(told)}: {error}") from None
+        place = str(where)
+        raise InputError(f"{place if place.isprintable() else shown(place)}: {error}") from None
 
 
 @contextmanager
 def explained(page: Page | None) -> Iterator[None]:
-    """Says of every `InputError` which page explains it, if there is one and it does not name one already."""
+    """Append to the message of every `InputError` the page that explains it, unless it names one; None: no page."""
     try:
         yield
     except InputError as error:

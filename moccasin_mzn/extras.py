@@ -1,4 +1,6 @@
-"""How to install what only some commands need. The package is on no index: pip needs the path of what it came from."""
+"""Installation of what only some commands need.
+
+The package is on no index: pip needs the path of what it came from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of the package, in one vocabulary; `moccasin_mzn` itself offers them, and imports them when asked."""
+"""The functions of the package, in one vocabulary; `moccasin_mzn` itself offers them, imported at their first use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from os import PathLike
-from typing import Any
 
 from moccasin_mzn.api.request import Given, Memories, prepared
 from moccasin_mzn.api.solve import answer
@@ -33,6 +32,7 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, Plan
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
 from moccasin_mzn.search.options import model_options
+from moccasin_mzn.search.result import Progress
 
 Graph = ComputationGraph | str | PathLike[str]
 Order = str | PathLike[str] | Sequence[int]
@@ -50,10 +50,10 @@ def solve(
     count_fixed: bool = False,
     in_place: bool = False,
     strategy: str | None = None,
-    paging: PagingCosts | Mapping[str, Any] | None = None,
+    paging: PagingCosts | Mapping[str, object] | None = None,
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
-    copies: CopyCosts | Mapping[str, Any] | None = None,
+    copies: CopyCosts | Mapping[str, object] | None = None,
     goal: Goal | str | None = None,
     addresses: bool = False,
     alignment: int = 1,
@@ -67,7 +67,7 @@ def solve(
     two_phase: bool | None = None,
     if_none: str | None = None,
     warm_start: Start | None = None,
-    on_progress: Callable[[Any], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
     **own: str,
 ) -> Result:
     """Find the shortest schedule of a graph within a memory budget, or the best plan with several memories. ::
@@ -87,12 +87,12 @@ def solve(
         max_computations: how often a node may be computed: one for all, one for each node, "auto", or a file. None: 2,
             and no limit for Checkmate's formulations or a strategy, which have none.
         count_fixed: the budget is for the graph's fixed memory too.
-        in_place: outputs overwrite inputs where the graph says that they may, and nobody reads those later.
+        in_place: outputs overwrite inputs where the graph allows it, and nobody reads those later.
         strategy: the name of a rule from the literature, in place of a search.
         paging: what writing to slow memory and reading back costs per size unit, which is then possible; such as
-            {"out_time": 0.25, "in_time": "0.5", "out_energy": 2}. What is not said of reading is as of writing.
+            {"out_time": 0.25, "in_time": "0.5", "out_energy": 2}. What is not given for reading is as for writing.
         slow_memory: its capacity, as a budget; None: as much as there may be.
-        devices: budgets by name, such as 0.8 or "16GiB"; "64GiB:4" for one that is 4 times slower than the graph says,
+        devices: budgets by name, such as 0.8 or "16GiB"; "64GiB:4" for one that is 4 times slower than in the graph,
             "inf:inf" for one without a budget that computes nothing; None: no budget.
         copies: what copies between devices cost, such as {"time": 1e-6, "latency": 20, "energy": 1}: time and energy
             per size unit, latency for each; a time of "inf": nothing can be copied. None: they cost nothing.
@@ -102,7 +102,7 @@ def solve(
         alignment: offsets are multiples of it.
         formulation: "staged" (None: that), "general", or one of Checkmate's; see the command `list`, as for `strategy`.
         solver: "cp-sat" (None: that), "highs", "scip", or any that MiniZinc knows; "cp-sat,gecode" race.
-        search: "on": local search and bounds beside the model; "off": the model alone; "only": without the model.
+        search: "on": local search and bounds alongside the model; "off": the model alone; "only": without the model.
             None: "on", but "off" for Checkmate's.
         time_limit: seconds for everything; None: until proven.
         until_gap: stop at this gap, (duration - bound) / duration: a fraction, or text like "1%".
@@ -135,7 +135,7 @@ def solve(
         threads=threads, seed=seed, two_phase=two_phase, if_none=if_none, max_computations=max_computations,
         warm_start=_started(warm_start, "plan" if several else "positions"), **own,
     )  # fmt: skip
-    memories = _memories(how | _given(strategy=strategy), several)
+    memories = _memories({**how, **_given(strategy=strategy)}, several)
     if budget is None and memories is None:
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
     prepare = prepared(how, strategy, memories, alignment if addresses else None)
@@ -183,10 +183,10 @@ def frontier(
     max_computations: Counts | None = None,
     count_fixed: bool = False,
     in_place: bool = False,
-    paging: PagingCosts | Mapping[str, Any] | None = None,
+    paging: PagingCosts | Mapping[str, object] | None = None,
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
-    copies: CopyCosts | Mapping[str, Any] | None = None,
+    copies: CopyCosts | Mapping[str, object] | None = None,
     formulation: str | None = None,
     solver: str | None = None,
     search: str | None = None,
@@ -216,7 +216,7 @@ def frontier(
     from moccasin_mzn.api.frontier.variants import prepared_sweep
 
     check_time_limit(time_limit)
-    asked = sequence(budgets, "budgets", "a sequence of budgets")
+    wanted = sequence(budgets, "budgets", "a sequence of budgets")
     how = _given(
         formulation=formulation, solver=solver, search=search, threads=threads, until_gap=until_gap, seed=seed,
         max_computations=max_computations, **own,
@@ -225,7 +225,7 @@ def frontier(
     whole = {} if memories is None else {"budget": None if devices else "100%"}
     variant = prepared_sweep(how, memories)(_graph(graph, in_place), order=order, count_fixed=count_fixed, **whole)
     begin = time.monotonic() + ready(*variant.compiled)
-    plan = Sweep(points, time_limit, tuple(variant.amount(budget) for budget in asked))
+    plan = Sweep(points, time_limit, tuple(variant.amount(budget) for budget in wanted))
     return FrontierResult(sweep(variant, plan, on_progress or (lambda line: None), begin))
 
 
@@ -325,16 +325,16 @@ def _graph(given: Graph, in_place: bool = False) -> ComputationGraph:
     return graph.run_in_place() if in_place else graph
 
 
-def _amount_text(given: Any) -> str:
-    """A budget as one writes it."""
-    budget, given = Budget.of(given), plain(given)
+def _amount_text(given: object) -> str:
+    """Return a budget as text."""
+    budget, given = Budget.of(plain(given)), plain(given)
     if isinstance(given, str):
         return given
     return str(budget.amount) if budget.fraction is None else f"{format(Decimal(repr(float(budget.fraction))), 'f')}"
 
 
-def _memories(how: Given, several: dict[str, Any]) -> Memories | None:
-    """What is asked of several memories; None: there is one."""
+def _memories(how: Given, several: Given) -> Memories | None:
+    """Return what makes the problem of several memories; None: there is only one memory."""
     if not several:
         return None
     if "paging" not in several and "devices" not in several:
@@ -343,14 +343,18 @@ def _memories(how: Given, several: dict[str, Any]) -> Memories | None:
         if name not in TAKEN:
             raise InputError(f"{name.replace('_', ' ')} is for one memory, it does not go with a plan of several")
 
-    def asked(graph: ComputationGraph, budget: Amount | None, **problem: Any) -> tuple[PlanProblem, PlanFormulation]:
+    def build(
+        graph: ComputationGraph, budget: Amount | None, order: Order, count_fixed: bool
+    ) -> tuple[PlanProblem, PlanFormulation]:
         form, most = how.get("formulation", "staged"), counts_of(how.get("max_computations"), graph)
-        return several_memories_problem(graph, budget, form=form, max_computations=most, **several, **problem)
+        return several_memories_problem(
+            graph, budget, form=form, max_computations=most, order=order, count_fixed=count_fixed, **several
+        )
 
-    return asked
+    return build
 
 
-def _started(given: Start | None, attribute: str) -> Any:
+def _started(given: Start | None, attribute: str) -> object:
     """A schedule or a plan to start from, of an earlier result if that is given."""
     if given is None or isinstance(given, str | PathLike):
         return given
@@ -362,5 +366,5 @@ def _started(given: Start | None, attribute: str) -> Any:
     return start
 
 
-def _given(**arguments: Any) -> dict[str, Any]:
+def _given(**arguments: object) -> Given:
     return {name: value for name, value in arguments.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Bytes on disk to JSON values, with every way this fails told in one line; and back to disk, all or nothing.
+"""Bytes on disk to JSON values, with one line for every way that this fails; and back to disk, all or nothing.
 
 Text in a file whose name ends with .gz is compressed.
 """
@@ -22,15 +22,15 @@ Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object: its values are JSON values, by key."""
 SIZE_LIMIT = 2**30
-"""Largest file read, in bytes: a graph of 100,000 nodes and a million edges takes 41 MB."""
+"""Largest file that is read, in bytes: a graph of 100,000 nodes and a million edges takes 41 MB."""
 _PIECE = 2**24
 COMPRESSED = ".gz"
 _GZIP = 31
-"""What zlib calls it."""
+"""The parameter `wbits` of zlib for this format."""
 
 
 def load_bytes(path: str | PathLike[str], limit: int, hint: str = "") -> bytes:
-    """What is in a file.
+    """Read the bytes of a file.
 
     Raises:
         InputError: it cannot be read, or is larger than `limit`, to which `hint` is added; the file is not named.
@@ -46,7 +46,7 @@ def load_bytes(path: str | PathLike[str], limit: int, hint: str = "") -> bytes:
 
 
 def _read(file: BinaryIO, most: int) -> bytes:
-    """So many bytes, or all; in pieces, as a pipe has no size and `most` bytes at once may be more than there is."""
+    """Read at most `most` bytes, in pieces: a pipe has no size, and `most` bytes may be more memory than there is."""
     pieces = []
     while most > 0 and (piece := file.read(min(most, _PIECE))):
         pieces.append(piece)
@@ -76,7 +76,7 @@ def _unpacked(data: bytes) -> bytes:
     try:
         text = reader.decompress(data, SIZE_LIMIT)
     except zlib.error:
-        raise InputError("is not compressed by gzip, as its name says") from None
+        raise InputError("is not compressed by gzip, as its name implies") from None
     if not reader.eof:
         more = bool(reader.unconsumed_tail)
         raise InputError(f"more than {SIZE_LIMIT} bytes, uncompressed" if more else "the file is cut short")
@@ -87,7 +87,7 @@ def load_json(path: str | PathLike[str], page: Page | None = None) -> Json:
     """The JSON value in a file; strict: no NaN, no infinity, no key twice in one object.
 
     Args:
-        page: says what such a file holds.
+        page: explains what such a file contains.
 
     Raises:
         InputError: what `load_text` raises, or the text is not JSON; with line and column where they are known.
@@ -164,7 +164,7 @@ def check_writable(path: str | PathLike[str]) -> None:
     """Refuse now what `replace_file` would refuse after a long search.
 
     Raises:
-        InputError: `path` is a directory, or no file can be made beside it.
+        InputError: `path` is a directory, or no file can be created in its folder.
     """
     check_name(path)
     target = os.path.realpath(path)

@@ -1,4 +1,4 @@
-"""Amounts, counts and nodes in words: the same in tables and in messages."""
+"""Amounts and counts as text: the same in tables and in messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def memory_text(amount: int, unit: str) -> str:
-    """An amount of memory: in binary multiples if it is in bytes, else with thousands separators."""
+    """Return an amount of memory as text: in binary multiples if it is in bytes, else with thousands separators."""
     if unit != "byte":
         return duration_text(amount, unit)
     for step, name in BYTE_STEPS:
@@ -20,32 +20,33 @@ def memory_text(amount: int, unit: str) -> str:
 
 
 def exact_memory_text(amount: int, unit: str) -> str:
-    """An amount of memory to the last byte, for what differs by little."""
+    """Return an amount of memory as text to the last byte, for what differs by little."""
     return duration_text(amount, "B" if unit == "byte" else unit)
 
 
 def duration_text(duration: int, unit: str) -> str:
-    """A duration with thousands separators and its unit."""
+    """Return a duration as text, with thousands separators and its unit."""
     return f"{duration:,}" + ("" if unit == "unit" else f" {unit}")
 
 
 def count_text(count: int, noun: str, plural: str | None = None) -> str:
-    """How many there are of something: "1 node", "2 nodes"; `plural` where it does not end in s."""
+    """Return a count with its noun: "1 node", "2 nodes"; `plural` is for plurals that do not end in s."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def over_text(amount: int, limit: int, unit: str, what: str = "the budget") -> str:
-    """By how much an amount of memory exceeds a limit, and the limit."""
+    """Return the text of how much an amount of memory exceeds a limit, and of the limit."""
     return f"{memory_text(amount - limit, unit)} over {what} {memory_text(limit, unit)}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """ ", did you mean NAME?" with what is most like a name that nobody knows; empty if nothing is. What begins alike
-    is nearer than what has as many letters in common."""
+    """Return ", did you mean NAME?" with the known name most similar to an unknown one; empty if none is similar.
 
-    def likeness(other: str) -> float:
+    A common beginning counts more than as many letters in common elsewhere."""
+
+    def similarity(other: str) -> float:
         begins = len(os.path.commonprefix([name, other])) >= 3
         return difflib.SequenceMatcher(None, name, other).ratio() + (0.2 if begins else 0)
 
-    best = max(known, key=likeness, default="")
-    return f", did you mean {best}?" if best and likeness(best) >= 0.6 else ""
+    best = max(known, key=similarity, default="")
+    return f", did you mean {best}?" if best and similarity(best) >= 0.6 else ""

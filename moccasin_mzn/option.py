@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
 class Option:
-    """What people are told of an option, and how its value is read and written. ::
+    """The documentation of an option, and how its value is read and written. ::
 
     field in code      until_gap: float = option(0.0, "1%|0.01", "Stop at this gap.", read=parse_gap)
     command line       --until-gap 1%
@@ -20,50 +23,50 @@ class Option:
     """Form of the values, as the help shows it."""
     help: str
     kind: type = str
-    """Of a value as people give it: str, int, float, or bool."""
+    """Type of a value on the command line: str, int, float, or bool."""
     multiple: bool = False
-    """May it be given several times? Then its value is a tuple."""
+    """True if it may be given several times; its value is then a tuple."""
     choices: tuple[str, ...] = ()
     """All values, the default first; empty: there are too many to list."""
-    read: Callable[[str], Any] | None = None
+    read: Callable[[str], object] | None = None
     """Makes a value of a text; None: the text is the value, or click reads it by its `kind`."""
     write: Callable[[Any], str] = str
     group: str = ""
     """Heading in the help; empty: it is not shown there."""
     always: bool = False
-    """Is the default written as well, since commands have another one?"""
+    """True if the default is written as well, since commands have another one."""
     flags: tuple[str, str] = ("", "")
-    """Of a bool: what to write where it is true, and where it is false."""
+    """The two flags of a bool: for true and for false."""
 
 
-def option(default: Any, metavar: str, help: str, **more: Any) -> Any:
-    """A field of a dataclass that is an `Option`; `more` are further fields of that."""
+def option(default: object, metavar: str, help: str, **more: Any) -> Any:
+    """Make a field of a dataclass that is an `Option`; `more` are further fields of that."""
     return field(default=default, metadata={"option": Option(metavar, help, **more)})
 
 
 def options_of(kind: type) -> dict[str, Option]:
-    """The options among the fields of a dataclass, by name."""
+    """Return the options among the fields of a dataclass, by name."""
     return {part.name: part.metadata["option"] for part in fields(kind) if "option" in part.metadata}
 
 
 def flag(name: str) -> str:
-    """An option's name as on a command line."""
+    """Return an option's name as on a command line."""
     return f"--{name.replace('_', '-')}"
 
 
-def values_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that texts stand for; what is no text, or no option of the class, stays as it is."""
+def values_of(kind: type, given: Mapping[str, object]) -> dict[str, Any]:
+    """Read the values of texts; what is no text, or no option of the class, stays as it is."""
     known = options_of(kind)
 
-    def value(name: str, told: Any) -> Any:
+    def value(name: str, raw: object) -> object:
         read = known[name].read if name in known else None
-        return told if read is None or not isinstance(told, str) else read(told)
+        return raw if read is None or not isinstance(raw, str) else read(raw)
 
-    return {name: value(name, told) for name, told in given.items()}
+    return {name: value(name, raw) for name, raw in given.items()}
 
 
-def words_of(options: Any, without: Container[str] = ()) -> list[str]:
-    """The command line that says all that differs from the defaults; reading it gives an equal object."""
+def words_of(options: DataclassInstance, without: Container[str] = ()) -> list[str]:
+    """Return the command line of all that differs from the defaults; reading it gives an equal object."""
     return [
         word
         for name, one in options_of(type(options)).items()
@@ -72,7 +75,7 @@ def words_of(options: Any, without: Container[str] = ()) -> list[str]:
     ]
 
 
-def _words(options: Any, name: str, one: Option) -> Iterator[str]:
+def _words(options: DataclassInstance, name: str, one: Option) -> Iterator[str]:
     value = getattr(options, name)
     if isinstance(value, tuple):
         for part in value:

@@ -1,7 +1,7 @@
 """All temporary files of a run in one folder; those of runs that were killed are removed by the next one.
 
-The folder has a file that its process holds a lock on, which ends with the process, however that ends, and which other
-containers and hosts that share the place see as well. Nothing is told by numbers of processes, which are used again.
+The folder has a file that its process has locked. The lock ends with the process, however that ends, and other
+containers and hosts that share the folder see it as well. Process ids are not used: the system assigns them again.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ def remove_the_left(base: str) -> None:
             if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False) and _is_own(entry):
                 lock = os.open(os.path.join(entry.path, _LOCK), os.O_RDWR | os.O_NOFOLLOW)
                 try:
-                    _hold(lock)
+                    _lock_file(lock)
                     shutil.rmtree(entry.path, ignore_errors=True)
                 finally:
                     os.close(lock)
 
 
 def _made(base: str) -> tuple[str, int]:
-    """A new folder and its lock, which is held before anybody takes the folder for one that was left."""
+    """Create a folder and lock it, before any other process takes it for one that was left behind."""
     early = tempfile.mkdtemp(prefix=".moccasin-", dir=base)
     lock = os.open(os.path.join(early, _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        _hold(lock)
+        _lock_file(lock)
         folder = os.path.join(base, PREFIX + os.path.basename(early).removeprefix(".moccasin-"))
         os.rename(early, folder)
     except BaseException:
@@ -72,11 +72,11 @@ def _made(base: str) -> tuple[str, int]:
     return folder, lock
 
 
-def _hold(lock: int) -> None:
+def _lock_file(lock: int) -> None:
     """Take a lock.
 
     Raises:
-        OSError: another process holds it, or there are no locks there.
+        OSError: another process has it, or there are no locks there.
         ImportError: there are none at all (Windows).
     """
     import fcntl

@@ -1,4 +1,4 @@
-"""What a terminal or a parent may do to this process: read no more of stdout, close it, interrupt or end it."""
+"""Robustness against a terminal or a parent that stops reading stdout, closes it, or stops this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moccasin_mzn.temporary import own_folder
 FAILED = 2
 """The exit status of a program that is interrupted, or whose stdout fails."""
 _GONE = errno.EPIPE, errno.EIO
-"""Errors that say that nobody reads any more: the end of a pipe is closed, a terminal has hung up."""
+"""Errors that mean that nobody reads any more: the end of a pipe is closed, a terminal has hung up."""
 
 
 class _Lasting(io.FileIO):
@@ -76,12 +76,12 @@ def own_stderr() -> Iterator[None]:
 
 
 def is_read() -> bool:
-    """False once something could not be printed on stdout."""
+    """Return False once something could not be printed on stdout."""
     return _error() is None
 
 
 def complaint() -> str | None:
-    """What went wrong with stdout, if it matters: that whoever read it has had enough is no error."""
+    """Return the error of stdout, if it matters: a reader that has stopped reading is no error."""
     sys.stdout.flush()
     error = _error()
     return None if error is None or error.errno in _GONE else f"stdout: {error.strerror or error}"
@@ -94,7 +94,7 @@ def _error() -> OSError | None:
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Being told to end (SIGTERM, as from `timeout` or a job scheduler; SIGHUP) stops the search as Ctrl-C does."""
+    """Have SIGTERM (as from `timeout` or a job scheduler) and SIGHUP stop the search as Ctrl-C does."""
     names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
         yield

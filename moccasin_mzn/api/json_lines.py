@@ -1,32 +1,33 @@
-"""The search as lines of JSON, for a program that reads along."""
+"""Progress and result of a search as lines of JSON, for programs."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, TextIO
+from typing import TextIO
 
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.problem.problem import Problem
-from moccasin_mzn.search.result import Progress
+from moccasin_mzn.search.result import Progress, Result
 from moccasin_mzn.terminal import is_read
 
 
 class JsonLines:
-    """Writes one object a line, each as soon as it is known."""
+    """Writer of one object a line, each as soon as it is known."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._left = False
 
-    def result(self, result: Any) -> None:
+    def result(self, result: Result) -> None:
         """Write the answer: the object that `solve --json` prints."""
         self.write({"type": "result", **result.as_dict()})
 
-    def write(self, line: dict[str, Any], needed: bool = False) -> None:
+    def write(self, line: JsonObject, needed: bool = False) -> None:
         """Write any object.
 
         Raises:
-            KeyboardInterrupt: nobody reads any more, and this is `needed`: whoever asked has had enough. Once: what is
-                told at the end of a search that is interrupted does not interrupt it again.
+            KeyboardInterrupt: nobody reads any more, and this is `needed`. It is raised once: writing at the end of an
+                interrupted search does not interrupt it again.
         """
         self._out.write(json.dumps(line) + "\n")
         self._out.flush()
@@ -36,7 +37,7 @@ class JsonLines:
 
 
 class JsonStream(JsonLines):
-    """`progress` for every improvement, at the end `result`."""
+    """Writer of a `progress` object for every improvement, and of a `result` object at the end."""
 
     def __init__(self, problem: Problem, out: TextIO) -> None:
         super().__init__(out)

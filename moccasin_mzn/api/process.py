@@ -1,4 +1,4 @@
-"""A request in a process of its own: what it has found is here even if it does not live to tell the end."""
+"""A request in a process of its own: what it has found is kept even if the process dies before its end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from moccasin_mzn.api.request import AllocationRequest, Request
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.search.processes.guarded import GRACE_SECONDS, Ending, never, run_guarded
 from moccasin_mzn.search.result import TracePoint
@@ -18,20 +18,20 @@ WORKER = "moccasin_mzn.api.worker"
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one process has reported."""
+    """The reports of one process."""
 
-    result: dict[str, Any] | None
+    result: JsonObject | None
     """The object that `solve --json` prints; None if the process never got there."""
     trace: tuple[TracePoint, ...]
     """Every improvement reported, in order of time; of a process that was killed, those up to then."""
-    sequence: tuple[Any, ...] | None
-    """Ids of the nodes of the latest schedule within the budget, as in the graph; of a plan, its actions."""
+    sequence: tuple[object, ...] | None
+    """Ids of the nodes of the latest schedule within the budget, as in the graph; or the actions of the latest plan."""
     ending: Ending
     error: dict[str, str] | None = None
-    """The error that it ended with, as `InputError.as_dict` has it."""
+    """The error at its end, as by `InputError.as_dict`."""
 
 
-def ignore(event: dict[str, Any]) -> None:
+def ignore(event: JsonObject) -> None:
     """Do nothing with an event."""
 
 
@@ -41,34 +41,34 @@ def run_request(
     hard_limit: float | None = None,
     memory_limit: int | None = None,
     cores: frozenset[int] | None = None,
-    on_event: Callable[[dict[str, Any]], None] = ignore,
+    on_event: Callable[[JsonObject], None] = ignore,
     stop: Callable[[], bool] = never,
     grace: float = GRACE_SECONDS,
 ) -> Attempt:
     """Have a worker answer a request, under guard.
 
     Args:
-        on_event: gets each object that the worker reports in the caller's thread, as it comes.
+        on_event: called with each object that the worker reports, in the caller's thread.
 
     The others are those of `guarded.run_guarded`.
 
     Raises:
         InputError: as `run_guarded`.
     """
-    heard = _Heard(on_event)
+    transcript = _Transcript(on_event)
     ending = run_guarded(
         [sys.executable, "-P", "-m", WORKER], text=request.to_json(), hard_limit=hard_limit, memory_limit=memory_limit,
-        cores=cores, on_line=heard.take, stop=stop, grace=grace,
+        cores=cores, on_line=transcript.take, stop=stop, grace=grace,
     )  # fmt: skip
-    return Attempt(heard.result, tuple(heard.trace), heard.sequence, ending, heard.error)
+    return Attempt(transcript.result, tuple(transcript.trace), transcript.sequence, ending, transcript.error)
 
 
 @dataclass
-class _Heard:
-    on_event: Callable[[dict[str, Any]], None]
-    result: dict[str, Any] | None = None
+class _Transcript:
+    on_event: Callable[[JsonObject], None]
+    result: JsonObject | None = None
     trace: list[TracePoint] = field(default_factory=list)
-    sequence: tuple[Any, ...] | None = None
+    sequence: tuple[object, ...] | None = None
     error: dict[str, str] | None = None
 
     def take(self, line: str) -> None:
@@ -94,7 +94,7 @@ class _Heard:
             self._keep(event)
         self.on_event(event)
 
-    def _keep(self, event: dict[str, Any]) -> None:
+    def _keep(self, event: JsonObject) -> None:
         """Note the answer that an object has, if there is one."""
         answer = event.get("sequence", event.get("plan"))
         if answer is not None:

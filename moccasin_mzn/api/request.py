@@ -1,13 +1,13 @@
-"""What is asked of a graph, as one object, whoever asks: commands, functions, experiments, racers.
+"""Requests: a problem and how to solve it as one object, the same for commands, functions, experiments and racers.
 
 ::
 
-    arguments by name ── prepared ──> of a graph ──> Request ── solve.answer ──> Result
+    arguments by name ── prepared ──> for a graph ─> Request ── solve.answer ──> Result
                                                       │   ▲
                                               to_json ▼   │ request_from_json
                                                stdin of a worker, see `worker`
 
-A request in JSON has all that a process elsewhere needs: the graph, what is asked of it, how long, and where to start::
+A request in JSON has all that another process needs: graph, problem, options and an answer to start from::
 
     {"graph": {...}, "order": [0, 1, 2], "free_order": false, "budget": 12, "fixed": 0, "max_computations": 2,
      "in_place": false, "memories": null, "alignment": null, "strategy": null, "start": null,
@@ -20,15 +20,16 @@ the file of a plan; one for buffers is {"buffers": "CSV", "alignment": 1, "time_
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeAlias
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.formats.node_link import graph_text
@@ -40,45 +41,47 @@ from moccasin_mzn.problem.files.schedules import parse_count, read_counts, read_
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action
-from moccasin_mzn.problem.problem import Problem
+from moccasin_mzn.problem.problem import Judged, Problem, Step
 from moccasin_mzn.search.options import Effort, Options, SearchOptions, default_if_none
 from moccasin_mzn.strategies import find_strategy, strategies
 from moccasin_mzn.strategies.strategy import Strategy
 
-Given = Mapping[str, Any]
-"""Arguments of `moccasin_mzn.solve`, those that are there, as code has them or as texts."""
+Given: TypeAlias = Mapping[str, Any]
+"""Arguments of `moccasin_mzn.solve` that are given, by name: as values of Python or as texts."""
+Counts: TypeAlias = int | Sequence[int] | str
+"""Number of computations that nodes may have, as `Instance.build` takes it."""
 Memories = Callable[..., tuple[PlanProblem, PlanFormulation]]
-"""What several memories ask of a graph; takes that, and by name `budget`, `order` and `count_fixed`."""
+"""Function that makes the problem of several memories: of a graph and, by name, `budget`, `order` and `count_fixed`."""
 
 
 @dataclass(frozen=True)
 class StrategyOptions(Effort):
-    """A strategy, which has few options.
+    """Options of a strategy.
 
     Raises:
-        InputError: nonsense as a time limit.
+        InputError: the time limit makes no sense.
     """
 
     strategy: Strategy | None = None
 
 
 @dataclass(frozen=True)
-class Request:
-    """A problem, how to look for its answer, and whether with addresses.
+class Request(Generic[Step, Judged]):
+    """A problem, options of the search, and whether outputs get addresses.
 
     Raises:
         InputError: an alignment for a graph with workspaces, or that runs in place.
     """
 
-    problem: Problem
+    problem: Problem[Step, Judged]
     options: SearchOptions | StrategyOptions
-    """How to look for the answer, and how long."""
+    """Options of the search, its time limit among them."""
     formulation: PlanFormulation | None = None
-    """Of plans."""
-    start: Any = None
+    """The formulation of plans; None for one memory."""
+    start: Sequence[Step] | None = None
     """A schedule or a plan within the budget to start from."""
     alignment: int | None = None
-    """If given, outputs get offsets that are multiples of it, and the budget is for the arena."""
+    """Outputs get offsets that are multiples of it, and the budget is for the arena; None: no offsets."""
 
     def __post_init__(self) -> None:
         if self.alignment is not None:
@@ -86,10 +89,10 @@ class Request:
             refuse_in_place(self.problem.instance.graph, "arenas")
 
     def to_json(self) -> str:
-        """The request as a worker reads it, see the module; a graph of any size takes one pass."""
+        """Return the request as a worker reads it, see the module; a graph of any size takes one pass."""
         instance, options, start = self.problem.instance, self.options, self.start
         strategy = options.strategy.name if isinstance(options, StrategyOptions) and options.strategy else None
-        document: dict[str, Any] = {
+        document: JsonObject = {
             **{name: getattr(instance, name) for name in _OF_INSTANCES},
             "max_computations": instance.counts,
             "in_place": instance.graph.runs_in_place,
@@ -111,9 +114,9 @@ class Request:
         text = json.dumps(document)
         return f'{{"graph": {graph_text(replace(instance.graph, attributes={}))}, {text[1:]}'
 
-    @classmethod
-    def of_document(cls, document: dict[str, Any]) -> Request:
-        """The request that `to_json` has written.
+    @staticmethod
+    def of_document(document: JsonObject) -> Request:
+        """Read the request that `to_json` has written.
 
         Raises:
             InputError: a value makes no sense.
@@ -127,13 +130,13 @@ class Request:
             problem = PlanProblem(instance, platform_of(graph, memories["platform"]), goal_in(memories["goal"]))
             form = _PLANNED[memories["formulation"]](memories["staged"])
             plan = None if start is None else tuple(Action(*each) for each in start)
-            return cls(problem, SearchOptions(**document["options"]), form, plan, alignment)
+            return Request(problem, SearchOptions(**document["options"]), form, plan, alignment)
         how: SearchOptions | StrategyOptions
         if document["strategy"] is not None:
             how = StrategyOptions(**document["options"], strategy=find_strategy(document["strategy"]))
         else:
             how = Options(**document["options"])
-        return cls(instance, how, start=None if start is None else tuple(start), alignment=alignment)
+        return Request(instance, how, start=None if start is None else tuple(start), alignment=alignment)
 
 
 _OF_INSTANCES = ("order", "budget", "fixed", "free_order")
@@ -145,7 +148,7 @@ _PLANNED: dict[str, Callable[[bool], PlanFormulation]] = {
 
 @dataclass(frozen=True)
 class AllocationRequest:
-    """Buffers that are to get offsets in a small arena.
+    """Buffers to which offsets in a small arena are to be assigned.
 
     Raises:
         InputError: a file that makes no sense, or nonsense as a limit.
@@ -155,7 +158,7 @@ class AllocationRequest:
     """CSV as minimalloc reads it."""
     alignment: int = 1
     time_limit: float | None = None
-    """Seconds; None: as long as it seems of use."""
+    """Seconds; None: as long as it seems useful."""
     threads: int | None = None
     seed: int = 0
 
@@ -163,12 +166,12 @@ class AllocationRequest:
         Effort(self.time_limit, self.threads, self.seed)
 
     def to_json(self) -> str:
-        """The request as a worker reads it."""
+        """Return the request as a worker reads it."""
         return json.dumps(vars(self))
 
 
 def request_from_json(text: str) -> Request | AllocationRequest:
-    """The request that `to_json` has written.
+    """Read the request that `to_json` has written.
 
     Raises:
         InputError: a value makes no sense.
@@ -178,7 +181,7 @@ def request_from_json(text: str) -> Request | AllocationRequest:
 
 
 Prepare = Callable[..., Request]
-"""Takes the graph, and by name `budget`, `order` and `count_fixed`."""
+"""Function that makes the request: of the graph and, by name, `budget`, `order` and `count_fixed`."""
 
 
 def prepared(
@@ -193,8 +196,8 @@ def prepared(
     Args:
         given: all others.
         strategy: the name of a rule, in place of a search.
-        memories: if there are several, what they ask.
-        spelled: turns the name of an argument into what people know it by.
+        memories: what makes the problem, if there are several memories.
+        spelled: turns the name of an argument into its name in messages.
 
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
@@ -204,8 +207,8 @@ def prepared(
     return _of_model(given, alignment) if strategy is None else _of_strategy(strategy, given, alignment, spelled)
 
 
-def model_of(given: Given) -> tuple[Options, Callable[[ComputationGraph], Any]]:
-    """How to look for a schedule, and what says how often the nodes of a graph may be computed.
+def model_of(given: Given) -> tuple[Options, Callable[[ComputationGraph], Counts]]:
+    """Return the options for one memory, and a function from a graph to C_v, the number of computations allowed.
 
     Raises:
         InputError: nonsense in an argument.
@@ -219,8 +222,10 @@ def model_of(given: Given) -> tuple[Options, Callable[[ComputationGraph], Any]]:
     return options, lambda graph: read_counts(most, graph) if isinstance(most, PathLike) else most
 
 
-def instance_of(given: Given, graph: ComputationGraph, **problem: Any) -> tuple[Instance, Formulation, Any]:
-    """The instance that a model is asked to solve, its formulation, and a schedule to start from, if there is one.
+def instance_of(
+    given: Given, graph: ComputationGraph, **problem: Any
+) -> tuple[Instance, Formulation, Sequence[int] | None]:
+    """Return the instance that a model solves, its formulation, and a schedule to start from, if there is one.
 
     Args:
         given: see `prepared`.
@@ -265,17 +270,17 @@ def _of_plans(given: Given, memories: Memories, alignment: int | None) -> Prepar
     options = plan_options(given)
 
     def prepare(graph: ComputationGraph, **problem: Any) -> Request:
-        asked, formulation = memories(graph, **problem)
+        planned, formulation = memories(graph, **problem)
         start = given.get("warm_start")
         if isinstance(start, str | PathLike):
             start = read_plan(Path(start), graph).plan
-        return Request(asked, options, formulation, start, alignment)
+        return Request(planned, options, formulation, start, alignment)
 
     return prepare
 
 
 def plan_options(given: Given) -> SearchOptions:
-    """How to look for a plan, of all arguments that are there.
+    """Return the options for plans among the arguments.
 
     Raises:
         InputError: nonsense in one of them.

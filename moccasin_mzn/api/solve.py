@@ -1,4 +1,4 @@
-"""Requests answered: by searches of this process, or by solvers that race in processes of their own.
+"""Answers to requests: by searches of this process, or by solvers that race in processes of their own.
 
 ::
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions
 from moccasin_mzn.doc_links import Page
@@ -19,6 +19,7 @@ from moccasin_mzn.errors import InputError, explained
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, in_any_order
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready, seconds_spent
@@ -34,7 +35,7 @@ from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START, Board
 from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
-from moccasin_mzn.search.result import Listener, Result, Seconds, ignore
+from moccasin_mzn.search.result import Listener, Result, Seconds, Status, ignore
 from moccasin_mzn.search.runner import Runner
 from moccasin_mzn.search.searchers import searchers
 from moccasin_mzn.search.trials import Trials
@@ -58,9 +59,10 @@ def answer(request: Request, listener: Listener | None = None, begin: float | No
     if isinstance(problem, PlanProblem):
         assert request.formulation is not None and isinstance(options, SearchOptions)
         form = request.formulation
+        start = None if request.start is None else tuple(request.start)
         if request.alignment is None:
-            return solve_problem(problem, form, options, listener, begin, request.start)
-        return solve_with_arenas(problem, form, options, request.alignment, listener or ignore, begin, request.start)
+            return solve_problem(problem, form, options, listener, begin, start)
+        return solve_with_arenas(problem, form, options, request.alignment, listener or ignore, begin, start)
     assert isinstance(problem, Instance)
     if request.alignment is None:
         return _noted(_schedule(problem, options, request.start, listener, begin))
@@ -90,13 +92,14 @@ def _schedule(
 
 
 def _noted(result: Result) -> Result:
-    """With a note where a schedule repeats what the graph says is computed once: strategies and Checkmate's models know
-    no counts."""
+    """Add a note if a schedule repeats what the graph allows to be computed once.
+
+    Strategies and Checkmate's models know no limits on computations."""
     notes = repeats(result.instance.graph, result.sequence or ())
     return replace(result, notes=(*result.notes, *notes)) if notes else result
 
 
-def allocation(request: AllocationRequest) -> dict[str, Any]:
+def allocation(request: AllocationRequest) -> JsonObject:
     """Search for offsets; the object that a worker writes.
 
     Raises:
@@ -184,7 +187,7 @@ def solve_problem(
 
 
 def _known(
-    board: Board[Step, Judged], form: Searched, options: SearchOptions, status: str, reason: str,
+    board: Board[Step, Judged], form: Searched, options: SearchOptions, status: Status, reason: str,
     answer: tuple[Step, ...] | None,
 ) -> Result[Step, Judged]:  # fmt: skip
     """The result where no search is needed."""
@@ -200,7 +203,7 @@ def _searched(
     board: Board, form: Searched, options: SearchOptions, on_progress: Listener,
     flow_bounds: FreeOrderBound | None = None,
 ) -> Result:  # fmt: skip
-    """By searches of this process, or, of several solvers, by a race."""
+    """Search in this process; several solvers race in processes of their own."""
     if len(options.solvers) > 1:
         from moccasin_mzn.api.race.race import race
 
@@ -211,7 +214,7 @@ def _searched(
 
 
 def check_free_order(problem: Problem, form: Searched, options: SearchOptions) -> None:
-    """Check that a formulation and options go with a free order, if that is asked for.
+    """Check that a formulation and options go with a free order, if the problem has one.
 
     Raises:
         InputError: they do not.

@@ -79,12 +79,12 @@ def enough_budget(graph: ComputationGraph) -> int:
     return min(max(_anew(graph.run_in_place(False))), simulate(graph, graph.input_order()).peak)
 
 
-def held_bound(instance: Instance) -> int:
+def retained_bound(instance: Instance) -> int:
     """No schedule with first computations in the input order fits less, in the graph's size unit."""
-    return max(held_in_stages(instance))
+    return max(retained_in_stages(instance))
 
 
-def held_in_stages(instance: Instance) -> list[int]:
+def retained_in_stages(instance: Instance) -> list[int]:
     """What each stage holds at least, while its node is computed first, in the graph's size unit: inputs, output and
     workspace of the node, less what it spares, and what may be computed only once and is read later.
     """

@@ -4,9 +4,10 @@ The block relaxation (see `relaxation`) is solved with few stages; its solution 
 Where that schedule exceeds the budget, the relaxation does not see enough: a stage is added there, or a recomputation
 that it watches, or moments, while no schedule is known. A schedule that exceeds nothing is as good as its bound.
 
-A relaxation that is not solved at once is asked for a solution little over the bound (see `Question`). Mostly there is
-none, which is proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine. Where
-that takes long, all begins anew with the stages that matter to the linear relaxation (see `first_stages`).
+A relaxation that is not solved at once is asked for a solution little over the bound (see `SolutionBelow`). Mostly
+there is none, which is proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to
+refine. Where that takes long, all begins anew with the stages that matter to the linear relaxation (see
+`first_stages`).
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ NEARLY_ALL = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class SolutionBelow:
     """Is there a solution that costs at most `most`?"""
 
     seen: Refinement
@@ -156,7 +157,7 @@ class Question:
     begun: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, seen: Refinement, bound: int, known: int | None) -> Question:
+    def of(cls, seen: Refinement, bound: int, known: int | None) -> SolutionBelow:
         """What to ask next.
 
         Args:
@@ -311,7 +312,7 @@ class Worker:
     def ask(self) -> None:
         """Is there a schedule that is little over the bound? The answer improves the bound or refines."""
         state, seen = self.state, self.state.seen
-        asked = Question.of(seen, state.bound, state.known())
+        asked = SolutionBelow.of(seen, state.bound, state.known())
         solved = self.solve(asked)
         if solved.infeasible and asked.most is None:
             state.end("infeasible")
@@ -323,7 +324,7 @@ class Worker:
             state.improve(solved.bound, asked.relaxation)
             self.learn(asked.relaxation, solved, seen)
 
-    def solve(self, asked: Question) -> Branched:
+    def solve(self, asked: SolutionBelow) -> Branched:
         """The answer to the question, but not to the end if that takes long.
 
         One that is being looked for when further threads may join is looked for anew, by all of them.

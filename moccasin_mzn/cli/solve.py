@@ -53,14 +53,15 @@ def checker_lines(result: Result) -> list[str]:
     from moccasin_mzn.formulations.solution_checkers import check_schedule, check_solution
     from moccasin_mzn.problem.plan_problem import PlanProblem
 
-    problem, solution = result.problem, result.solution
+    problem, solution, form = result.problem, result.solution, result.formulation
     if isinstance(problem, PlanProblem):
-        form = in_any_order(result.formulation) if problem.instance.free_order else result.formulation
+        if form is not None and problem.instance.free_order:
+            form = in_any_order(form)
         assert isinstance(form, PlanFormulation)
         lines = form.checked(problem, result.plan, result.simulation, solution)
     else:
         lines = [check_schedule(result.instance, result.sequence, result.simulation)]
-        lines += [] if solution is None else [check_solution(result.formulation.checker, solution)]
+        lines += [] if solution is None or form is None else [check_solution(form.checker, solution)]
     if result.arenas is not None and result.valid:
         for arena, limit, where in problem.arenas_with_limits(result.arenas):
             lines.append(check_arena(arena, limit, problem.graph.size_unit) + where)

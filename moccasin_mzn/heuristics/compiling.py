@@ -119,7 +119,7 @@ def unit(generator):
 NONE = -1
 
 
-class Problem(NamedTuple):
+class ProblemArrays(NamedTuple):
     """What does not change. All arrays along the input order; sizes, workspaces and durations in any integer unit."""
 
     duration: np.ndarray
@@ -138,7 +138,7 @@ class Problem(NamedTuple):
     over: np.ndarray
 
 
-def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarray], without: int = 0) -> Problem:
+def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarray], without: int = 0) -> ProblemArrays:
     """An instance for compiled code; sizes are rounded up, and the budget down, if sums of them might pass 2**62.
 
     Args:
@@ -151,7 +151,7 @@ def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarra
     slot_ptr = np.zeros(arrays.node_count + 1, np.int64)
     np.cumsum(slots, out=slot_ptr[1:])
     unit = size_unit(int(arrays.size.sum() + arrays.workspace.max()), int(slot_ptr[-1]) + without * arrays.node_count)
-    return Problem(
+    return ProblemArrays(
         duration=arrays.duration,
         size=-(-arrays.size // unit),
         workspace=-(-arrays.workspace // unit),

@@ -126,7 +126,7 @@ class Step:
 
 
 def misfit(step: Step, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> str | None:
-    """What to say of a call that the network's `forward` has no such arguments for; None: it has, or nobody knows."""
+    """The message for a call that the network's `forward` has no such arguments for; None: it has, or nobody knows."""
     positional = args if step.loss is None else args[:-1]
     try:
         inspect.signature(step.model.forward).bind(*positional, **kwargs)

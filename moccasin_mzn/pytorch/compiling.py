@@ -1,4 +1,6 @@
-"""The joint graph of `torch.compile` as a traced step: forward and backward pass without side effects, by AOTAutograd.
+"""A backend for `torch.compile`: its joint graphs as traced steps, schedules known for them, and their partition.
+
+AOTAutograd gives forward and backward pass as one graph without side effects:
 
     primals_1, ..., tangents_1, ...  --->  what the forward pass returns, then a gradient for each primal, or none
 
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _TAG, _FORWARD, _WRITES_BACK = "partitioner_tag", "is_forward", "must_be_in_forward"
-"""What AOTAutograd says of a node in its `meta`."""
+"""Keys and values by which AOTAutograd marks a node in its `meta`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +215,7 @@ class KnownSchedules:
 #
 # AOTAutograd traces forward and backward pass as one graph and asks a function to part it in two. That function is
 # here:
-# what it gives computes again what a schedule within the budget does, in the schedule's order. The operators run as
+# what it gives recomputes what a schedule within the budget does, in the schedule's order. The operators run as
 # with
 # the backend "aot_eager".
 
@@ -222,7 +224,7 @@ _TRIES = 6
 _COSTS = OperatorCosts()
 """Of all operators that this process has measured."""
 _KNOWN: dict[object, _Measured] = {}
-"""By what tells traced steps apart."""
+"""What this process remembers, by digest, settings and durations of a traced step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +239,7 @@ class _Measured:
 
 @dataclass(frozen=True, eq=False)
 class CompiledPlan:
-    """What one compiled graph computes again; bytes above parameters, buffers and inputs, at the allocator."""
+    """What one compiled graph recomputes; bytes above parameters, buffers and inputs, at the allocator."""
 
     budget: int
     predicted_peak: int
@@ -281,7 +283,7 @@ class Partitioner:
                 schedule = self.schedule(step)
             except PlanError as error:
                 raise compilation_error(error) from error
-            self.plans.append(step.told(schedule))
+            self.plans.append(step.compiled_plan(schedule))
             return halves(step.step, step.linear(schedule.sequence))
 
     def schedule(self, step: CompiledStep) -> KnownSchedule:
@@ -309,7 +311,7 @@ def backend(
             that there is one.
         time_limit: seconds for each search.
         max_computations: how often anything may be computed, if that is enough.
-        durations: of operators, "measured" when they are first seen, or told by their "flop".
+        durations: of operators, "measured" when they are first seen, or estimated by their "flop".
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
@@ -358,7 +360,7 @@ class CompiledStep:
         asked, settings = self.asked, (torch.get_num_threads(), torch.backends.mkldnn.enabled)
         key = digest(self.step.joint), settings, asked.durations
         if key not in _KNOWN:
-            graph = self.costs.told(planned(self.program)).graph
+            graph = self.costs.applied(planned(self.program)).graph
             _KNOWN[key] = _Measured(graph.durations, graph.workspaces, graph.duration_unit)
         return _KNOWN[key]
 
@@ -438,7 +440,7 @@ class CompiledStep:
             asked = min(asked, result.peak) - (found.peak - amount)
         return None
 
-    def told(self, schedule: KnownSchedule) -> CompiledPlan:
+    def compiled_plan(self, schedule: KnownSchedule) -> CompiledPlan:
         least = self.unplanned.duration
         increase, bound = ((value / least - 1) if least else 0.0 for value in (schedule.duration, schedule.bound))
         again = len(schedule.sequence) - len(set(schedule.sequence))

@@ -67,12 +67,12 @@ class Root:
 
     @property
     def bytes(self) -> int:
-        """As its device gives them out."""
+        """The bytes that its device gives out for it."""
         return given_out(storage_bytes(self.value), str(self.value.device))
 
     @property
     def allocated(self) -> int:
-        """Bytes, where a run allocates more than the trace tells as well."""
+        """Bytes, where a run allocates more than the trace shows as well."""
         elements = storage_elements(self.node, None if self.output == ALL else self.output)
         return max(self.bytes, given_out(elements * self.value.element_size(), str(self.value.device)))
 
@@ -100,7 +100,7 @@ class Computation:
     """It depends on an input or on random numbers: else it is a constant."""
     backward: bool
     once: bool = False
-    """It may not be computed again."""
+    """It may not be recomputed."""
     read: bool = field(default=False, repr=False)
 
     @property

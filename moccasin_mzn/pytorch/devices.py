@@ -1,4 +1,4 @@
-"""What differs between devices: their random numbers, and how their allocators round."""
+"""What differs between devices: their random numbers, how their allocators round; numbers drawn once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def forked_random_state() -> Iterator[None]:
         yield
 
 
-# --- Random numbers drawn once: what is computed again draws what it drew before, and the stream goes on as
+# --- Random numbers drawn once: what is recomputed draws what it drew before, and the stream goes on as
 # it would
 
 
@@ -79,7 +79,7 @@ def draws(node: fx.Node) -> bool:
 
 
 def takes_generator(node: fx.Node) -> bool:
-    """True if an operator can be told where its random numbers come from."""
+    """True if an operator accepts a generator."""
     return any(argument.name == "generator" for argument in schema_of(node).arguments)
 
 

@@ -19,7 +19,7 @@ class PlanError(InputError):
 
 
 class NoPlanError(PlanError):
-    """No plan within the budget was found; the message says what is proven."""
+    """No plan within the budget was found; the message names what is proven."""
 
     kind = "no-plan"
 
@@ -28,7 +28,7 @@ class NoPlanError(PlanError):
 
 
 def compilation_error(error: PlanError) -> PlanError:
-    """The same error as one that `torch.compile` hands on as it is, instead of an error of its own that tells of it."""
+    """The same error in a form that `torch.compile` passes on unchanged, instead of wrapping it in one of its own."""
     from torch._dynamo.exc import ShortenTraceback
 
     class CompilationPlanError(type(error), ShortenTraceback):  # type: ignore[misc]

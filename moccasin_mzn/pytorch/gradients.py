@@ -1,7 +1,7 @@
-"""Gradients added to a parameter's `.grad` as soon as they are there, instead of returned at the end.
+"""Gradients of a planned step: added to a parameter's `.grad` or returned at the end; the outputs they depend on.
 
     returned:     g1 ... g2 ... g3 ... -> autograd adds g1, g2, g3 to `.grad`      all are in memory together
-    accumulated:  g1, added ... g2, added ... g3, added                            one at a time, beside `.grad`
+    accumulated:  g1, added ... g2, added ... g3, added                            one at a time, besides `.grad`
 
 Autograd does the same as eager goes along; inside a plan, which is one function of autograd, the plan has to. Hooks of
 parameters would not run, so they are refused.
@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.pytorch.computations import Computation, Computations, Root
 from moccasin_mzn.pytorch.errors import PlanError
-from moccasin_mzn.pytorch.joint import TANGENT
 
 if TYPE_CHECKING:
     import torch
     from torch import fx
+
+    from moccasin_mzn.pytorch.computations import Computation, Computations, Root
 
     class AccumulateGrad(torch.autograd.graph.Node):
         """The node of autograd that adds to the `.grad` of a leaf."""
@@ -31,7 +31,7 @@ RETURNED, ACCUMULATED = GRADIENTS = ("returned", "accumulated")
 
 
 def check_gradients(gradients: str) -> None:
-    """Check what is said of gradients.
+    """Check the choice of what happens to gradients.
 
     Raises:
         InputError: it is not one of `GRADIENTS`.
@@ -83,7 +83,7 @@ def targets(nodes: Sequence[AccumulateGrad]) -> list[torch.Tensor | None]:
 
     try:
         return [node.variable if torch._C._will_engine_execute_node(node) else None for node in nodes]
-    except RuntimeError:  # so PyTorch says that this is `autograd.grad`
+    except RuntimeError:  # PyTorch raises this where it is `autograd.grad`
         raise PlanError(
             "autograd.grad asks for a gradient that the plan adds to a parameter's grad: "
             f"call backward, or plan with gradients {RETURNED}"
@@ -93,8 +93,10 @@ def targets(nodes: Sequence[AccumulateGrad]) -> list[torch.Tensor | None]:
 # --- Which outputs' gradients each gradient of a step is made of: without any of them autograd makes none -----
 
 
-def reached(program: Computations) -> tuple[frozenset[int], ...]:
+def gradient_dependencies(program: Computations) -> tuple[frozenset[int], ...]:
     """For each gradient of a step the positions of the tangents that it depends on."""
+    from moccasin_mzn.pytorch.joint import TANGENT
+
     joint = program.joint
     position = {node: at for at, node in enumerate(joint.of_kind(TANGENT))}
     of: dict[Computation, frozenset[int]] = {}

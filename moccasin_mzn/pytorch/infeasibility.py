@@ -1,8 +1,8 @@
-"""What to blame where no plan is within a budget: the computation that no plan can run in less memory.
+"""What is known where no plan is within a budget: the computation that needs most memory, and the least memory.
 
-While a computation runs, what it reads, what it makes and its workspace are in memory, and beside them what may be
-computed once only and is read later. That is a floor under every plan; the computation whose floor is highest is to
-blame. To get the inputs of a computation into memory can take more than the computation itself (see `least_budget`).
+While a computation runs, what it reads, what it makes and its workspace are in memory, together with what may be
+computed once only and is read later. That is a floor under every plan; the message names the computation whose floor is
+highest. To get the inputs of a computation into memory can take more than the computation itself (see `least_budget`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moccasin_mzn.api.frontier.questions import Answer, Knowledge, Question
 from moccasin_mzn.api.frontier.sweep import seek_least
 from moccasin_mzn.api.frontier.variants import Rematerialization, fitting_schedule
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.bounds.least_budget import held_bound, held_in_stages, least_budget_bound
+from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound, retained_in_stages
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
@@ -37,11 +37,11 @@ _NAMED = 3
 
 
 @dataclass(frozen=True)
-class Blame:
+class LargestNeed:
     """No schedule with first computations in the input order takes less memory."""
 
     node: int
-    """The computation to blame, a position in `graph.nodes`."""
+    """The computation that needs most, a position in `graph.nodes`."""
     memory: int
     """In the graph's size unit: what it takes to compute the node."""
     alone: int
@@ -50,17 +50,17 @@ class Blame:
     """Nodes whose outputs are in memory then, the largest first."""
 
 
-def blame(instance: Instance) -> Blame:
+def largest_need(instance: Instance) -> LargestNeed:
     """The computation whose proven need of memory is highest, with as few computations as it may have or more."""
     graph, order = instance.graph, instance.order
-    alone = held_in_stages(instance)
+    alone = retained_in_stages(instance)
     highest = max(range(len(order)), key=lambda stage: (alone[stage], -stage))
     least = least_budget_bound(graph)
     memory, stage = alone[highest], highest
     if least.memory > memory:
         memory, stage = least.memory, order.index(least.node)
     held = _held(instance, stage)
-    return Blame(order[stage], memory, alone[stage], tuple(sorted(held, key=lambda v: (-graph.sizes[v], v))))
+    return LargestNeed(order[stage], memory, alone[stage], tuple(sorted(held, key=lambda v: (-graph.sizes[v], v))))
 
 
 def _held(instance: Instance, stage: int) -> set[int]:
@@ -72,7 +72,7 @@ def _held(instance: Instance, stage: int) -> set[int]:
 
 
 def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, found: int) -> str:
-    """One sentence: that there is no plan within a budget, or that none was found, what is known, what is to blame.
+    """One sentence: no plan is within a budget, or none was found; what is known, and which computation needs most.
 
     Args:
         budget: in bytes.
@@ -83,38 +83,38 @@ def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, f
     if len(set(amounts)) < len({budget, proven, found}):  # they differ by little
         amounts = [exact_memory_text(amount, "byte") for amount in (budget, proven, found)]
     outcome = "no plan is within it" if proven > budget else "no plan was found"
-    worst = blame(instance)
-    told = blame_text(problem, worst)
+    worst = largest_need(instance)
+    text = need_text(problem, worst)
     returned = not any(isinstance(meaning, Accumulation) for meaning in problem.meanings)
     if returned and problem.meanings[worst.node] is None:
-        told += f" (gradients {ACCUMULATED} are not held)"
+        text += f" (gradients {ACCUMULATED} are not retained)"
     return (
         f"budget {amounts[0]}: {outcome}, it takes at least {amounts[1]}, which is proven, "
-        f"and {amounts[2]} with the least plan that was found: {told}"
+        f"and {amounts[2]} with the least plan that was found: {text}"
     )
 
 
 def infeasible_with_copies(problem: Planned, instance: Instance, budget: int) -> str:
-    """The same where outputs may be copied to slow memory: only what one computation touches is sure to be here."""
+    """The same where outputs may be copied to host memory: only what one computation touches is sure to be here."""
     graph = instance.graph
     need = graph.largest_working_set()
     held = tuple(sorted({need.node, *graph.predecessors[need.node]}, key=lambda v: (-graph.sizes[v], v)))
     outcome = "no plan is within it" if need.memory > budget else "no plan was found"
-    told = blame_text(problem, Blame(need.node, need.memory, need.memory, held))
-    return f"budget {memory_text(budget, 'byte')}: {outcome}: {told}"
+    text = need_text(problem, LargestNeed(need.node, need.memory, need.memory, held))
+    return f"budget {memory_text(budget, 'byte')}: {outcome}: {text}"
 
 
-def blame_text(problem: Planned, found: Blame) -> str:
-    """In a few words what is to blame, and for what."""
+def need_text(problem: Planned, found: LargestNeed) -> str:
+    """Name the computation that needs most, and what it needs the memory for."""
     name, alone = called(problem, found.node), memory_text(found.alone, "byte")
     parts = f"{alone}: {_parts(problem, found)}"
     if found.memory == found.alone:
-        return f"{name} alone holds {parts}"
+        return f"{name} alone needs {parts}"
     takes = memory_text(found.memory, "byte")
-    return f"{name} takes {takes}, however its inputs are computed, and alone holds {parts}"
+    return f"{name} takes {takes}, however its inputs are computed, and alone needs {parts}"
 
 
-def _parts(problem: Planned, found: Blame) -> str:
+def _parts(problem: Planned, found: LargestNeed) -> str:
     graph = problem.graph
     parts = [
         (graph.sizes[v], "its own output" if v == found.node else called(problem, v))
@@ -215,7 +215,7 @@ class _Search:
     def __post_init__(self) -> None:
         self.variant = Rematerialization(self.instance, self.options)
         self.knowledge = Knowledge(self.variant)
-        self.knowledge.least = max(self.knowledge.least, held_bound(self.instance))
+        self.knowledge.least = max(self.knowledge.least, retained_bound(self.instance))
 
     @property
     def open(self) -> int:
@@ -282,7 +282,7 @@ def unlimited(traced: Traced, most: int) -> Instance:
 
 @dataclass(frozen=True, eq=False)
 class LeastFound:
-    """Of the schedules of least peak the one that takes least, constants and copies included."""
+    """The schedule of least memory among those of least peak, constants and copies included."""
 
     least: Least
     sequence: tuple[int, ...]
@@ -290,7 +290,7 @@ class LeastFound:
 
     @classmethod
     def of(cls, traced: Traced, least: Least) -> LeastFound:
-        """The schedules are told from least peak on."""
+        """Choose among schedules, sorted by peak."""
         taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
         best = min(taken, key=lambda sequence: taken[sequence].whole)
         return cls(least, best, taken[best])
@@ -310,7 +310,7 @@ def least_in_seconds(traced: Traced, most: int, memory: OneMemory, interrupted: 
 
 
 def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | None) -> str:
-    """That there is no plan, what is proven, the least that was found, and what is to blame.
+    """That there is no plan, what is proven, the least that was found, and which computation needs most.
 
     Args:
         amount: the budget, in bytes.

@@ -1,6 +1,7 @@
 """A plan as a list of instructions: what is called in which order with which values.
 
-Values that share memory have the same `Storage`. Nothing here runs or measures anything; see `liveness` and `emission`.
+Values that share memory have the same `Storage`. Nothing here runs or measures anything; see `runtime` for
+the code. `peaks` finds the peak of their memory to the byte.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Storage:
     given: str | None = None
     """What kind of placeholder it belongs to; None: the program makes it."""
     slow: bool = False
-    """Is it slow memory?"""
+    """Is it host memory that tensors are offloaded to?"""
 
 
 @dataclass(eq=False)
@@ -55,7 +56,7 @@ class Instruction:
     makes: tuple[Storage, ...] = ()
     """The memory that it allocates."""
     workspace: int = 0
-    """Bytes that it takes beside that while it runs."""
+    """Bytes that it takes in addition to that while it runs."""
     pure: bool = False
     """It need not be called if nothing reads what it gives."""
     node: fx.Node | None = None
@@ -105,7 +106,7 @@ def needed(instructions: Sequence[Instruction], results: Iterable[Value]) -> lis
 
 
 def settled(forward: list[Instruction], backward: list[Instruction]) -> tuple[list[Instruction], list[Instruction]]:
-    """With what waits for each write to slow memory, right after the last use of the memory that is written."""
+    """With what waits for each write to host memory, right after the last use of the memory that is written."""
     both = [*forward, *backward]
     last = {value.storage: at for at, each in enumerate(both) for value in (*each.reads, each.value)}
     after: dict[int, list[Instruction]] = {}
@@ -201,7 +202,7 @@ class Peaks:
     first: int
     """With workspaces, in a step that makes the `.grad` that gradients are added to; without such as any step."""
     slow: int = 0
-    """The most in slow memory."""
+    """The most in host memory."""
 
     @property
     def whole(self) -> int:

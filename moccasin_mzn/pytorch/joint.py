@@ -1,4 +1,6 @@
-"""Checkpoints in a network: their functions are called plainly, since what is recomputed is for the plan to say.
+"""A training step traced as one graph of forward and backward pass, with checkpoints called plainly.
+
+Checkpoints in a network: their functions are called plainly, since what is recomputed is for the plan to choose.
 
 Networks hold `torch.utils.checkpoint.checkpoint` under names of their own, so what it calls is replaced, not itself:
 the function of autograd of reentrant checkpoints, and the generator that surrounds the others. ::
@@ -57,9 +59,9 @@ def plain_checkpoints() -> Iterator[None]:
         except RuntimeError as error:
             if _HOOKS not in str(error):
                 raise
-            told = "such as save_on_cpu or checkpoints of another library"
+            text = "such as save_on_cpu or checkpoints of another library"
             raise PlanError(
-                f"the network saves tensors by hooks ({told}), which a plan would not call: take them out"
+                f"the network saves tensors by hooks ({text}), which a plan would not call: take them out"
             ) from error
 
 
@@ -128,7 +130,7 @@ def _is_plain(generator: str) -> bool:
 #
 # So a loss may be scaled, summed over several calls or computed outside, and what belongs to the backward pass is
 # known.
-# Functions under `torch.utils.checkpoint` are called plainly: what is computed again is for the plan to say.
+# Functions under `torch.utils.checkpoint` are called plainly: what is recomputed is for the plan to choose.
 
 
 PARAMETER, BUFFER, INPUT, TANGENT = "parameter", "buffer", "input", "tangent"
@@ -195,7 +197,8 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
         forms: of the tensors among them.
 
     Raises:
-        PlanError: the network's course depends on values, nothing in it requires a gradient, or it takes other inputs.
+        PlanError: the network has data-dependent control flow, nothing in it requires a gradient, or it takes other
+            inputs.
         Exception: whatever the network raises.
     """
     import torch
@@ -214,8 +217,8 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
                 raise PlanError(wrong) from error
             if type(error).__name__ not in _DEPENDS_ON_VALUES:
                 raise
-            told = f"{type(error).__name__}: {one_line(error)}"
-            raise PlanError(f"the network's course depends on values, it cannot be planned ({told})") from error
+            text = f"{type(error).__name__}: {one_line(error)}"
+            raise PlanError(f"the network has data-dependent control flow, it cannot be planned ({text})") from error
     _check_captured(joint, step.model)
     return replace(joint, recurrent=cells.seen)
 

@@ -44,7 +44,7 @@ class StepPeaks:
 def storage_peak(call: Callable[[], object]) -> int:
     """The most bytes of storages that operators returned during a call and that lived at once.
 
-    Compiled code does not pass by here: of `torch.compile`d networks only `allocator_peak` is told.
+    Compiled code does not pass by here: of `torch.compile`d networks only `allocator_peak` is known.
 
     Raises:
         Exception: whatever the call raises.
@@ -121,7 +121,7 @@ def lacks_memory(error: RuntimeError) -> bool:
 
 
 def free_memory(device: str = "cpu") -> int | None:
-    """Bytes that nobody uses; None: it is not told here."""
+    """Bytes that nobody uses; None: it is unknown here."""
     if not _is_cpu(device):
         import torch
 
@@ -162,7 +162,7 @@ def _is_cpu(device: str) -> bool:
 
 
 def highest(events: Iterable[int]) -> int:
-    """The most bytes held at once, of what `allocations` tells."""
+    """The most bytes given out at once, as `allocations` lists them."""
     held = peak = 0
     for amount in events:
         held += amount
@@ -173,12 +173,12 @@ def highest(events: Iterable[int]) -> int:
 @contextlib.contextmanager
 def _no_lines() -> Iterator[None]:
     """The profiler writes nothing to stderr, unless the environment says what it shall write."""
-    told = _LOG_LEVEL in os.environ
+    given = _LOG_LEVEL in os.environ
     os.environ.setdefault(_LOG_LEVEL, _SILENT)
     try:
         yield
     finally:
-        if not told:
+        if not given:
             del os.environ[_LOG_LEVEL]
 
 

@@ -1,4 +1,4 @@
-"""What a plan is searched for: one memory, or one with slow memory beside it."""
+"""What a plan is searched for: one memory, or one with offloading to host memory beside it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class OneMemory:
 
 @dataclass(frozen=True)
 class TwoMemories:
-    """What is asked of slow memory.
+    """What is asked of host memory.
 
     Raises:
         InputError: nonsense in an argument, or an option that does not go with it.
@@ -64,7 +64,9 @@ class TwoMemories:
     def __post_init__(self) -> None:
         for name in self.how:
             if name not in TAKEN:
-                raise InputError(f"{name.replace('_', ' ')} is for one memory, it does not go with slow memory")
+                raise InputError(
+                    f"{name.replace('_', ' ')} is for one memory, it does not go with offloading to host memory"
+                )
         plan_options(self.how), self._costs(), capacity_of(self.capacity, 1)  # refused before anything is traced
 
     def search(self, device: str, unit: str, peak: int) -> Search:
@@ -89,7 +91,7 @@ class TwoMemories:
         return search
 
     def _costs(self) -> tuple[CopyCosts | None, CopyCosts | None] | None:
-        """Of writing and of reading back, each None if it is not possible; None for both: they are to be measured."""
+        """Costs of writing and of reading back, None if not possible; None for both: to be measured."""
         return None if isinstance(self.paging, bool) else paging_costs(self.paging).ways()
 
 
@@ -123,7 +125,7 @@ def _written_early(found: Result) -> Result:
 
 
 def with_early_writes(plan: Plan) -> Plan:
-    """A plan of paging with each write right after what it writes has come into memory, which it leaves as before."""
+    """Return a plan with each write right after its tensor has come into memory; local memory stays as it was."""
     writes: dict[int, list[Action]] = {}
     latest: dict[int, int] = {}
     for at, action in enumerate(plan):

@@ -1,4 +1,4 @@
-"""Tensors written to slow memory and read back: to the host's pinned memory on CUDA, out of the allocator on the CPU.
+"""Tensors written to host memory and read back: to the host's pinned memory on CUDA, out of the allocator on the CPU.
 
 A copy is of the whole storage, bytes and all, so that what is read back is laid out as it was. On CUDA it goes on in a
 stream of its own, and the host waits for nothing:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Slow:
-    """A tensor in slow memory."""
+    """A tensor in host memory."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         whole = _whole(tensor)
@@ -37,12 +37,12 @@ class Slow:
         self.bytes = whole.numel() * whole.element_size()
         self.held = _room(whole)
         self.written = _asynchronously(self.device, lambda: self.held.copy_(whole, non_blocking=True))
-        """What tells that the copy is done; None: it is."""
+        """The event that the copy is done; None: it is done."""
         for meter in _METERS:
             meter.follow(self)
 
     def read(self) -> tuple[torch.Tensor, torch.cuda.Event | None]:
-        """The tensor anew in fast memory, and what tells that it is there; None: it is."""
+        """The tensor anew in fast memory, and the event that it is there; None: it is."""
         import torch
 
         whole = torch.empty(self.held.shape, dtype=self.held.dtype, device=self.device)
@@ -51,7 +51,7 @@ class Slow:
 
 
 def write_out(tensor: torch.Tensor) -> Slow:
-    """Begin to write a tensor to slow memory."""
+    """Begin to write a tensor to host memory."""
     return Slow(tensor)
 
 
@@ -70,7 +70,7 @@ def read_back(slow: Slow) -> torch.Tensor:
 
 @dataclass
 class SlowMeter:
-    """What is written to slow memory while it listens."""
+    """What is written to host memory while it listens."""
 
     held: int = 0
     """Bytes of what is there now."""
@@ -120,7 +120,7 @@ def _room(like: torch.Tensor) -> torch.Tensor:
 
 
 def _asynchronously(device: torch.device, copy: Callable[[], object]) -> torch.cuda.Event | None:
-    """Copy after all that was asked of a device before; what tells that it is done."""
+    """Copy after all that was asked of a device before; the event that it is done; None: it is done."""
     import torch
 
     if device.type != "cuda":
@@ -148,7 +148,7 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-# --- How long it takes to write to slow memory and to read back, measured -------------------------------------
+# --- How long it takes to write to host memory and to read back, measured -------------------------------------
 
 
 _LARGE, _SMALL = 4 << 20, 64

@@ -64,22 +64,23 @@ class OperatorCost:
     nanoseconds: int
     """CPU time of the calling thread, the median of several calls."""
     workspace: int
-    """Bytes that it takes at the worst beside its inputs and the outputs that the operation keeps."""
+    """Bytes that it takes at the worst in addition to its inputs and the outputs that the operation keeps."""
     held: int = 0
     """Of an operator: bytes that it leaves given out, the storages of its outputs."""
     measured: bool = True
-    """False: it could not be called on tensors made for that, and its time is told by the bytes it reads and writes."""
+    """False: it could not be called on tensors made for that, and its time is estimated by the bytes that it
+    reads and writes."""
 
 
 @dataclass
 class OperatorCosts:
-    """Costs of operators by what tells calls apart: a table to measure each but once, for several networks too."""
+    """Costs of operators by the key of a call: a table to measure each but once, for several networks too."""
 
     known: dict[object, OperatorCost | None] = field(default_factory=dict)
     """None: the call failed."""
 
     def of(self, node: fx.Node, mask: Sequence[bool] | None = None) -> OperatorCost | None:
-        """What a traced operator costs, its workspace beside all its outputs; None if it cannot be called.
+        """What a traced operator costs, its workspace in addition to all its outputs; None if it cannot be called.
 
         Args:
             mask: instead of its own `output_mask`.
@@ -98,7 +99,7 @@ class OperatorCosts:
     def unsplit(self, nodes: Sequence[fx.Node]) -> frozenset[str]:
         """Names of the traced backward operators that cannot make some of their gradients without the others.
 
-        They are told which to make, but not every kernel is written for every choice: some end the process.
+        They receive a mask of those to make, but not every kernel is written for every choice: some end the process.
         """
         needed = needed_nodes(nodes)
         masks = {
@@ -155,15 +156,15 @@ class Worker:
         try:
             asked = self._asked(job)
             while asked.poll(None if begun is None else _PATIENCE):
-                told = asked.recv()
-                if isinstance(told, Done):
+                message = asked.recv()
+                if isinstance(message, Done):
                     return True
-                if isinstance(told, Begun):
-                    begun = told.number
-                elif isinstance(told, Sample):
-                    found[told.number].add(told)
-                elif isinstance(told, Failed):
-                    found[told.number].failed = True
+                if isinstance(message, Begun):
+                    begun = message.number
+                elif isinstance(message, Sample):
+                    found[message.number].add(message)
+                elif isinstance(message, Failed):
+                    found[message.number].failed = True
         except (EOFError, OSError):
             pass  # it has died
         self._end()
@@ -277,7 +278,7 @@ def _likeness(value: PyTree) -> PyTree:
 
 
 def _key(node: fx.Node, mask: Sequence[bool] | None = None) -> object:
-    """What tells calls apart: the operator, shapes, strides and types of its arguments, which of them are the same
+    """The key of a call: the operator, shapes, strides and types of its arguments, which of them are the same
     tensor, its constants, and how PyTorch is set to compute.
     """
     from torch import fx
@@ -378,16 +379,16 @@ def _is_first(node: fx.Node, member: Member) -> bool:
 
 
 def _share(node: fx.Node, member: Member, share: float) -> float:
-    """Of an operator's time: without a mask all that it makes is made with the first group, and once more with it."""
+    """Return a share of an operator's time: without a mask all is made with the first group, and once more with it."""
     return share if is_masked(node) or not _others(node, member) else float(_is_first(node, member))
 
 
 def _workspace(node: fx.Node, member: Member, cost: OperatorCost | None, costs: OperatorCosts) -> int:
-    """What the operator takes beside the outputs that an operation keeps of it.
+    """What the operator takes in addition to the outputs that an operation keeps of it.
 
-    Without a mask the first group is made with all the others, and these are made together with it. With one it is told
-    which to make; but where the groups are computed one after the other, it is called once for all, when the first is
-    in memory.
+    Without a mask the first group is made with all the others, and these are made together with it. With one the call
+    chooses which to make; but where the groups are computed one after the other, it is called once for all, when the
+    first is in memory.
     """
     if cost is None:
         return 0
@@ -411,6 +412,6 @@ def _bytes_touched(node: fx.Node) -> int:
 
 
 def nanoseconds_per_byte(nodes: Iterable[fx.Node], costs: OperatorCosts) -> float:
-    """Of what operators read and write: the median of those that could be measured, 1 if none could."""
+    """Return the median time per byte of operators that could be measured, 1 if none could."""
     pairs = ((costs.of(node), _bytes_touched(node)) for node in nodes)
     return statistics.median([cost.nanoseconds / touched for cost, touched in pairs if cost and touched] or [1.0])

@@ -137,7 +137,7 @@ class Sample:
     nanoseconds: float
     """CPU time of the calling thread, or time of another device."""
     workspace: int
-    """Bytes at the worst beside inputs and outputs."""
+    """Bytes at the worst in addition to inputs and outputs."""
     held: int
     """Bytes left given out for the outputs."""
 
@@ -260,7 +260,7 @@ def main() -> None:
 
 @dataclass
 class Findings:
-    """What has been told of a call."""
+    """What the worker has reported about a call."""
 
     samples: list[float] = field(default_factory=list)
     workspace: int = 0

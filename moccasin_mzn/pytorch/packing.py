@@ -1,4 +1,4 @@
-"""Forward and backward graph of a compiled step, whoever parted them, as instructions: so that their peak is known."""
+"""A solver for the knapsack of PyTorch's own partitioner, and the peak of a partition, whoever made it."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ _BANS = (
     "ban_if_materialized_backward",
     "ban_if_not_in_allowlist",
 )
-"""Rules of the partitioner, of what not to compute again, that it drops before it asks."""
+"""Rules of the partitioner, of what not to recompute, that it drops before it asks."""
 _COSTS = OperatorCosts()
 _KNOWN: dict[object, tuple[int, KnownSchedules]] = {}
 """By joint graph: the usual peak, and the sets of what is kept, as schedules."""
@@ -136,7 +136,7 @@ def knapsack(budget: str | int | float | Fraction | Budget) -> CustomKnapsackSol
 
     Args:
         budget: of memory at the allocator above parameters, buffers and inputs: bytes, or a fraction of what the
-            compiled step takes where PyTorch's partitioner is told of no budget.
+            compiled step takes where PyTorch's partitioner has no budget.
 
     Raises:
         InputError: nonsense in the budget. PlanError is raised by the first call of what is compiled.
@@ -179,13 +179,13 @@ def _answer(budget: Budget, memory: Sequence[float], question: _Question) -> tup
     answer = known.answer(amount)
     if answer is None:
         least = memory_text(min(each.peak for each in known.found), "byte")
-        told = f"PyTorch's partitioner was seen to take {least} at the least"
-        raise compilation_error(NoPlanError(f"budget {memory_text(amount, 'byte')}: {told}"))
+        text = f"PyTorch's partitioner was seen to take {least} at the least"
+        raise compilation_error(NoPlanError(f"budget {memory_text(amount, 'byte')}: {text}"))
     return answer.sequence
 
 
 class _Question:
-    """A joint graph, and the nodes of which each is to be kept or computed again."""
+    """A joint graph, and the nodes of which each is to be kept or recomputed."""
 
     def __init__(self, graph: fx.Graph, info: NodeInfo, nodes: Sequence[fx.Node]) -> None:
         self.graph, self.info, self.nodes = graph, info, nodes
@@ -217,7 +217,7 @@ class _Question:
         return KnownSchedule(kept, sum(map(self._nanoseconds, calls)), self._peak(forward, backward, outputs))
 
     def usual_peak(self) -> int:
-        """Where the partitioner is told of no budget."""
+        """Where the partitioner has no budget."""
         from torch._functorch import config
 
         bans = {name: getattr(config, name.replace("_if_", "_recompute_")) for name in _BANS}
@@ -240,14 +240,14 @@ class _Question:
         return self.costs[node.name]
 
     def _saved(self, bans: Mapping[str, bool], reductions: bool, again: Collection[fx.Node]) -> list[fx.Node]:
-        """What is kept from the forward to the backward pass where some nodes may be computed again."""
+        """What is kept from the forward to the backward pass where some nodes may be recomputed."""
         from torch._functorch import partitioners as own
 
         options = own.MinCutOptions(ban_if_reduction=reductions, **bans)
         return own.solve_min_cut(self.graph, self.info, options, own.OrderedSet(again))[0]
 
     def _parted(self, saved: Sequence[fx.Node]) -> tuple[fx.Graph, fx.Graph, int]:
-        """As PyTorch's partitioner goes on from there; and how many outputs the forward pass has."""
+        """Part the graph as PyTorch's partitioner does, and count the outputs of the forward pass."""
         from torch._functorch import partitioners as own
         from torch.utils._pytree import arg_tree_leaves
 

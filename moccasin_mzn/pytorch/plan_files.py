@@ -34,7 +34,7 @@ def write_plan(
     """Write a plan, and what was found with it.
 
     Raises:
-        PlanError: the network is called with something that JSON cannot tell.
+        PlanError: the network is called with something that JSON cannot represent.
         InputError: the file cannot be written.
     """
     import torch
@@ -42,8 +42,8 @@ def write_plan(
 
     rest = [None if leaf is TENSOR else [leaf] for leaf in traced.arguments.rest]
     if not all(each is None or each[0] is None or type(each[0]) in (bool, int, float, str) for each in rest):
-        told = "the network is called with an argument that a file cannot hold: this plan cannot be saved"
-        raise PlanError(told, Page.KEPT_PLANS)
+        text = "the network is called with an argument that a file cannot hold: this plan cannot be saved"
+        raise PlanError(text, Page.KEPT_PLANS)
     document = {
         "format": TORCH_FORMAT,
         "version": VERSION,
@@ -115,11 +115,11 @@ def _traced(document: JsonObject, model: torch.nn.Module, loss: Callable[[PyTree
     from torch.utils._pytree import treespec_loads
 
     if document["torch"] != str(torch.__version__):
-        told = f"saved with torch {document['torch']}, this is {torch.__version__}: make a new plan"
-        raise PlanError(told, Page.KEPT_PLANS)
+        text = f"saved with torch {document['torch']}, this is {torch.__version__}: make a new plan"
+        raise PlanError(text, Page.KEPT_PLANS)
     if document["loss"] != (loss is not None):
-        told = "saved with a loss: give it" if document["loss"] else "saved without a loss: give none"
-        raise PlanError(told, Page.KEPT_PLANS)
+        text = "saved with a loss: give it" if document["loss"] else "saved without a loss: give none"
+        raise PlanError(text, Page.KEPT_PLANS)
     called = document["arguments"]
     tree = treespec_loads(json.dumps(called["tree"]))
     arguments = Structure(tree, tuple(TENSOR if each is None else each[0] for each in called["rest"]))
@@ -133,13 +133,13 @@ def _traced(document: JsonObject, model: torch.nn.Module, loss: Callable[[PyTree
     except InputError:
         raise
     except Exception as error:
-        told = f"{type(error).__name__}: {one_line(error)}"
-        raise PlanError(f"this network cannot be called as the plan's was, make a new plan ({told})") from error
+        text = f"{type(error).__name__}: {one_line(error)}"
+        raise PlanError(f"this network cannot be called as the plan's was, make a new plan ({text})") from error
     found = digest(traced.joint)
     if found != document["graph"]:
         kept = document["graph"][:12]
-        told = f"saved for the graph {kept}, this network's is {found[:12]}: make a new plan"
-        raise PlanError(told, Page.KEPT_PLANS)
+        text = f"saved for the graph {kept}, this network's is {found[:12]}: make a new plan"
+        raise PlanError(text, Page.KEPT_PLANS)
     return traced
 
 
@@ -153,6 +153,6 @@ def _with_costs(traced: Traced, document: JsonObject) -> Traced:
 
 
 def digest(joint: Joint) -> str:
-    """What tells one traced step from another: all its operators, and the forms of what it is given."""
+    """The digest of a traced step: all its operators, and the forms of what it is given."""
     text = f"{joint.graph_module.graph}\n{list(joint.given.values())}\n{joint.differentiable}"
     return hashlib.sha256(text.encode()).hexdigest()

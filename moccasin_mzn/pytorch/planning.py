@@ -78,7 +78,7 @@ def plan(
     on_progress: Listener | None = None,
     **how: object,
 ) -> Plan:
-    """Find what to compute again in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
+    """Find what to recompute in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
 
     The network is traced as it is: in training mode or not, under autocast or not, with these parameters to train. Its
     operators are then measured one by one, on this machine as it is set now (threads, libraries). If a parameter or an
@@ -102,14 +102,14 @@ def plan(
         gradients: "returned": those of all parameters are there at the end of the backward pass; "accumulated": each is
             added to the parameter's `.grad` when it is there, and counts as long as that takes. `.grad` itself counts
             for nothing then: it is there before, but in the first step, see `Plan.first_peak`.
-        paging: True: outputs may be written to slow memory and read back, the host's on CUDA, which takes as long as is
+        paging: True: outputs may be written to host memory and read back, the host's on CUDA, which takes as long as is
             measured; or what that takes for each byte, in the unit of durations, such as {"out_time": 0.1}.
         slow_memory: its capacity, as a budget, which asks for paging by itself; None: as much as there may be.
         on_progress: called with every new incumbent and bound.
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
-        NoPlanError: no plan within the budget was found; the message says what is proven.
+        NoPlanError: no plan within the budget was found; the message names what is proven.
         PlanError: the network cannot be planned.
         InputError: nonsense in an argument.
     """
@@ -123,7 +123,7 @@ def plan(
     searching = {"time_limit": time_limit, "threads": threads, "seed": seed, **how}
     memory = memories_asked(paging, slow_memory, searching)
     if amount is None and not isinstance(memory, OneMemory):
-        raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with slow memory")
+        raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with offloading to host memory")
     forms = [Form.of(tensor) for tensor in tensors]
     traced = Traced.of(Step(model, loss), arguments, forms, Costs(durations, workspaces), gradients)
     if amount is None:
@@ -245,7 +245,7 @@ def _bytes(amount: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a training step computes again, and what it takes: bytes above parameters, buffers and inputs."""
+    """What a training step recomputes, and what it takes: bytes above parameters, buffers and inputs."""
 
     traced: Traced = field(repr=False)
     sequence: tuple[int, ...] = field(repr=False)
@@ -257,10 +257,10 @@ class Plan:
     status: str
     """"optimal" or "feasible"."""
     predicted_increase: float
-    """Of the step's time, as a fraction of the eager step's: what is computed again, and `overhead`.
+    """Of the step's time, as a fraction of the eager step's: what is recomputed, and `overhead`.
 
     The eager step's time is measured where the budget is a fraction or much memory is free, otherwise it is the planned
-    step's less what is computed again; where nothing is run it is that of the operators.
+    step's less what is recomputed; where nothing is run it is that of the operators.
     """
     bound: float
     """Proven of the graph: no schedule within the budget has less, by the same measure."""
@@ -272,7 +272,7 @@ class Plan:
     """What a plan's code takes without computing anything again, as a fraction of the eager step's time;
     it may be below 0. Measured where the eager step is, otherwise 0."""
     actions: tuple[Action, ...] = field(default=(), repr=False)
-    """With slow memory: what is computed and copied; the slow memory is `memory` 1. Empty: nothing is copied."""
+    """With offloading: what is computed and copied; host memory is `memory` 1. Empty: nothing is copied."""
 
     @property
     def predicted_peak(self) -> int:
@@ -291,12 +291,12 @@ class Plan:
 
     @property
     def predicted_slow_peak(self) -> int:
-        """Bytes in slow memory at the worst moment."""
+        """Bytes in host memory at the worst moment."""
         return self.peaks.slow
 
     @property
     def copies(self) -> int:
-        """How many times what is computed is written to slow memory or read back."""
+        """How many times what is computed is written to host memory or read back."""
         return sum(action.source is not None for action in self.actions)
 
     @property

@@ -108,7 +108,7 @@ def _roots(program: Computations, gradient: fx.Node | None) -> list[Root]:
 
 
 def _accumulations(program: Computations) -> list[Accumulation]:
-    """Of all gradients of parameters."""
+    """Return the accumulations of all gradients of parameters."""
     joint = program.joint
     pairs = zip(joint.wanted, joint.gradients, strict=True)
     return [Accumulation(to, each) for to, each in pairs if each is not None and joint.given[to].kind == PARAMETER]

@@ -1,4 +1,4 @@
-"""From a sequence of computations to the instructions of a plan, views beside those who read them."""
+"""From a sequence of computations to the instructions of a plan, views next to the computations that read them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_GROUPS = 8
 
 @dataclass(frozen=True, eq=False)
 class Copied:
-    """All that a computation has made is written to slow memory, or read back from there."""
+    """All that a computation has made is written to host memory, or read back from there."""
 
     what: Computation
     back: bool
@@ -67,7 +67,7 @@ class _Writer:
         self.instructions: list[Instruction] = []
         self.store: dict[Computation, dict[Root, Value]] = {}
         self.slow: dict[Computation, dict[Root, Value]] = {}
-        """What is written to slow memory."""
+        """What is written to host memory."""
         self.states: dict[fx.Node, Value] = {}
         """Of the generator, before a node has drawn from it."""
         self.called: set[fx.Node] = set()
@@ -391,7 +391,7 @@ def _with_mask(node: fx.Node, args: _Args, mask: list[bool]) -> _Args:
 
 
 def _dense_bytes(fake: torch.Tensor) -> int:
-    """Of a copy of a tensor."""
+    """Return the bytes of a copy of a tensor."""
     return given_out(fake.numel() * fake.element_size(), str(fake.device))
 
 

@@ -1,4 +1,6 @@
-"""A plan as code: two graphs of PyTorch, whose Python functions free every value after its last use.
+"""Running a plan: its code, the guards of what it was made for, and the function of autograd around it.
+
+The code is two graphs of PyTorch, whose Python functions free every value after its last use.
 
     forward([parameters, buffers, inputs])      -> [outputs, what is kept]
     backward([what is kept, tangents, parameters to whose `.grad` gradients are added])  -> gradients
@@ -169,7 +171,7 @@ def _boxed() -> CodeGen:
     return Boxed()
 
 
-# --- What a plan takes for granted, checked at every call: whatever is different is told in one sentence ------
+# --- What a plan takes for granted, checked at every call: whatever is different is reported in one sentence ------
 
 
 Autocast = tuple[tuple[str, str], ...]
@@ -233,8 +235,8 @@ class Guards:
             PlanError: anything is different.
         """
         if not self.arguments.matches(arguments):
-            told = "the step is called with other arguments than it was planned for: make a plan for these"
-            raise PlanError(told, Page.SHAPES)
+            text = "the step is called with other arguments than it was planned for: make a plan for these"
+            raise PlanError(text, Page.SHAPES)
         for given, tensor in zip(self.given, tensors, strict=True):
             form = given.form
             if (
@@ -294,7 +296,7 @@ class Runtime:
     joint: Joint
     guards: Guards
     code: Code
-    reached: tuple[frozenset[int], ...]
+    gradient_dependencies: tuple[frozenset[int], ...]
     """For each gradient the tangents that it depends on."""
     original: Callable[..., PyTree]
     """The step without the plan, for calls without gradients."""
@@ -312,10 +314,10 @@ class Runtime:
         return self.joint.returned.filled(outputs)
 
     @property
-    def reached_added(self) -> list[frozenset[int]]:
+    def added_dependencies(self) -> list[frozenset[int]]:
         """For each gradient that is added to `.grad` the tangents that it depends on."""
         given = list(self.joint.given)
-        of = dict(zip(self.joint.wanted, self.reached, strict=True))
+        of = dict(zip(self.joint.wanted, self.gradient_dependencies, strict=True))
         return [of[given[at]] for at in self.code.added]
 
     def added(self, tensors: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
@@ -375,11 +377,13 @@ def _function() -> type[torch.autograd.Function]:
             added = targets([ctx.next_functions[at][0] for at in runtime.code.added])
             boxed = _kept(ctx)
             boxed += _tangents(runtime, tangents)
-            boxed += (each if on & there else None for each, on in zip(added, runtime.reached_added, strict=True))
+            boxed += (each if on & there else None for each, on in zip(added, runtime.added_dependencies, strict=True))
             del added
             with runtime.without_autocast():
                 made = runtime.code.backward(boxed)
-            gradients = (each if on & there else None for each, on in zip(made, runtime.reached, strict=True))
+            gradients = (
+                each if on & there else None for each, on in zip(made, runtime.gradient_dependencies, strict=True)
+            )
             given = [each for each in runtime.joint.given.values() if each.kind != TANGENT]
             return (None, *(next(gradients) if each.form.requires_grad else None for each in given))
 

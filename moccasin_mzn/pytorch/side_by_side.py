@@ -43,13 +43,13 @@ class Measured:
     first_peak: int
     """The same of a step that makes the parameters' `.grad`, which is every one where gradients are returned."""
     slow_peak: int
-    """Bytes of slow memory."""
+    """Bytes of host memory."""
     seconds: tuple[float, ...]
     """Of each step: CPU time, or, on another device, the time on the clock."""
 
     @property
     def median(self) -> float:
-        """Of the seconds."""
+        """The median of the seconds."""
         return statistics.median(self.seconds)
 
 
@@ -76,7 +76,7 @@ class SideBySide:
 
     @property
     def increase(self) -> float | None:
-        """Of the time of a step, as a fraction; None: not compared."""
+        """The increase of a step's time, as a fraction; None: not compared."""
         return self.plan.median / self.eager.median - 1 if self.eager and self.eager.median else None
 
     def as_dict(self) -> JsonObject:

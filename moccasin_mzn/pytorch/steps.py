@@ -1,4 +1,4 @@
-"""A network's step, run from its own state, which is left as it was."""
+"""Runs of a training step on a scratch copy of its state: what it takes, and whether a plan changes anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from moccasin_mzn.graphs.importers.torch.trace import other_state
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, kind_of_device
-from moccasin_mzn.pytorch.gradients import ACCUMULATED, reached
+from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT
 from moccasin_mzn.pytorch.measuring import allocator_peak, free_memory, lacks_memory, nanoseconds_of, storage_peak
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Twin:
+class ScratchCopy:
     """A network with leaves of its own in the memory of the true ones: whatever is done to gradients is lost."""
 
     traced: Traced
@@ -63,7 +63,7 @@ class Twin:
 
 
 @contextmanager
-def twin_of(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Iterator[Twin]:
+def scratch_copy(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Iterator[ScratchCopy]:
     """The step's network and inputs, with copies of its buffers, and `.grad` of 0 where gradients are added to that;
     the random state is put back."""
     import torch
@@ -84,7 +84,7 @@ def twin_of(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTre
         for parameter in model.parameters():
             if traced.gradients == ACCUMULATED and parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)
-        yield Twin(traced, leaves, arguments.filled(fresh))
+        yield ScratchCopy(traced, leaves, arguments.filled(fresh))
 
 
 # --- What a training step takes when it is run, with a plan or without ----------------------------------------
@@ -93,7 +93,7 @@ def twin_of(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTre
 _STEPS, _ENOUGH = 5, 500_000_000
 """A step is timed so often, or until that has taken so many nanoseconds."""
 _TURNS, _ENOUGH_TURNS = 25, 4_000_000_000
-"""The same for two steps beside each other."""
+"""The same for two steps run in turns."""
 _SAFELY = 4
 """A step that was not asked for is run if so many times its memory is free."""
 _UNTIMED = 3
@@ -116,7 +116,7 @@ class EagerStep:
 def runtime_of(traced: Traced, linear: Linear, original: Callable[..., PyTree] | None = None) -> Runtime:
     """What runs a plan; `original` is called instead where no gradient is asked for."""
     code = emitted(traced.joint, linear)
-    return Runtime(traced.joint, traced.guards, code, reached(traced.program), original or traced.step)
+    return Runtime(traced.joint, traced.guards, code, gradient_dependencies(traced.program), original or traced.step)
 
 
 def eager_step_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> EagerStep | None:
@@ -129,8 +129,8 @@ def eager_step_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping
         return None
     try:
         nanoseconds, overhead = _beside(traced, inputs, kwargs)
-        with twin_of(traced, inputs, kwargs) as twin:
-            peak = allocator_peak(partial(twin.step, traced.step), traced.device)
+        with scratch_copy(traced, inputs, kwargs) as scratch:
+            peak = allocator_peak(partial(scratch.step, traced.step), traced.device)
     except RuntimeError as error:
         if not lacks_memory(error):
             raise
@@ -160,11 +160,11 @@ def share_and_overhead(
     `EagerStep`.
 
     The step is run if several times the memory is free that it takes. Otherwise its time is the planned step's less
-    what is computed again, and no overhead is known; without numbers to run it on, or examples, it is the operators'.
+    what is recomputed, and no overhead is known; without numbers to run it on, or examples, it is the operators'.
 
     Args:
         peak: bytes, predicted of the step as it is.
-        again: what the plan computes again, as a fraction of the operators' time.
+        again: what the plan recomputes, as a fraction of the operators' time.
         runtime: of the plan.
     """
     operators, free = traced.problem.graph.total_duration, free_memory(traced.device)
@@ -192,9 +192,9 @@ def _alone(traced: Traced, call: Runtime, inputs: Sequence[PyTree], kwargs: Mapp
 
 def _timed(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], call: Callable[..., PyTree]) -> int:
     """Nanoseconds of a step from the network's own state, which is left as it was."""
-    with twin_of(traced, inputs, kwargs) as twin, _no_garbage_collected():
+    with scratch_copy(traced, inputs, kwargs) as scratch, _no_garbage_collected():
         began = nanoseconds_of(traced.device)
-        twin.step(call)
+        scratch.step(call)
         return nanoseconds_of(traced.device) - began
 
 
@@ -210,7 +210,7 @@ def _no_garbage_collected() -> Iterator[None]:
             gc.enable()
 
 
-# --- A planned step beside the same step without a plan: is all equal, and is the memory what was predicted?
+# --- A planned step compared to the same step without a plan: is all equal, and is the memory what was predicted?
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class Verification:
     eager_storage_peak: int
     predicted_slow_peak: int
     slow_peak: int
-    """Measured of slow memory, with the plan."""
+    """Measured of host memory, with the plan."""
     hint: str = ""
     """What may be the reason, where something is not equal."""
 
@@ -257,14 +257,14 @@ def verified(
     measured: list[int] = []
     slow: list[int] = []
     for call in (planned, eager):
-        with twin_of(traced, inputs, kwargs) as twin:
+        with scratch_copy(traced, inputs, kwargs) as scratch:
             with slow_meter() as listening:
-                outputs = twin.step(call)
+                outputs = scratch.step(call)
             slow.append(listening.peak)
-            results.append({**outputs, **twin.left()})
+            results.append({**outputs, **scratch.left()})
         for meter in (partial(allocator_peak, device=traced.device), storage_peak):
-            with twin_of(traced, inputs, kwargs) as twin:
-                measured.append(meter(partial(twin.step, call)))
+            with scratch_copy(traced, inputs, kwargs) as scratch:
+                measured.append(meter(partial(scratch.step, call)))
     unequal, largest = differences(*results)
     peak, storages, eager_peak, eager_storages = measured
     return Verification(

@@ -1,4 +1,4 @@
-"""What the computations of a traced step cost on this machine, told to the graph that is planned."""
+"""A traced step: what its computations cost on this machine, and the graph that is planned."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Costs:
     known: dict[tuple[fx.Node, tuple[bool, ...]], int] = field(default_factory=dict, repr=False)
     """Workspaces that were asked for."""
     estimated: dict[str, None] = field(default_factory=dict, repr=False)
-    """Operators that could not be called by themselves: their time is told by the bytes they touch, no workspace is."""
+    """Operators that could not be called by themselves: their time is estimated by the bytes they touch,
+    their workspace is not."""
 
     def __post_init__(self) -> None:
         for what, value, possible in (
@@ -57,7 +58,7 @@ class Costs:
                 raise InputError(f"{what} {shown(value)}: expected one of {', '.join(possible)}")
 
     def workspace(self, node: fx.Node, mask: Sequence[bool] | None) -> int:
-        """Bytes that a call of a traced operator takes beside what it returns."""
+        """Bytes that a call of a traced operator takes in addition to what it returns."""
         if self.workspaces == NONE:
             return 0
         call = node, tuple(mask or ())
@@ -66,7 +67,7 @@ class Costs:
             self.known[call] = 0 if cost is None else cost.workspace
         return self.known[call]
 
-    def told(self, problem: Planned) -> Planned:
+    def applied(self, problem: Planned) -> Planned:
         """The problem with these durations, in nanoseconds, and workspaces, in bytes, where they are measured."""
         if MEASURED not in (self.durations, self.workspaces):
             return problem
@@ -114,7 +115,7 @@ def _hidden(made: Computation) -> int:
 
 
 def meant(problem: Planned, given: Sequence[int] | Sequence[Action]) -> list[Meaning]:
-    """What the nodes of a schedule stand for, or the actions of a plan with slow memory.
+    """What the nodes of a schedule stand for, or the actions of a plan with offloading to host memory.
 
     Raises:
         PlanError: it is no schedule; something is computed more often than it may be, or for the first time in another
@@ -190,10 +191,10 @@ class Traced:
         program = computations(joint, whole)
         guards = Guards.of(step.model, joint, arguments)
         problem = planned(program, gradients == ACCUMULATED)
-        told = problem if costs is None else costs.told(problem)
+        priced = problem if costs is None else costs.applied(problem)
         if any(kind_of_device(form.device) == CUDA for form in forms):
             worker().close()  # it holds memory of the device
-        return cls(step, arguments, tuple(forms), joint, program, told, guards, costs, gradients, whole)
+        return cls(step, arguments, tuple(forms), joint, program, priced, guards, costs, gradients, whole)
 
     @property
     def device(self) -> str:
@@ -201,7 +202,7 @@ class Traced:
         return next(iter(self.joint.given.values())).form.device
 
     def linear(self, sequence: Sequence[int] | Sequence[Action]) -> Linear:
-        """The instructions of a schedule, or of a plan with slow memory."""
+        """The instructions of a schedule, or of a plan with offloading to host memory."""
         workspace = None if self.costs is None else self.costs.workspace
         return linear(self.program, meant(self.problem, sequence), workspace)
 

@@ -147,7 +147,7 @@ def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
 def _ending(result: Result) -> Iterator[str]:
     """Yield how the search ended: status, who found and proved what, notes, verdicts, solver and seconds."""
     status = f"{result.status}: {result.reason}"
-    yield Page.DOUBLES.after(status) if result.claim else status
+    yield Page.FLOATING_POINT.after(status) if result.claim else status
     by = [f"{what} by {who}" for what, who in (("found", result.found_by), ("proved", result.proved_by)) if who]
     if by:
         yield ", ".join(by)

@@ -1,1 +1,1 @@
-"""One call: searches beside each other, and what they know."""
+"""The searches of one call: they run in parallel and share what they find."""

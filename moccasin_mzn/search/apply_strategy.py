@@ -13,7 +13,17 @@ from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
 from moccasin_mzn.search.board import INSTANT
-from moccasin_mzn.search.result import NOT_TRIED, Help, Listener, Progress, Result, Seconds, TracePoint, shortfall
+from moccasin_mzn.search.result import (
+    NOT_TRIED,
+    Help,
+    Listener,
+    Progress,
+    Result,
+    Seconds,
+    Status,
+    TracePoint,
+    shortfall,
+)
 from moccasin_mzn.strategies.strategy import Strategy
 
 
@@ -24,7 +34,7 @@ def apply(
     on_progress: Listener | None = None,
     begin: float | None = None,
 ) -> Result:
-    """The best schedule that a strategy makes, as judged by the simulator.
+    """Find the best schedule that a strategy makes, as judged by the simulator.
 
     Args:
         time_limit: seconds, from `begin` by `time.monotonic()`, default: from now; None: all candidates.
@@ -105,7 +115,7 @@ class _Best:
             shortfall=lacking,
         )  # fmt: skip
 
-    def _conclusion(self, interrupted: bool, late: bool) -> tuple[str, str]:
+    def _conclusion(self, interrupted: bool, late: bool) -> tuple[Status, str]:
         name, budget, unit = self.strategy.name, self.instance.budget, self.instance.graph.size_unit
         when = ", stopped by the user" if interrupted else ", stopped at the time limit" if late else ""
         if self.simulation is None:
@@ -120,7 +130,7 @@ class _Best:
 
 
 def _rank(simulation: Simulation) -> tuple[bool, int, int]:
-    """Within the budget the shorter one is better, over it the one with the lower peak."""
+    """Rank for comparison: within the budget the shorter schedule is better, over it the one with the lower peak."""
     if simulation.feasible:
         return False, simulation.duration, simulation.peak
     return True, simulation.peak, simulation.duration

@@ -1,7 +1,7 @@
-"""What a search has found and proven so far, whoever found it. All threads of a search meet here.
+"""The board of a search: what all its threads have found and proven so far.
 
 Nothing is believed that the simulator does not confirm: every answer is judged on arrival, and a bound above the value
-of an accepted answer is an error of whoever claims it.
+of an accepted answer is an error of the search that claims it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Generic
 
 from moccasin_mzn.errors import JudgeError, RefutedError
 from moccasin_mzn.files import JsonObject
@@ -21,7 +21,7 @@ from moccasin_mzn.problem.problem import Judged, Problem, Step
 from moccasin_mzn.search.result import Progress, TracePoint
 
 WARM_START, INSTANT = "the warm start", "the instant bound"
-"""Who found an answer, and who proved something, where that takes no search."""
+"""Names of who found an answer, and of who proved something, where that takes no search."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Board(Generic[Step, Judged]):
 
     problem: Problem[Step, Judged]
     begin: float
-    """By `time.monotonic()`; all seconds count from here."""
+    """Beginning of the search, by `time.monotonic()`; all seconds count from here."""
     until_gap: float = 0.0
     """The search may end at this gap, as a fraction of the value."""
     formulation: Searched | None = None
@@ -43,28 +43,28 @@ class Board(Generic[Step, Judged]):
     simulation: Judged | None = None
     """The judge's account of `answer`."""
     found_by: str = ""
-    """Who found it."""
+    """Name of who found the answer."""
     found_at: float = 0.0
-    """When, in seconds."""
+    """Time at which the answer was found, in seconds."""
     bound: int = 0
     """Lower bound on the problem's objective, in its unit."""
     bound_source: str = ""
-    """Who proved the bound; empty: it is that of every node computed once."""
+    """Name of who proved the bound; empty: it is that of every node computed once."""
     infeasible_source: str = ""
-    """Who proved that there is no answer; empty if nobody has."""
+    """Name of who proved that there is no answer; empty if nobody has."""
     claim: str = ""
-    """What a solver in doubles claims and nobody has proven; empty if none does."""
+    """Claim of a solver in floating point that nobody has proven; empty if there is none."""
     least_peak: int | None = None
-    """Of the sequences over the budget that came before any schedule, in the graph's size unit; None without any."""
+    """Least peak of sequences over the budget before any schedule, in the graph's size unit; None without any."""
     floor: int = 0
-    """No schedule of the kind that is sought fits less; in the graph's size unit."""
+    """Lower bound on the peak of schedules of the kind that is sought, in the graph's size unit."""
     trace: list[TracePoint] = field(default_factory=list)
     news: queue.SimpleQueue[Progress] = field(default_factory=queue.SimpleQueue)
-    """Improvements, for whoever waits for the search, in their thread."""
+    """Improvements, for the thread that waits for the search."""
     ended: threading.Event = field(default_factory=threading.Event)
     """Set as soon as there is nothing left to search for."""
     _exact_bound: tuple[int, str] = (0, "")
-    """The best bound that is not in doubles, and who proved it."""
+    """The best bound that is not in floating point, and who proved it."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -76,21 +76,21 @@ class Board(Generic[Step, Judged]):
 
     @property
     def instance(self) -> Instance:
-        """The problem's."""
+        """The instance of the problem: graph, input order and C_v."""
         return self.problem.instance
 
     @property
     def seconds(self) -> float:
-        """Since `begin`."""
+        """Seconds since `begin`."""
         return time.monotonic() - self.begin
 
     @property
-    def value(self) -> Any:
+    def value(self) -> int | None:
         """The total of the best answer; None without one."""
         return None if self.simulation is None else self.problem.value(self.simulation)
 
     @property
-    def gap(self) -> Any:
+    def gap(self) -> float | None:
         """(value - bound) / value; None without an answer."""
         value = self.value
         if value is None:
@@ -98,7 +98,7 @@ class Board(Generic[Step, Judged]):
         return (value - self.bound) / value if value else 0.0
 
     def offer(self, answer: Sequence[Step], source: str, phase: str = "") -> Judged:
-        """Take an answer for judgement, and keep it if it is the best, without what is at its end to no use.
+        """Take an answer for judgement, and keep it if it is the best, without the steps at its end that are of no use.
 
         Args:
             source: who found it.
@@ -131,7 +131,7 @@ class Board(Generic[Step, Judged]):
         return simulation
 
     def note_peak(self, figures: JsonObject, source: str) -> None:
-        """A sequence over the budget has this peak: told if it is the least, and as long as there is no schedule.
+        """Note the peak of a sequence over the budget: it is reported if it is the least and there is no schedule yet.
 
         Args:
             figures: see `Instance.summary`; its duration is of no interest.
@@ -143,52 +143,52 @@ class Board(Generic[Step, Judged]):
                 self.news.put(Progress(self.seconds, "peak", None, self.bound, figures, source=source))
 
     def raise_floor(self, floor: int) -> None:
-        """No schedule fits less than `floor`."""
+        """Note that no schedule fits less than `floor`."""
         with self._lock:
             self.floor = max(self.floor, floor)
 
-    def improve_bound(self, bound: int, source: str, *, in_doubles: bool = False) -> None:
-        """No answer has less than `bound`.
+    def improve_bound(self, bound: int, source: str, *, in_floating_point: bool = False) -> None:
+        """Note that no answer has less than `bound`.
 
         Args:
-            in_doubles: a solver says so whose arithmetic is in doubles: an answer that refutes it is kept, not the
+            in_floating_point: the claim is of a solver in floating point: an answer that refutes it is kept, not the
                 bound.
 
         Raises:
             JudgeError: there is one.
         """
         with self._lock:
-            if in_doubles and self.value is not None and bound > self.value:
+            if in_floating_point and self.value is not None and bound > self.value:
                 return
-            if not in_doubles:
+            if not in_floating_point:
                 self._exact_bound = max(self._exact_bound, (bound, source))
             if bound > self.bound:
                 self.bound, self.bound_source = bound, source
                 self._check()
                 self._note("", source)
 
-    def refute(self, source: str, *, in_doubles: bool = False) -> None:
-        """There is no answer at all. Of a solver in doubles this is worth nothing if there is one.
+    def refute(self, source: str, *, in_floating_point: bool = False) -> None:
+        """Note that there is no answer at all. A claim of a solver in floating point is ignored if there is one.
 
         Raises:
             JudgeError: there is one.
         """
         with self._lock:
-            if in_doubles and self.simulation is not None:
+            if in_floating_point and self.simulation is not None:
                 return
             self.infeasible_source = source
             self._check()
             self.ended.set()
 
     def note_claim(self, who: str, claim: str) -> None:
-        """A solver claims what it cannot prove: "infeasible", or, of the best answer, "optimal"."""
+        """Note a claim of a solver that it cannot prove: "infeasible", or, of the best answer, "optimal"."""
         what = {"infeasible": "there is no schedule", "optimal": f"no schedule {self.problem.better}"}[claim]
         with self._lock:
             if claim == "optimal" or self.simulation is None:
-                self.claim = f"{who} claims that {what}, not provable in doubles"
+                self.claim = f"{who} claims that {what}, not provable in floating point"
 
     def proved_by(self, status: str) -> str:
-        """Who settled a search that ended with this status; empty: nobody has."""
+        """Return who settled a search that ended with this status; empty: nobody has."""
         if status not in ("optimal", "infeasible"):
             return ""
         return self.infeasible_source or self.bound_source or INSTANT
@@ -198,7 +198,7 @@ class Board(Generic[Step, Judged]):
         if value is None:
             return
         if value < self.bound:
-            self.bound, self.bound_source = self._exact_bound  # what floating point said is refuted
+            self.bound, self.bound_source = self._exact_bound  # what floating point claimed is refuted
         claim = None
         if self.infeasible_source:
             claim = f"{self.infeasible_source} claims that there is no schedule"

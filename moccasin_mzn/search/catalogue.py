@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moccasin_mzn.formulations import Formulation
+    from moccasin_mzn.strategies.strategy import Strategy
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A formulation or a strategy in words."""
+    """The description of a formulation or a strategy."""
 
     kind: str
     """"formulation" or "strategy": the option that takes the name."""
@@ -17,15 +22,15 @@ class Entry:
     source: str
     """The publication and its section."""
     guarantee: str
-    """What is known of its schedules."""
+    """Known properties of its schedules."""
 
 
 def entries() -> tuple[Entry, ...]:
-    """Formulations, then strategies."""
+    """Return the entries of formulations, then those of strategies."""
     from moccasin_mzn.formulations import formulations
     from moccasin_mzn.strategies import strategies
 
-    kinds: dict[str, tuple[Any, ...]] = {"formulation": formulations(), "strategy": strategies()}
+    kinds: dict[str, Sequence[Formulation | Strategy]] = {"formulation": formulations(), "strategy": strategies()}
     return tuple(
         Entry(kind, one.name, one.title, one.source, one.guarantee) for kind, some in kinds.items() for one in some
     )

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from moccasin_mzn.bounds.certificates.document import Proof, certificate, prove, prove_in_blocks
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.graphs.memory_model import refuse_in_place
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
@@ -19,16 +20,17 @@ from moccasin_mzn.search.conclusion import FLOW_COVERS, MOMENTS, RELAXATION, sco
 from moccasin_mzn.search.result import Result
 
 SECONDS = 60.0
-"""For the proof, if the search had no time limit."""
+"""Time for the proof in seconds, if the search had no time limit."""
 SHARES = 0.15, 0.3, 0.95
-"""Of that time, when all orders have had their turn, when a relaxation in blocks is chosen, and when it has had its."""
+"""Shares of that time at which the proof for all orders, the choice of a relaxation in blocks, and its proof end."""
 CP_SAT = "CP-SAT"
+Made = TypeVar("Made")
 BY_CP_SAT = {"cp-sat": "the model", **{name: name for name in (RELAXATION, FLOW_COVERS, MOMENTS)}}
-"""Whose bounds are CP-SAT's word, and what they are told as."""
+"""Searches whose bounds rest on CP-SAT, with their names in certificates."""
 
 
-def certificate_of(result: Result, time_limit: float | None) -> dict[str, Any]:
-    """The document of a result of one memory.
+def certificate_of(result: Result, time_limit: float | None) -> JsonObject:
+    """Make the certificate of a result of one memory.
 
     It ranges over all orders, if such a bound meets the schedule or is as good as that for the input order.
 
@@ -41,7 +43,7 @@ def certificate_of(result: Result, time_limit: float | None) -> dict[str, Any]:
     check_budget(instance.budget)
     duration = None if sequence is None else result.duration
 
-    def make(stopped: Callable[[], bool]) -> dict[str, Any]:
+    def make(stopped: Callable[[], bool]) -> JsonObject:
         along = _keeps_order(result)
         share = SHARES[0] if along else 1.0
         proof = prove(instance.graph, instance.budget, duration, lambda: stopped() or deadline.over(share))
@@ -62,7 +64,7 @@ def _enough(proof: Proof, duration: int | None) -> bool:
 
 
 def _better(one: Proof, other: Proof | None) -> Proof:
-    """The first, if they are as good."""
+    """Return the better proof; the first, if they are as good."""
     if other is None or one.bound is None:
         return one
     return other if other.bound is None or other.bound > one.bound else one
@@ -71,7 +73,7 @@ def _better(one: Proof, other: Proof | None) -> Proof:
 def _in_blocks(
     instance: Instance, duration: int | None, deadline: Deadline, stopped: Callable[[], bool]
 ) -> Proof | None:
-    """What the block relaxation proves that a search with CP-SAT refines; None: there is none."""
+    """Prove by the block relaxation that a search with CP-SAT refines; None: there is none."""
     from moccasin_mzn.bounds.duration import duration_bound
 
     more = replace(instance, max_computations=(AUTO_COMPUTATIONS,) * len(instance.graph.nodes))
@@ -85,7 +87,7 @@ def _in_blocks(
 
 
 def _keeps_order(result: Result) -> bool:
-    """Are its first computations in the input order, by what was asked?"""
+    """Return whether the problem keeps first computations in the input order, and the schedule does."""
     instance, form = result.instance, result.formulation
     if instance.free_order or (form is not None and not form.staged):
         return False
@@ -103,24 +105,24 @@ def check_budget(budget: int) -> None:
 
 
 def trusted(result: Result) -> tuple[Trust, ...]:
-    """What the search says, on the word of its solvers: each bound with the search that it came from."""
+    """Return the claims of the search that rest on its solvers: each bound with the search that it came from."""
     form, source = result.formulation, bound_source(result)
     if not isinstance(form, Formulation) or result.status == "over-budget" or not source:
         return ()
     racer, _, search = source.rpartition(", ")
-    told = BY_CP_SAT.get(search)
-    by = source if told is None else ", ".join(filter(None, (racer, CP_SAT, told)))
+    called = BY_CP_SAT.get(search)
+    by = source if called is None else ", ".join(filter(None, (racer, CP_SAT, called)))
     bound = None if result.status == "infeasible" else result.bound
     return (Trust(by, scope(result.instance, form, source).rstrip(","), bound),)
 
 
 def bound_source(result: Result) -> str:
-    """Who proved the bound of a result; empty: it is that of every node computed once."""
+    """Return who proved the bound of a result; empty: it is that of every node computed once."""
     return result.proved_by or next((point.source for point in result.trace if point.bound == result.bound), "")
 
 
-def _interruptible(work: Callable[[Callable[[], bool]], Any]) -> Any:
-    """The result of work that is told when it is to stop: at Ctrl-C."""
+def _interruptible(work: Callable[[Callable[[], bool]], Made]) -> Made:
+    """Return the result of work whose function `stopped` returns true from Ctrl-C on."""
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(work, stop.is_set)

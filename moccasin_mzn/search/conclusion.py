@@ -1,4 +1,4 @@
-"""What is known at once, and what a search has proven in the end, in words."""
+"""Conclusions as text: what is known without a search, and what a search has proven in the end."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.result import Status
 from moccasin_mzn.solvers.minizinc.run import Outcome
 from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum
 
 LOCAL_SEARCH, RELAXATION = "local search", "relaxation"
 FLOW_COVERS = "flow covers"
-"""Their proofs hold in any order with any number of computations, whatever was asked."""
+"""The search whose proofs hold in any order with any number of computations, whatever the problem."""
 MOMENTS = "moments"
-"""Beside them: their proofs hold in any order."""
+"""The search alongside flow covers whose proofs hold in any order."""
 SEARCH = "search"
-"""Both of them, as one contestant in a race of solvers; or the search for plans."""
+"""Local search and relaxation together, as one contestant in a race of solvers; or the search for plans."""
 
 
-def conclude(record: Board, form: Searched, ending: str, racing: bool = False) -> tuple[str, str]:
-    """Status and reason of a result, see `Result`.
+def conclude(record: Board, form: Searched, ending: str, racing: bool = False) -> tuple[Status, str]:
+    """Return status and reason of a result, see `Result`.
 
     Args:
         ending: how the search ended if not by a proof, such as "within the time limit".
@@ -47,19 +48,20 @@ def conclude(record: Board, form: Searched, ending: str, racing: bool = False) -
     if record.value == record.bound:
         by, ranges = _by(record.bound_source, racing), scope(problem, form, record.bound_source)
         return "optimal", f"proven{by}: no schedule {ranges} {problem.better}{found}"
-    if record.gap <= record.until_gap:
-        return "feasible", f"stopped at a gap of {100 * record.gap:.3f} %{found}"
+    gap = record.gap
+    if gap is not None and gap <= record.until_gap:
+        return "feasible", f"stopped at a gap of {100 * gap:.3f} %{found}"
     claim = f"; {record.claim}" if record.claim else ""
     return "feasible", f"no proof was found {ending}{claim}{found}"
 
 
 def _by(source: str, racing: bool) -> str:
-    """Who proved it, where there was more than one who could have."""
+    """Return " by " and who proved it, where more than one could have."""
     return f" by {source}" if source and (racing or CONFIRMED in source) else ""
 
 
 def scope(problem: Problem, form: Searched, source: str = "") -> str:
-    """What a proof by `source` ranges over, to be read after "no schedule"."""
+    """Return the scope of a proof by `source`, to be read after "no schedule"."""
     if isinstance(form, Formulation) and form.model:
         return f"that {form.file.name} has as a solution {scope(problem, replace(form, model=''), source)}"
     if source.rpartition(", ")[2] == FLOW_COVERS:
@@ -79,7 +81,7 @@ def scope(problem: Problem, form: Searched, source: str = "") -> str:
 
 
 def _what_stages_keep(form: Searched, ranges: str) -> str:
-    """What lies outside of a proof about answers that keep the input order."""
+    """Return what lies outside of a proof about answers that keep the input order."""
     if "the input order" not in ranges:
         return ""
     kept = "; a stage ends with the first computation of its node, and stages keep the input order"
@@ -92,20 +94,20 @@ def _what_stages_keep(form: Searched, ranges: str) -> str:
 
 
 INPUT_ORDER = "the input order"
-"""Who found a schedule where that fits."""
+"""Name of who found the schedule where the input order fits."""
 FAR = 20
-"""So many times a budget is more than anyone misjudges it by."""
+"""Factor by which no intended budget is too small; chosen by judgement."""
 
 
-def known_at_once(problem: Problem) -> tuple[str, str, tuple[Any, ...] | None] | None:
-    """Status, reason and schedule where no search is needed."""
+def known_at_once(problem: Problem) -> tuple[Status, str, tuple[Any, ...] | None] | None:
+    """Return status, reason and schedule where no search is needed, else None."""
     if isinstance(problem, PlanProblem):
         why = why_impossible(problem)
         return None if why is None else ("infeasible", why, None)
     return _known_of_one_memory(problem.instance)
 
 
-def _known_of_one_memory(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:
+def _known_of_one_memory(instance: Instance) -> tuple[Status, str, tuple[int, ...] | None] | None:
     graph, budget = instance.graph, instance.budget
     if instance.baseline.peak <= budget:
         return "optimal", "the input order fits the budget with every node computed once", instance.order
@@ -135,49 +137,49 @@ def _known_of_one_memory(instance: Instance) -> tuple[str, str, tuple[int, ...] 
 
 
 def _share_meant(budget: int, needed: int) -> str:
-    """A word on budgets that look like a number of percent: far too small, and at most 100."""
+    """Return a hint for budgets that look like a number of percent: far too small, and at most 100."""
     if not 1 < budget <= 100 or needed < FAR * budget:
         return ""
     return f"; {budget} percent of the input order's peak is the budget {budget}%"
 
 
-# --- What solvers in doubles prove of a model: MIP solvers, whose tolerances hide a unit of large sums --------
+# --- What solvers in floating point prove of a model: MIP solvers, whose tolerances hide a unit of large sums --
 
-# Ours see to it themselves (`linear.claims`): they prove in exact arithmetic, have a claim confirmed, or say that it
-# is only claimed. What others say of a model with large sums is a claim.
+# Ours see to it themselves (`linear.claims`): they prove in exact arithmetic, have a claim confirmed, or report it as
+# a claim. Results of others on a model with large sums are claims.
 
 
 LARGEST = 250_000
-"""A tolerance of 10^-6, as is usual, hides no more than a quarter of a unit of sums up to this."""
+"""Largest sum of which the usual tolerance of 10^-6 hides no more than a quarter of a unit."""
 
 CONFIRMED = ", confirmed by "
-"""Between the name of a solver and that of who confirmed its claim."""
+"""Text between the name of a solver and that of who confirmed its claim."""
 
 
 @dataclass(frozen=True)
-class Said:
-    """What is proven by the end of a run, and what is only claimed."""
+class Verdict:
+    """The verdict of a run: what is proven by its end, and what is only claimed."""
 
     status: str
-    """As in `Outcome`, as far as it is proven."""
+    """Proven status, with the values of `Outcome`."""
     source: str
-    """Who proved it."""
+    """Name of who proved it."""
     claim: str
-    """"optimal" or "infeasible", where only the solver says so; else empty."""
+    """"optimal" or "infeasible", where only the solver claims it; else empty."""
 
 
 def doubtful(backend: Backend, sums: Callable[[], Iterable[Sum]]) -> bool:
-    """Is what the solver says of a model with such sums only a claim?"""
-    return backend.in_doubles and not backend.is_own and any(sum(one.terms) > LARGEST for one in sums())
+    """Return whether the results of the solver on a model with such sums are only claims."""
+    return backend.in_floating_point and not backend.is_own and any(sum(one.terms) > LARGEST for one in sums())
 
 
-def said(backend: Backend, outcome: Outcome, doubted: bool) -> Said:
-    """What the end of a run says; `doubted` as `doubtful` has it."""
+def verdict(backend: Backend, outcome: Outcome, doubted: bool) -> Verdict:
+    """Return the verdict of the end of a run; `doubted` as returned by `doubtful`."""
     if doubted and outcome.status in ("optimal", "infeasible"):
-        return Said("unknown", backend.name, outcome.status)
-    return Said(outcome.status, source(backend, outcome.confirmed_by), outcome.claim)
+        return Verdict("unknown", backend.name, outcome.status)
+    return Verdict(outcome.status, source(backend, outcome.confirmed_by), outcome.claim)
 
 
 def source(backend: Backend, confirmed_by: str) -> str:
-    """Who proves what the solver says, such as "cp-sat" or "highs, confirmed by CP-SAT"."""
+    """Return who proves the results of a solver, such as "cp-sat" or "highs, confirmed by CP-SAT"."""
     return f"{backend.name}{CONFIRMED}{confirmed_by}" if confirmed_by else backend.name

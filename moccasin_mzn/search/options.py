@@ -1,4 +1,4 @@
-"""How to solve a problem."""
+"""Options of searches."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Any, Self
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations import FORMULATIONS, Formulation, find_formulation
 from moccasin_mzn.option import Option, flag, option, options_of, values_of, words_of
 
-SEARCHES = ("on", "off", "only")
-MORE, HINT, STOP = IF_NONE = ("more", "hint", "stop")
+Search: TypeAlias = Literal["on", "off", "only"]
+"""Values of `SearchOptions.search`."""
+IfNone: TypeAlias = Literal["more", "hint", "stop"]
+"""Values of `Options.if_none`."""
+MORE: Final = "more"
+HINT: Final = "hint"
+STOP: Final = "stop"
+SEARCHES: tuple[Search, ...] = get_args(Search)
+IF_NONE: tuple[IfNone, ...] = get_args(IfNone)
 _GAP = re.compile(r"(\d{1,6}(?:\.\d{1,330})?|\.\d{1,330})\s*(%?)", re.ASCII)
 
 
@@ -31,24 +38,24 @@ def parse_gap(text: str) -> float:
 
 
 def _plain(number: float) -> str:
-    """All digits, without an exponent."""
+    """Return all digits of a number, without an exponent."""
     return format(Decimal(repr(number)), "f")
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to search, on how many threads, and from which seed.
+    """Effort of a search: time limit, number of threads and random seed.
 
     Raises:
-        InputError: nonsense as one of them.
+        InputError: one of them makes no sense.
     """
 
     time_limit: float | None = option(None, "SECONDS", "Default: until proven.", kind=float)
     """Seconds for everything; None: until proven."""
     threads: int | None = option(None, "N", "Default: one per core.", kind=int)
-    """Of the solver, or of all that race; None: as many as there are cores."""
+    """Number of threads of the solver, or of all that race; None: as many as there are cores."""
     seed: int | None = option(None, "N", "Random seed of all searches.", kind=int)
-    """None: 0, and the solver's own."""
+    """Random seed; None: 0, and the solver's own."""
 
     def __post_init__(self) -> None:
         check_time_limit(self.time_limit)
@@ -58,7 +65,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class SearchOptions(Effort):
-    """How to look for an answer, whatever the problem; the meanings are those of the arguments of `moccasin_mzn.solve`.
+    """Options for any kind of problem; they mean what the arguments of `moccasin_mzn.solve` mean.
 
     Raises:
         InputError: an unknown search, or nonsense as a limit.
@@ -67,11 +74,13 @@ class SearchOptions(Effort):
     solver: str = option(
         "cp-sat", "NAME", "cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]"
     )
-    """Or several with commas between them, which race."""
-    search: str | None = option(
-        None, "on|off|only", "Local search and bounds beside the model, the model alone, or none.  [default: on]"
+    """Name of a solver, or of several with commas between them, which race."""
+    search: Search | None = option(
+        None,
+        "on|off|only",
+        "Local search and bounds alongside the model (on), the model alone (off), or no model (only).  [default: on]",
     )
-    """"on", which is None: incumbents from searches beside the model; "off": the model alone; "only": without it."""
+    """"on", which is None: incumbents from searches alongside the model; "off": the model alone; "only": without it."""
     until_gap: float = option(
         0.0, "1%|0.01", "Stop at this gap between duration and bound.  [default: 0]", read=parse_gap, write=_plain
     )
@@ -98,12 +107,12 @@ class SearchOptions(Effort):
 
     @property
     def solvers(self) -> tuple[str, ...]:
-        """Their names."""
+        """Names of the solvers."""
         return tuple(name.strip() for name in self.solver.split(","))
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """The options by name, as code or as people give them: gaps may be texts.
+    def of(cls, given: Mapping[str, object]) -> Self:
+        """Make options of values by name; gaps may be texts.
 
         Raises:
             InputError: nonsense in one of them.
@@ -111,13 +120,13 @@ class SearchOptions(Effort):
         return cls(**values_of(cls, given))
 
     def words(self) -> list[str]:
-        """The command line of `solve` that says all this; reading it gives an equal object."""
+        """Return the command line of `solve` for these options; reading it gives an equal object."""
         return words_of(self)
 
 
 @dataclass(frozen=True)
 class Options(SearchOptions):
-    """How to look for a schedule of one memory.
+    """Options for a schedule of one memory.
 
     Raises:
         InputError: an unknown formulation, an option that it does not have, or what does not go with it.
@@ -125,20 +134,20 @@ class Options(SearchOptions):
 
     formulation: str = option("staged", "NAME", "A model, see the command list.  [default: staged]")
     like: str = option("", "NAME", "With --model: the formulation whose data and solutions it has.")
-    """Another word for `formulation`, for models of one's own; empty: not used."""
+    """Synonym of `formulation`, for models of one's own; empty: not used."""
     own: Mapping[str, str] = field(default_factory=dict)
     """The formulation's own options, such as "precedence"; those not given have its own defaults."""
     two_phase: bool | None = option(
         None, "", "Seek any schedule within the budget first. Default: with cp-sat.", kind=bool,
         flags=("--two-phase", "--one-phase"),
     )  # fmt: skip
-    if_none: str = option(
+    if_none: IfNone = option(
         STOP, "more|hint|stop",
-        "No schedule found: try more computations per node and answer with that; try it, and a free order, and tell; "
-        "or neither.  [default: more, hint if --max-computations is given]", always=True,
+        "No schedule found: try more computations per node and answer with that; try it, and a free order, and report "
+        "it; or neither.  [default: more, hint if --max-computations is given]", always=True,
     )  # fmt: skip
-    """Where no schedule is found: "more": the answer may compute nodes more often, if that helps; "hint": what would
-    help is tried and told; "stop": it is told, but not tried."""
+    """Action where no schedule is found. "more": the answer may compute nodes more often, if that helps; "hint": what
+    would help is tried and reported; "stop": it is reported, but not tried."""
 
     def __post_init__(self) -> None:
         if self.like:
@@ -146,7 +155,7 @@ class Options(SearchOptions):
             object.__setattr__(self, "formulation", self.like)
         form = self.form
         if self.search is None and (not form.limited or form.model):
-            object.__setattr__(self, "search", "off")  # a rival, or a model of one's own, which is to be seen alone
+            object.__setattr__(self, "search", "off")  # a baseline, or a model of one's own, which is to be seen alone
         super().__post_init__()
         if self.search != "off" and (not form.limited or form.model):
             raise InputError(f"search {self.search}: {form.called} runs alone, without local search and bounds")
@@ -162,7 +171,7 @@ class Options(SearchOptions):
             raise InputError(f"formulation {shown(self.formulation)} and like {shown(self.like)}: give one of them")
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
+    def of(cls, given: Mapping[str, object]) -> Self:
         names = {part.name for part in fields(cls)}
         known = {name: value for name, value in given.items() if name in names}
         return super().of({**known, "own": {name: value for name, value in given.items() if name not in names}})
@@ -176,7 +185,7 @@ class Options(SearchOptions):
         return find_formulation(self.formulation, **self.own)
 
     def default_computations(self, given: Any) -> Any:
-        """C_v, as `Instance.build` takes it; None: 2 for MOCCASIN, no limit for a rival.
+        """Return C_v, as `Instance.build` takes it; None: 2 for MOCCASIN, no limit for a baseline.
 
         Raises:
             InputError: a limit for a formulation that has none.
@@ -189,22 +198,22 @@ class Options(SearchOptions):
 
 
 def own_options() -> dict[str, Option]:
-    """Those options of models that only some of our formulations have, by name; commands have these."""
+    """Return the options that only some of our formulations have, by name; commands have these."""
     return {name: one for form in FORMULATIONS for name, one in form.own_options.items()}
 
 
 def model_options() -> dict[str, Option]:
-    """All options of models by name: those of `Options`, and `own_options`."""
+    """Return all options of models by name: those of `Options`, and `own_options`."""
     return {**options_of(Options), **own_options()}
 
 
-def default_if_none(max_computations: Any) -> str:
-    """See `Options.if_none`: who says how often a node may be computed gets no answer that does it more often."""
+def default_if_none(max_computations: object) -> IfNone:
+    """Return the default of `Options.if_none`: a limit that is given on computations is kept."""
     return MORE if max_computations is None else HINT
 
 
 def own_models(models: Sequence[str], like: str | None) -> list[tuple[dict[str, str], Formulation]]:
-    """The options that run each of some models of one's own, and what stands for it.
+    """Return the options that run each of some models of one's own, and its formulation.
 
     Raises:
         InputError: a model that cannot be read; an unknown formulation, or one without a model.

@@ -1,41 +1,47 @@
-"""What a search reports on the way, and what it answers in the end."""
+"""Reports of a search: its progress, and its result at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Final, Generic, Literal, TypeAlias
 
-from moccasin_mzn.bounds.least_budget import held_bound, least_budget_bound
+from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
 from moccasin_mzn.files import JsonObject
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.files.plan_format import versioned
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.problem import Judged, Problem, Step, answer_document
 
+Status: TypeAlias = Literal["optimal", "feasible", "infeasible", "unknown", "over-budget"]
+"""The status of a result; see `Result.status`."""
+RacerStatus: TypeAlias = Literal["optimal", "feasible", "infeasible", "unknown", "failed", "not-started"]
+"""The status of a racer; see `RacerResult.status`."""
+
 
 @dataclass(frozen=True)
-class Progress:
+class Progress(Generic[Step]):
     """A new incumbent or a new bound, while the search goes on. Values are totals of the problem's objective."""
 
     seconds: float
-    """Since the search began."""
+    """Seconds since the search began."""
     phase: str
     """"peak": an answer within the budget is sought; the objective: there may be one, and it is made better; "more":
-    there is none yet, but one that computes nodes more often than was asked for, whose value is left out."""
+    there is none yet, but one that computes nodes more often than the problem allows, whose value is left out."""
     value: int | None
-    """Of the incumbent; None while there is none."""
+    """Value of the incumbent; None while there is none."""
     bound: int
-    """No answer has less."""
+    """Lower bound on the value of all answers."""
     figures: JsonObject
-    """Of the incumbent, or of what comes near one, see `Problem.figures`."""
-    answer: tuple[Any, ...] | None = None
+    """Figures of the incumbent, or of a sequence that comes near one, see `Problem.figures`."""
+    answer: tuple[Step, ...] | None = None
     """The incumbent, where it is new: positions in `graph.nodes`, or actions."""
     source: str = ""
-    """Who improved the incumbent or the bound."""
+    """Name of who improved the incumbent or the bound."""
 
     @property
     def peak(self) -> int:
-        """Of a schedule of one memory, in the graph's size unit."""
+        """Peak of a schedule of one memory, in the graph's size unit."""
         return self.figures["peak"]
 
 
@@ -51,68 +57,71 @@ class TracePoint:
     """The best answer and the best bound from this moment on."""
 
     seconds: float
-    """Since the search began."""
+    """Seconds since the search began."""
     value: int | None
-    """None while there is no answer."""
+    """Value of the best answer; None while there is none."""
     bound: int
     source: str = ""
-    """Who improved one of them: "local search", "bounds", a solver, "cp-sat on a window", a strategy."""
+    """Name of who improved one of them: "local search", "bounds", a solver, "cp-sat on a window", a strategy."""
 
 
 # --- What is known where no schedule was found ----------------------------------------------------------------
 
 
-FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED = "found", "none found", "none there", "not tried"
+FOUND: Final = "found"
+NONE_FOUND: Final = "none found"
+NONE_THERE: Final = "none there"
+NOT_TRIED: Final = "not tried"
 
 
 @dataclass(frozen=True)
 class Help:
-    """Another question that may have an answer."""
+    """Another problem that may have a schedule."""
 
     option: str
-    """What asks it, on the command line."""
-    outcome: str
+    """Option of the command line that poses it."""
+    outcome: Literal["found", "none found", "none there", "not tried"]
     """"found": a schedule, which follows; "none found" in the time there was; "none there", proven; "not tried"."""
     detail: str
-    """In a few words."""
+    """A short explanation."""
     seconds: float = 0.0
-    """For which it was tried."""
+    """Seconds for which it was tried."""
     peak: int | None = None
-    """Of the schedule, in the graph's size unit."""
+    """Peak of the schedule, in the graph's size unit."""
     duration: int | None = None
-    """In the graph's duration unit."""
+    """Duration of the schedule, in the graph's duration unit."""
     tdi_percent: float | None = None
     sequence: tuple[int, ...] | None = None
     """Positions in `graph.nodes`."""
 
     def as_dict(self, nodes: Sequence[int | str]) -> JsonObject:
-        """Its entry in the object that `solve --json` prints; `nodes` are the ids."""
+        """Return its entry in the object that `solve --json` prints; `nodes` are the ids."""
         sequence = None if self.sequence is None else [nodes[v] for v in self.sequence]
         return {**vars(self), "seconds": round(self.seconds, 3), "sequence": sequence}
 
 
 @dataclass(frozen=True)
 class Shortfall:
-    """About a question, as it was asked, that has no schedule, or none that was found. Memory in the graph's unit."""
+    """Knowledge about a problem without a schedule, or with none found. Memory is in the graph's size unit."""
 
     instance: Instance
-    status: str
+    status: Status
     """"infeasible", "unknown", or, for a strategy, "over-budget"."""
     least_peak: int
-    """Of all sequences seen, the input order among them."""
+    """Least peak of all sequences seen, the input order among them."""
     floor: int
-    """Proven: no schedule in any order, with any number of computations, fits less."""
+    """Proven bound: no schedule in any order, with any number of computations, fits less."""
     scope_floor: int
-    """Proven: nor does any of the kind that was sought."""
+    """Proven bound: no schedule of the kind that was sought fits less."""
     helps: tuple[Help, ...] = ()
-    """In the order in which they are worth trying."""
+    """Problems that may have a schedule, the most promising one first."""
 
     def of_budget(self, amount: int) -> float | None:
-        """An amount of memory as a fraction of the budget; None if fixed memory leaves nothing."""
+        """Return an amount of memory as a fraction of the budget; None if fixed memory leaves nothing."""
         return amount / self.instance.budget if self.instance.budget > 0 else None
 
     def as_dict(self) -> JsonObject:
-        """Its part of the object that `solve --json` prints."""
+        """Return its part of the object that `solve --json` prints."""
         amounts = {name: getattr(self, name) for name in ("least_peak", "floor", "scope_floor")}
         return {
             "status": self.status,
@@ -124,9 +133,9 @@ class Shortfall:
 
 
 def shortfall(
-    instance: Instance, status: str, staged: bool, least_peak: int | None, floor: int = 0, helps: Sequence[Help] = ()
+    instance: Instance, status: Status, staged: bool, least_peak: int | None, floor: int = 0, helps: Sequence[Help] = ()
 ) -> Shortfall:
-    """What is known of an instance, with what a search has seen and proven.
+    """Return what is known of an instance, with what a search has seen and proven.
 
     Args:
         staged: are first computations in the input order?
@@ -136,7 +145,7 @@ def shortfall(
     least = least_budget_bound(instance.graph).memory
     floors = [least, floor, instance.budget + 1 if status == "infeasible" else 0]
     if staged and not instance.free_order:
-        floors.append(held_bound(instance))
+        floors.append(retained_bound(instance))
     peaks = [instance.baseline.peak] if least_peak is None else [instance.baseline.peak, least_peak]
     return Shortfall(instance, status, min(peaks), least, max(floors), tuple(helps))
 
@@ -157,28 +166,28 @@ class Seconds:
 
 @dataclass(frozen=True)
 class RacerResult:
-    """What one of several solvers in a race did; over all its runs, if it had more than one."""
+    """The part of one solver in a race; over all its runs, if it had more than one."""
 
     solver: str
     """Its name; "search": local search and bounds."""
-    status: str
-    """Of its own latest answer, as in `Result`; "unknown" also if it was stopped before it gave one; "failed";
+    status: RacerStatus
+    """Status of its own latest answer, as in `Result`; "unknown" also if it was stopped before it gave one; "failed";
     "not-started"."""
     value: int | None
-    """Of its best answer, one it started from aside."""
+    """Value of its best answer, except one that it started from."""
     bound: int
     """Its own bound."""
     seconds: float
     """Wall-clock time of its processes, their start included."""
     cpu_seconds: float
-    """Of all it started."""
+    """CPU time of all processes that it started."""
     ending: str
     """"proof"; "time"; "stopped": the race was over; "gave up"; "not started"; or how it failed, in one line."""
 
     def as_dict(self, objective: str) -> JsonObject:
-        """Its entry in the object that `solve --json` prints, the value under the name of what is to be least."""
-        told = {objective if name == "value" else name: of for name, of in vars(self).items()}
-        return {**told, "seconds": round(self.seconds, 3), "cpu_seconds": round(self.cpu_seconds, 3)}
+        """Return its entry in the object that `solve --json` prints, the value under the name of the objective."""
+        named = {objective if name == "value" else name: of for name, of in vars(self).items()}
+        return {**named, "seconds": round(self.seconds, 3), "cpu_seconds": round(self.cpu_seconds, 3)}
 
 
 @dataclass(frozen=True)
@@ -186,15 +195,15 @@ class Result(Generic[Step, Judged]):
     """The best schedule found, for one memory or several, as judged by the simulator, and what is proven about it."""
 
     problem: Problem[Step, Judged]
-    formulation: Any
+    formulation: Searched | None
     """A `Formulation` or `PlanFormulation`; None for a strategy."""
     solver: str
-    """Empty for a strategy."""
-    status: str
+    """Name of the solver; empty for a strategy."""
+    status: Status
     """"optimal": proven for this formulation; "feasible": not proven; "infeasible": proven that there is no answer;
     "unknown": none found in time; "over-budget": none within the budget, `sequence` is the strategy's own."""
     reason: str
-    """One line: why the status is what it is."""
+    """Why the status is what it is, in one line."""
     answer: tuple[Step, ...] | None
     """The schedule: positions in `graph.nodes` in the order of computing them, or actions; None if none was found."""
     simulation: Any
@@ -207,31 +216,31 @@ class Result(Generic[Step, Judged]):
     trace: tuple[TracePoint, ...] = ()
     """Every improvement of the answer or of the bound, in order of time."""
     notes: tuple[str, ...] = ()
-    """What was left undone and why, in one line each."""
+    """Notes on what was left undone and why, in one line each."""
     strategy: str = ""
     """The name of the strategy, if that made the schedule."""
-    solution: Mapping[str, Any] | None = None
+    solution: JsonObject | None = None
     """Data and arrays of the model's own latest solution, for its checker."""
     checks: tuple[str, ...] = ()
     """Verdicts of solution checkers."""
     racers: tuple[RacerResult, ...] = ()
-    """If several solvers raced: each of them."""
+    """The racers, if several solvers raced."""
     driver: str | None = None
-    """The MiniZinc that was there to run the model, such as "MiniZinc 2.6.4"; None if none was asked for."""
+    """The MiniZinc that was there to run the model, such as "MiniZinc 2.6.4"; None if none was needed."""
     solver_version: str | None = None
-    """What solves behind the solver's name, such as "Gecode 6.2.0"; None for a strategy, or if none was asked for."""
+    """Name and version of the solver itself, such as "Gecode 6.2.0"; None for a strategy, or if none was needed."""
     claim: str = ""
-    """What a solver in doubles claims and nobody has proven, in one line; else empty."""
+    """Claim of a solver in floating point that nobody has proven, in one line; else empty."""
     failure: str = ""
-    """Of the solver, in one line, if the others went on without it; else empty."""
+    """Failure of the solver, in one line, if the others went on without it; else empty."""
     found_by: str = ""
-    """Who found the answer: a search by its name, a solver by whose model it came, a strategy; empty without one."""
+    """Name of who found the answer: a search, a solver of the model, a strategy; empty without an answer."""
     proved_by: str = ""
-    """Who proved that nothing is better, or that there is nothing; empty if nobody has."""
+    """Name of who proved that nothing is better, or that there is no answer; empty if nobody has."""
     shortfall: Shortfall | None = None
-    """Of the question as it was asked, if that has no schedule within the budget, or none was found."""
+    """Shortfall of the problem as it was posed, if it has no schedule within the budget, or none was found."""
     arenas: Any = None
-    """Offsets of all copies, `Arena` or `PlanArenas`, if they were asked for: the budgets are then for arenas."""
+    """Offsets of all copies, `Arena` or `PlanArenas`, if addresses are assigned: the budgets are then for arenas."""
 
     @property
     def instance(self) -> Instance:
@@ -290,13 +299,13 @@ class Result(Generic[Step, Judged]):
 
     @property
     def model_ran(self) -> bool:
-        """Has MiniZinc run the model, of whomever raced?"""
+        """True if MiniZinc ran the model, for any of the racers."""
         solvers = (racer for racer in self.racers if racer.solver in self.solver.split(","))
         return self.seconds.flatten + self.seconds.solve > 0 or any(racer.seconds > 0 for racer in solvers)
 
     @property
     def recomputed(self) -> dict[int, list[int]]:
-        """For each node of a schedule of one memory that is recomputed: where in the sequence, from 1."""
+        """Positions of recomputations in the sequence, from 1, for each node that is recomputed; for one memory."""
         again: dict[int, list[int]] = {}
         seen = set()
         for position, v in enumerate(self.sequence or (), 1):
@@ -306,7 +315,7 @@ class Result(Generic[Step, Judged]):
         return again
 
     def as_dict(self) -> JsonObject:
-        """The object that `solve --json` prints; node ids as in the file, positions in the answer from 1."""
+        """Return the object that `solve --json` prints; node ids as in the file, positions in the answer from 1."""
         instance, form = self.instance, self.formulation
         graph, baseline = instance.graph, instance.baseline
         known: JsonObject = {
@@ -350,5 +359,5 @@ class Result(Generic[Step, Judged]):
 
 
 def percent_over(value: float, base: float) -> float:
-    """By how many percent `value` exceeds `base`; 0 if both are 0."""
+    """Return by how many percent `value` exceeds `base`; 0 if both are 0."""
     return 100 * (value / base - 1) if base else 0.0

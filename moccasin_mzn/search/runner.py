@@ -21,10 +21,11 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations.complexity import READS_PER_SECOND, reads_by_copies
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.instance import Instance
@@ -34,42 +35,43 @@ from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Listener, Result, Seconds
-from moccasin_mzn.solvers.minizinc.run import Outcome, SolverError, version_told
+from moccasin_mzn.solvers.minizinc.run import Outcome, SolverError, reported_version
 from moccasin_mzn.solvers.minizinc.solvers import Backend, check_integers, find_backend
 
 if TYPE_CHECKING:
     from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 
 BEARABLE = SolverError, OutOfMemoryError
-"""Without what failed so the others go on, and what they find counts."""
+"""Errors of one search after which the others go on, and what they find counts."""
 HEAD_START = 2.0
-"""Seconds that our own searches have before the model is set up: they often end it all by themselves."""
+"""Time in seconds that our own searches have before the model is set up: they often end it all by themselves."""
 LONGEST_WITHOUT_ANSWER = 10.0
 """Seconds after which the model begins even without an answer to start from."""
 HEAD_START_SHARE, LONGEST_SHARE = 0.1, 0.3
-"""And neither is more than this share of the time limit."""
+"""Largest shares of the time limit for the head start and for the wait without an answer."""
 LONELY_SECONDS = 30.0
 """Without a time limit, endless searches end so long after the latest improvement if nothing else is going on."""
 GIVE_WAY = 5
 """Steps of priority, of which each is a quarter more or less of a busy core."""
 MOMENT = 0.01
-"""Seconds: the least time limit of a search inside another one."""
+"""Least time limit of a search inside another one, in seconds."""
 LONG = 1e9
+"""Time limit that stands for none, in seconds."""
 
 
 class Searcher(ABC):
     """One of the searches of a call: an entry of the list of `searchers`."""
 
     name: ClassVar[str]
-    """Also that of its thread, and who is credited for what it finds."""
+    """Name of the search, of its thread, and in the credit for what it finds."""
     is_model: ClassVar[bool] = False
-    """Is it the model itself, which runs even where no other search is wanted?"""
+    """True for the model itself, which runs even where no other search is wanted."""
     awaited: ClassVar[bool] = False
-    """While it goes on, the model waits for an answer to start from."""
+    """True if the model waits for an answer to start from while this search goes on."""
 
     @abstractmethod
     def applies(self, runner: Runner) -> bool:
-        """Can it contribute to this problem?"""
+        """Return whether it can contribute to this problem."""
 
     @abstractmethod
     def search(self, runner: Runner) -> None:
@@ -80,25 +82,25 @@ class Searcher(ABC):
         """
 
     def endless(self, runner: Runner) -> bool:
-        """Does it not end by itself, so that nobody waits for it once it finds nothing more?"""
+        """Return whether it does not end by itself, so that nobody waits for it once it finds nothing more."""
         return False
 
 
 @dataclass
 class Shared:
-    """What searchers leave for each other."""
+    """Data that searchers leave for each other."""
 
     drafts: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=8))
-    """Of the relaxation: sequences over the budget, but near good schedules, for the local search."""
+    """Sequences of the relaxation for the local search: over the budget, but near good schedules."""
     settled: bool = False
-    """Does the local search let the bounds go first?"""
+    """True if the local search lets the bounds go first."""
     starts: deque[Sequence[int]] = field(default_factory=lambda: deque(maxlen=16))
     """Sequences to start from that the annealing has not taken yet."""
     all_starts: list[Sequence[int]] = field(default_factory=list)
     orders_done: set[tuple[int, ...]] = field(default_factory=set)
     """Orders along which a staged search has been."""
     model_failed: bool = False
-    """Then staged searches go on without the model."""
+    """True if the model has failed; staged searches then go on without it."""
 
 
 @dataclass(kw_only=True)
@@ -114,24 +116,24 @@ class Runner:
     model_after: float = 0.0
     """Seconds before which the model is not set up."""
     enough: Callable[[], bool] = never
-    """Asked as often as the time: True ends it. So ends a search inside another one."""
+    """Function that ends the search by returning true; a search inside another one ends so."""
     flow_bounds: FreeOrderBound | None = None
-    """Of the graph, from an earlier search; None: they are begun anew."""
+    """Bounds by flows of the graph, from an earlier search; None: they are begun anew."""
     shared: Shared = field(default_factory=Shared)
     backend: Backend | None = None
-    """None without the model."""
+    """The solver of the model; None without the model."""
     outcomes: list[Outcome] = field(default_factory=list)
-    """Of MiniZinc's runs."""
-    solution: dict[str, Any] = field(default_factory=dict)
+    """Outcomes of MiniZinc's runs."""
+    solution: JsonObject = field(default_factory=dict)
     """Data and arrays of the whole model's latest solution."""
     notes: list[str] = field(default_factory=list)
-    """What was left undone, and why."""
+    """Notes on what was left undone, and why."""
     interrupted: bool = False
     errors: list[Exception] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
     threads: list[tuple[Searcher, threading.Thread]] = field(default_factory=list)
 
-    # What searchers ask
+    # For searchers
 
     @property
     def instance(self) -> Instance:
@@ -140,12 +142,12 @@ class Runner:
 
     @property
     def several_memories(self) -> bool:
-        """Are there several memories? The searches of one memory do not apply then."""
+        """True if there are several memories; the searches of one memory do not apply then."""
         return isinstance(self.board.problem, PlanProblem)
 
     @property
     def chooses_order(self) -> bool:
-        """Is the order to be chosen besides a schedule, by searches along orders?"""
+        """True if the order is chosen as well as a schedule, by searches along orders."""
         return self.instance.free_order and self.form.staged
 
     @property
@@ -154,7 +156,7 @@ class Runner:
 
     @property
     def deadline(self) -> Deadline:
-        """Of the whole call."""
+        """The deadline of the whole call."""
         return Deadline(self.options.time_limit, self.board.begin)
 
     @property
@@ -170,21 +172,21 @@ class Runner:
         return None if remaining is None else max(MOMENT, remaining)
 
     def over(self) -> bool:
-        """Is it time to end?"""
+        """Return whether it is time to end."""
         return self.board.ended.is_set() or self.stopping.is_set() or self.deadline.over() or self.enough()
 
     def alive(self, name: str) -> bool:
-        """Does the searcher of this name still go on?"""
+        """Return whether the searcher of this name still goes on."""
         return any(thread.is_alive() for searcher, thread in self.threads if searcher.name == name)
 
     def pause(self) -> None:
         """Wait a moment, or until it is to end."""
         self.stopping.wait(POLL_SECONDS)
 
-    def better_than(self, value: int | None) -> Any:
-        """The best answer there is, if it is better than that; else None."""
-        board = self.board
-        return None if board.simulation is None or (value is not None and board.value >= value) else board.answer
+    def better_than(self, value: int | None) -> tuple[int, ...] | None:
+        """Return the best answer, if its value is less than `value`; else None."""
+        best = self.board.value
+        return None if best is None or (value is not None and best >= value) else self.board.answer
 
     def wait_for_answer(self, forever: bool = False) -> None:
         """Give the others a head start, longer while there is no answer and the model is large."""
@@ -224,12 +226,12 @@ class Runner:
         try:
             self._start()
             while any(thread.is_alive() for _, thread in self.threads) and not self.over() and not self._lonely():
-                self._tell(on_progress, POLL_SECONDS)
+                self._pass_on(on_progress, POLL_SECONDS)
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
             self._join()
-        self._tell(on_progress, None)
+        self._pass_on(on_progress, None)
         answered = self.board.answer is not None or bool(self.board.infeasible_source) or self.interrupted
         for error in self.errors:  # an interrupt from the keyboard reaches the solver too
             if not isinstance(error, BEARABLE) or not answered:
@@ -267,18 +269,20 @@ class Runner:
                 self.stopping.set()
 
     def _lonely(self) -> bool:
-        """Is what is left endless, and of no more use?"""
+        """Return whether all that still runs is endless, and of no more use."""
         alive = [searcher for searcher, thread in self.threads if thread.is_alive()]
         return bool(alive) and all(searcher.endless(self) for searcher in alive) and self._stale()
 
     def _stale(self) -> bool:
-        """Without a time limit: is the latest improvement long ago? A search nearing the budget may take its time."""
+        """Return whether, without a time limit, the latest improvement is long ago.
+
+        A search that has not met the budget yet may take its time."""
         board = self.board
         if self.options.time_limit is not None or (board.answer is None and not self.several_memories):
             return False
         return board.seconds > (board.trace[-1].seconds if board.trace else 0.0) + LONELY_SECONDS
 
-    def _tell(self, on_progress: Listener, patience: float | None) -> None:
+    def _pass_on(self, on_progress: Listener, patience: float | None) -> None:
         """Pass news on; wait for the first so long, or, for None, pass on only what is there."""
         try:
             progress = self.board.news.get(timeout=patience) if patience else self.board.news.get_nowait()
@@ -301,7 +305,7 @@ class Runner:
     # The answer
 
     def result(self) -> Result:
-        """What is found and proven."""
+        """Return what is found and proven."""
         board = self.board
         status, reason = conclude(board, self.form, self._ending())
         flatten = sum(outcome.flatten_seconds for outcome in self.outcomes)
@@ -311,13 +315,13 @@ class Runner:
             board.bound, Seconds(flatten=flatten, solve=spent - flatten, total=board.seconds), self.interrupted,
             tuple(board.trace), tuple(self.notes), solution=self.solution or None, claim=board.claim,
             driver=self.backend.driver_title if self.backend else None,
-            solver_version=version_told(self.backend, self.outcomes),
+            solver_version=reported_version(self.backend, self.outcomes),
             failure=str(self.errors[0]) if self.errors else "", found_by=board.found_by,
             proved_by=board.proved_by(status),
         )  # fmt: skip
 
     def _ending(self) -> str:
-        """How the search ended if not by a proof."""
+        """Return how the search ended if not by a proof."""
         if self.interrupted:
             return "before the user stopped the search"
         if self.errors:

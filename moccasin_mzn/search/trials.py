@@ -1,17 +1,18 @@
-"""What would help where no schedule is found, tried: more computations of a node, then a free order as well.
+"""Trials of what would help where no schedule is found: more computations of a node, then a free order as well.
 
-The search for what was asked goes on beside the trials, which have the last part of its time limit, or some seconds
-after a proof that there is no schedule. The answer to another question is never passed as one to that which was asked:
-a schedule that computes nodes more often is the answer only with `if_none` "more", and its `reason` says so.
+The search of the problem as posed goes on alongside the trials. They have the last part of its time limit, or some
+seconds after a proof that there is no schedule. The answer to another problem is never passed as one to that which was
+posed: a schedule that computes nodes more often is the answer only with `if_none` "more", and its `reason` states that.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import POLL_SECONDS
@@ -28,6 +29,7 @@ from moccasin_mzn.search.result import (
     Progress,
     Result,
     Shortfall,
+    Status,
     percent_over,
     shortfall,
 )
@@ -37,41 +39,41 @@ from moccasin_mzn.search.searchers.along import INPUT_ORDER
 
 ORDER_FREE = f"--order {FREE}"
 SHARES = {MORE: 0.25, HINT: 0.1}
-"""Of the time limit, its last part."""
+"""Shares of the time limit for the trials: its last part."""
 PATIENCE, LONGEST = 60.0, 20.0
 """Without a time limit: seconds without a schedule before the trials, and seconds of all of them."""
 LONGEST_AFTER, LEAST_AFTER = 10.0, {MORE: 10.0, HINT: 1.0}
 """Seconds of all trials after a proof that there is no schedule: as many as that took, between these."""
 CALM_SECONDS, CALM = 1.0, 2.0
-"""After the search, an answer is improved for so many seconds, and these times those up to the latest improvement."""
+"""An answer is improved after the search for these seconds, and this multiple of those to its latest improvement."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Another one than was asked."""
+    """Another problem than the one that was posed."""
 
     option: str
-    """What asks it, on the command line."""
+    """Option of the command line that poses it."""
     instance: Instance
     more: bool = False
-    """Does only how often nodes may be computed differ?"""
+    """True if only the number of computations allowed differs."""
 
 
 @dataclass
 class Trials:
-    """Runs beside a search, as a context: at its end no trial goes on."""
+    """Trials alongside a search, as a context: at its end no trial goes on."""
 
     record: Board
-    """Of the search."""
+    """The board of the search."""
     options: Options
     helps: list[Help] = field(default_factory=list)
     answer: Runner | None = None
-    """Of a trial that found a schedule with more computations, where that may be the answer."""
+    """Runner of a trial that found a schedule with more computations, where that may be the answer."""
     errors: list[Exception] = field(default_factory=list)
-    deadline: Any = None
-    """In seconds from the beginning of the record; None: they are not due."""
+    deadline: float = math.inf
+    """End of the trials, in seconds from the beginning of the record; infinite: they are not due."""
     _alone: bool = False
-    """Is the search over?"""
+    """True if the search is over."""
     _stopping: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -105,8 +107,8 @@ class Trials:
         result = replace(result, interrupted=interrupted, seconds=seconds, shortfall=self.shortfall(result.status))
         return result if self.answer is None else self._with_more(result, self.answer)
 
-    def shortfall(self, status: str) -> Shortfall:
-        """What is known of a search that ended without a schedule."""
+    def shortfall(self, status: Status) -> Shortfall:
+        """Return what is known of a search that ended without a schedule."""
         form = self.options.form
         return shortfall(
             self.record.instance, status, form.staged, self.record.least_peak, self.record.floor,
@@ -114,7 +116,7 @@ class Trials:
         )  # fmt: skip
 
     def _end(self) -> bool:
-        """Stop the trial that is under way; was there an interrupt from the keyboard meanwhile?"""
+        """Stop the trial that is under way; return whether there was an interrupt from the keyboard meanwhile."""
         self._stopping.set()
         interrupted = False
         while self._thread is not None and self._thread.is_alive():
@@ -127,12 +129,12 @@ class Trials:
     # The questions
 
     def questions(self) -> list[Question]:
-        """In the order in which they are worth trying."""
-        asked, form = self.record.instance, self.options.form
-        open_order = asked.free_order or not form.staged
-        given = replace(asked, free_order=open_order)
+        """Return the other problems, the most promising one first."""
+        posed, form = self.record.instance, self.options.form
+        open_order = posed.free_order or not form.staged
+        given = replace(posed, free_order=open_order)
         more = given.with_more_computations() if form.limited else None
-        count = "auto" if asked.one_for_all else f"FILE with {AUTO_COMPUTATIONS} where it allows 2 or more"
+        count = "auto" if posed.one_for_all else f"FILE with {AUTO_COMPUTATIONS} where it allows 2 or more"
         found = [] if more is None else [Question(f"--max-computations {count}", more, more=True)]
         if form.limited and not open_order:
             both = f"{ORDER_FREE} --max-computations {count}"
@@ -140,7 +142,7 @@ class Trials:
         return found
 
     def _all_helps(self) -> list[Help]:
-        """Those tried; if none found a schedule, the others as well."""
+        """Return the trials made; if none found a schedule, the others as well."""
         budget = self.record.instance.budget
         if least_budget_bound(self.record.instance.graph, budget).memory > budget:
             return []
@@ -151,8 +153,8 @@ class Trials:
         rest = self.questions()[len(self.helps) :]
         return [*self.helps, *(Help(question.option, NOT_TRIED, why) for question in rest)]
 
-    def _untried(self, status: str) -> list[Help]:
-        """What takes more than this search has; of no interest where there is an answer."""
+    def _untried(self, status: Status) -> list[Help]:
+        """Return what takes more than this search has; nothing where there is an answer."""
         if self.answer is not None:
             return []
         instance, limit, found = self.record.instance, self.options.time_limit, []
@@ -176,17 +178,17 @@ class Trials:
             self.errors.append(error)
 
     def _due(self) -> bool:
-        """Is it time for them? Then there is a deadline."""
-        if self.deadline is None and self.record.answer is None and not self.record.ended.is_set():
+        """Return whether it is time for the trials, and then set their deadline."""
+        if self.deadline == math.inf and self.record.answer is None and not self.record.ended.is_set():
             limit, seconds = self.options.time_limit, self.record.seconds
             if limit is None and seconds > PATIENCE:
                 self.deadline = seconds + LONGEST
             elif limit is not None and seconds > (1 - SHARES[self.options.if_none]) * limit:
                 self.deadline = limit
-        return self.deadline is not None
+        return self.deadline < math.inf
 
-    def _finish(self, status: str) -> None:
-        """After the search: the trials that are under way, or those for which there is time."""
+    def _finish(self, status: Status) -> None:
+        """Finish, after the search, the trials that are under way, or those for which there is time."""
         if self._thread is None:
             return
         self._alone, seconds, limit = True, self.record.seconds, self.options.time_limit
@@ -201,7 +203,7 @@ class Trials:
         return self._stopping.is_set() or self.record.answer is not None or self.record.seconds > self.deadline
 
     def _try_all(self) -> None:
-        """One after the other, each with its share of the time that is left, until one finds a schedule."""
+        """Try one after the other, each with its share of the time that is left, until one finds a schedule."""
         questions = self.questions()
         for number, question in enumerate(questions):
             seconds = (self.deadline - self.record.seconds) / (len(questions) - number)
@@ -233,41 +235,42 @@ class Trials:
             without=frozenset() if along else frozenset({INPUT_ORDER}),
         )  # fmt: skip
 
-        def tell(progress: Progress) -> None:
+        def report(progress: Progress) -> None:
             if to_be_taken and progress.answer is not None:
                 figures = {**progress.figures, "duration": None}
-                told = replace(
+                reported = replace(
                     progress, seconds=self.record.seconds, phase="more", value=None, answer=None, figures=figures
                 )
-                self.record.news.put(told)
+                self.record.news.put(reported)
 
-        search.run(tell)
+        search.run(report)
         spent = self.record.seconds - begin
-        if record.simulation is None or record.answer is None:
+        value = record.value
+        if value is None or record.simulation is None or record.answer is None:
             none_there = bool(record.infeasible_source)
             detail = "there is none, which is proven" if none_there else f"none was found in {spent:.1f} s"
             return Help(question.option, NONE_THERE if none_there else NONE_FOUND, detail, spent)
         if to_be_taken:
             self.answer = search
-        tdi = percent_over(record.value, instance.baseline.duration)
+        tdi = percent_over(value, instance.baseline.duration)
         option = question.option
         if not question.more and self._allowed(record.answer):
             option = ORDER_FREE
         return Help(
-            option, FOUND, f"a schedule with TDI {tdi:.3f} %", spent, record.simulation.peak, record.value,
+            option, FOUND, f"a schedule with TDI {tdi:.3f} %", spent, record.simulation.peak, value,
             tdi, record.answer,
         )  # fmt: skip
 
     def _allowed(self, sequence: tuple[int, ...]) -> bool:
-        """Is each node computed as often as was asked for?"""
+        """Return whether no node is computed more often than the problem allows."""
         most = self.record.instance.max_computations
         return all(count <= most[v] for v, count in Counter(sequence).items())
 
     def _with_more(self, result: Result, search: Runner) -> Result:
-        """The schedule that computes nodes more often, and what was found out about the question as it was asked."""
-        record, asked, begin = search.board, result.instance.counts, self.record.begin
+        """Return the schedule that computes nodes more often, and what is known of the problem as it was posed."""
+        record, counts, begin = search.board, result.instance.counts, self.record.begin
         status, reason = conclude(record, search.form, "in the time that was left")
-        before = f"with at most {asked} computations per node " if isinstance(asked, int) else ""
+        before = f"with at most {counts} computations per node " if isinstance(counts, int) else ""
         if result.status == "infeasible":
             before = ""
         most = max(record.instance.max_computations)

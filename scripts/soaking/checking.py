@@ -15,7 +15,7 @@ from soaking.plans import best_plan, places_of, plan_flaw
 from soaking.questions import SMALL, Question
 from soaking.witnesses import Claim, Witnesses
 
-CAREFUL = "not provable in doubles"
+CAREFUL = "not provable in floating point"
 """What a solver's claim is called that nobody can confirm."""
 REFUSALS = (
     "is for training chains", "chains", "backward", "linearise", "2**53", "32 bit", "32-bit", "too large", "alignment",
@@ -206,7 +206,7 @@ def _claims(question: Question, document: dict[str, Any], witnesses: Witnesses, 
     if question.formulation:
         _note(question, document, scope, witnesses, counts)
     if CAREFUL in " ".join([document["reason"], *document["notes"]]):
-        counts["notes: claims not provable in doubles"] += 1
+        counts["notes: claims not provable in floating point"] += 1
     beyond = question.kind == "addresses" and "alone needs" not in document["reason"]
     if beyond:  # an arena may need more than any schedule without one
         if best.complete and (best.sequence is None) != (status == "infeasible"):

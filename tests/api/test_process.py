@@ -5,7 +5,7 @@ import json
 import psutil
 import pytest
 
-from moccasin_mzn.api.process import WORKER, _Heard, ignore, run_request
+from moccasin_mzn.api.process import WORKER, _Transcript, ignore, run_request
 from moccasin_mzn.api.request import prepared
 from moccasin_mzn.cli.main import run
 from moccasin_mzn.graphs.formats import read_graph, write_graph
@@ -83,9 +83,9 @@ def test_a_process_that_succeeds_returns_its_result():
 
 
 def test_the_trace_of_an_older_result_has_no_sources():
-    heard = _Heard(ignore)
-    heard.take('{"type": "result", "valid": false, "trace": [[0.1, null, 9], [0.2, 14, 9, "bounds"]]}')
-    assert heard.trace == [TracePoint(0.1, None, 9), TracePoint(0.2, 14, 9, "bounds")]
+    transcript = _Transcript(ignore)
+    transcript.take('{"type": "result", "valid": false, "trace": [[0.1, null, 9], [0.2, 14, 9, "bounds"]]}')
+    assert transcript.trace == [TracePoint(0.1, None, 9), TracePoint(0.2, 14, 9, "bounds")]
 
 
 def test_a_process_that_is_refused_returns_the_message():

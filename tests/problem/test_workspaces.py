@@ -12,7 +12,7 @@ from working import as_nodes
 
 from moccasin_mzn.bench.matrix import graph_digest
 from moccasin_mzn.bounds.instant import cover_bound
-from moccasin_mzn.bounds.least_budget import held_bound, least_budget_bound
+from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.data import devices_data
 from moccasin_mzn.extensions.memories import several_memories_problem
@@ -40,7 +40,7 @@ def test_schedules_of_brute_force_are_the_judges_and_no_bound_is_above_them(firs
             assert simulation.feasible and simulation.duration == best.duration
         assert free is None or least_budget_bound(graph).memory <= budget
         if staged is not None:
-            assert held_bound(instance) <= budget
+            assert retained_bound(instance) <= budget
             assert (stages.baseline + cover_bound(stages)) * stages.duration_scale <= staged.duration
 
 

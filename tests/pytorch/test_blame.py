@@ -20,7 +20,7 @@ from torch import nn
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch import PlanError, plan
-from moccasin_mzn.pytorch.infeasibility import blame
+from moccasin_mzn.pytorch.infeasibility import largest_need
 
 
 def schedules(instance):
@@ -43,7 +43,7 @@ def test_every_schedule_takes_what_the_computation_to_blame_is_said_to_need(seed
     graph = case.graph
     most = [random.Random(seed).choice([1, 2, 2]) for _ in graph.nodes]
     instance = Instance.build(graph, "100%", max_computations=most)
-    found = blame(instance)
+    found = largest_need(instance)
     at_first, until_then = [], []
     for sequence in schedules(instance):
         memory, first = simulate(graph, sequence).memory, sequence.index(found.node)
@@ -58,9 +58,9 @@ def test_every_schedule_takes_what_the_computation_to_blame_is_said_to_need(seed
 def test_computations_that_are_done_once_hold_what_they_make():
     from tiny_graphs import U_SHAPE
 
-    found = blame(Instance.build(U_SHAPE, "100%", max_computations=1))
+    found = largest_need(Instance.build(U_SHAPE, "100%", max_computations=1))
     assert found.memory == found.alone == simulate(U_SHAPE, U_SHAPE.input_order()).peak
-    assert blame(Instance.build(U_SHAPE, "100%", max_computations=2)).memory < found.memory
+    assert largest_need(Instance.build(U_SHAPE, "100%", max_computations=2)).memory < found.memory
 
 
 class Language(nn.Module):
@@ -91,7 +91,7 @@ def test_the_message_names_the_operator_what_it_holds_and_what_is_known_of_budge
     )
     budget, proven, found = map(float, re.match(known, message).groups())
     assert budget < 3 * LOGITS / 1024 <= proven <= found
-    assert "aten._log_softmax_backward_data (_log_softmax_backward_data) alone holds 375" in message
+    assert "aten._log_softmax_backward_data (_log_softmax_backward_data) alone needs 375" in message
     for part in ("its own output", "aten.nll_loss_backward (nll_loss_backward)", "aten._log_softmax (_log_softmax)"):
         assert f"125.00 KiB of {part}" in message
     assert "\n" not in message
@@ -99,7 +99,7 @@ def test_the_message_names_the_operator_what_it_holds_and_what_is_known_of_budge
 
 def test_with_slow_memory_the_operator_to_blame_is_the_one_that_touches_most():
     torch.manual_seed(0)
-    told = r"no plan is within it: aten._log_softmax_backward_data \(.*\) alone holds 375.00 KiB: 125.00"
+    told = r"no plan is within it: aten._log_softmax_backward_data \(.*\) alone needs 375.00 KiB: 125.00"
     with pytest.raises(PlanError, match=told):
         plan(Language(), tokens(), budget=250_000, paging={"out_time": 1}, durations="flop", workspaces="none")
 
@@ -116,7 +116,8 @@ def test_gradients_that_are_all_there_at_the_end_are_to_blame():
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Linear(30, 30) for _ in range(6)))
     held = (
-        r"the end of the step alone holds 22.27 KiB: 3.52 KiB of aten.mm in '5'.*\(gradients accumulated are not held\)"
+        r"the end of the step alone needs 22.27 KiB: 3.52 KiB of aten.mm in '5'.*"
+        r"\(gradients accumulated are not retained\)"
     )
     with pytest.raises(PlanError, match=held):
         planned(model, [torch.randn(2, 30)], 9_000, time_limit=5.0)

@@ -213,9 +213,9 @@ class BackwardWrites(torch.autograd.Function):
     [
         (lambda self, x: self.line(x.mul_(2)), r"input 0 is overwritten by aten.mul_.*: copy it first"),
         (overwritten_parameter, "parameter 'line.weight' is overwritten by aten.clamp_"),
-        (lambda self, x: self.line(x)[x[:, 0] > 0], "course depends on values, it cannot be planned"),
-        (lambda self, x: self.line(x) * self.line(x).sum().item(), "course depends on values, it cannot be planned"),
-        (lambda self, x: self.line(x) if x.sum() > 0 else x, "course depends on values, it cannot be planned"),
+        (lambda self, x: self.line(x)[x[:, 0] > 0], "data-dependent control flow, it cannot be planned"),
+        (lambda self, x: self.line(x) * self.line(x).sum().item(), "data-dependent control flow, it cannot be planned"),
+        (lambda self, x: self.line(x) if x.sum() > 0 else x, "data-dependent control flow, it cannot be planned"),
         (lambda self, x: self.line(x.t_().t_()), "aten.t_.* changes the shape of a tensor in place"),
         (lambda self, x: self.line(x).as_strided_((6, 4), (1, 6)).sin(), "changes the shape of a tensor in place"),
         (lambda self, x: self.line(x) + torch.rand(6, generator=self.generator), "draws from a generator of its own"),

@@ -80,7 +80,9 @@ def test_an_interrupt_keeps_the_plan_of_least_peak_and_no_other_is_sought(monkey
 
 def test_with_slow_memory_it_is_not_sought():
     model, inputs = made(NETWORKS["mlp"])
-    with pytest.raises(InputError, match="budget least is for recomputation alone, it does not go with slow memory"):
+    with pytest.raises(
+        InputError, match="budget least is for recomputation alone, it does not go with offloading to host memory"
+    ):
         plan(model, inputs, budget="least", paging=True)
 
 

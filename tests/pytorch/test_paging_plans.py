@@ -153,7 +153,10 @@ def test_a_plan_that_needs_no_copies_has_none():
         ({"paging": {"speed": 1}}, "paging: unknown cost 'speed'"),
         ({"paging": "fast"}, "paging 'fast': expected PagingCosts or a mapping of costs by name"),
         ({"slow_memory": "much"}, "budget 'much'"),
-        ({"paging": True, "two_phase": True}, "two phase is for one memory, it does not go with slow memory"),
+        (
+            {"paging": True, "two_phase": True},
+            "two phase is for one memory, it does not go with offloading to host memory",
+        ),
     ],
 )
 def test_paging_plans_reject_wrong_arguments_in_one_line(options, message):

@@ -1,4 +1,4 @@
-"""Claims of solvers in doubles: what is kept, what is proven, and what is said of them."""
+"""Claims of solvers in floating point: what is kept, what is proven, and what is reported of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.board import Board
-from moccasin_mzn.search.conclusion import LARGEST, Said, conclude, doubtful, said
+from moccasin_mzn.search.conclusion import LARGEST, Verdict, conclude, doubtful, verdict
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.solvers.minizinc.run import Listener, Outcome, _note_statistics
 from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum, find_backend
@@ -45,17 +45,17 @@ def record() -> Board:
 def test_a_schedule_that_refutes_a_bound_in_floating_point_is_kept_and_an_exact_bound_counts_again(record):
     least = record.bound
     record.improve_bound(least + 1, "relaxation")
-    record.improve_bound(1000, "highs", in_doubles=True)
+    record.improve_bound(1000, "highs", in_floating_point=True)
     assert (record.bound, record.bound_source) == (1000, "highs")
     simulation = record.offer(LONGER, "cp-sat")
     assert record.answer == LONGER and simulation.duration < 1000
     assert (record.bound, record.bound_source) == (least + 1, "relaxation")
-    record.improve_bound(1000, "highs", in_doubles=True)  # again, and refuted at once
+    record.improve_bound(1000, "highs", in_floating_point=True)  # again, and refuted at once
     assert record.bound == least + 1
 
 
 def test_a_schedule_that_refutes_an_exact_bound_is_an_error(record):
-    record.improve_bound(1000, "highs", in_doubles=True)
+    record.improve_bound(1000, "highs", in_floating_point=True)
     record.improve_bound(900, "cp-sat")
     with pytest.raises(JudgeError, match="cp-sat claims that no schedule is shorter than 900"):
         record.offer(LONGER, "local search")
@@ -63,7 +63,7 @@ def test_a_schedule_that_refutes_an_exact_bound_is_an_error(record):
 
 def test_infeasible_in_floating_point_is_refuted_by_a_schedule(record):
     record.offer(LONGER, "local search")
-    record.refute("highs", in_doubles=True)
+    record.refute("highs", in_floating_point=True)
     assert not record.infeasible_source and not record.ended.is_set()
     with pytest.raises(JudgeError, match="cp-sat claims that there is no schedule"):
         record.refute("cp-sat")
@@ -72,13 +72,13 @@ def test_infeasible_in_floating_point_is_refuted_by_a_schedule(record):
 def test_claims_are_reported_until_they_are_refuted(record):
     options = Options(solver="highs", search="off")
     record.note_claim("HiGHS", "infeasible")
-    claimed = "HiGHS claims that there is no schedule, not provable in doubles"
+    claimed = "HiGHS claims that there is no schedule, not provable in floating point"
     assert conclude(record, options.form, "in time") == ("unknown", claimed)
     record.offer(LONGER, "local search")
     record.note_claim("HiGHS", "infeasible")  # of no interest any more
     assert conclude(record, options.form, "in time") == ("feasible", "no proof was found in time")
     record.note_claim("HiGHS", "optimal")
-    claimed = "HiGHS claims that no schedule is shorter, not provable in doubles"
+    claimed = "HiGHS claims that no schedule is shorter, not provable in floating point"
     assert conclude(record, options.form, "in time") == ("feasible", f"no proof was found in time; {claimed}")
     record.offer(BEST, "local search")
     assert not record.claim
@@ -86,7 +86,7 @@ def test_claims_are_reported_until_they_are_refuted(record):
 
 def test_who_confirms_a_proof_is_named(record):
     record.offer(LONGER, "highs")
-    record.improve_bound(record.value, "highs, confirmed by CP-SAT", in_doubles=True)
+    record.improve_bound(record.value, "highs, confirmed by CP-SAT", in_floating_point=True)
     status, reason = conclude(record, Options(solver="highs", search="off").form, "")
     assert status == "optimal" and reason.startswith("proven by highs, confirmed by CP-SAT: no schedule ")
 
@@ -111,12 +111,12 @@ def test_large_sums_make_claims_of_floating_point_solvers_doubtful(backend, larg
 def test_claims_at_the_end_of_a_run():
     mip, own = other(["mip"]), find_backend("highs")
     for status in ("optimal", "infeasible"):
-        assert said(mip, Outcome(status), True) == Said("unknown", "other", status)
-        assert said(mip, Outcome(status), False) == Said(status, "other", "")
-    assert said(mip, Outcome("feasible"), True) == Said("feasible", "other", "")
-    assert said(own, Outcome("feasible", claim="optimal"), False) == Said("feasible", "highs", "optimal")
+        assert verdict(mip, Outcome(status), True) == Verdict("unknown", "other", status)
+        assert verdict(mip, Outcome(status), False) == Verdict(status, "other", "")
+    assert verdict(mip, Outcome("feasible"), True) == Verdict("feasible", "other", "")
+    assert verdict(own, Outcome("feasible", claim="optimal"), False) == Verdict("feasible", "highs", "optimal")
     confirmed = Outcome("optimal", confirmed_by="CP-SAT")
-    assert said(own, confirmed, False) == Said("optimal", "highs, confirmed by CP-SAT", "")
+    assert verdict(own, confirmed, False) == Verdict("optimal", "highs, confirmed by CP-SAT", "")
 
 
 def test_claims_come_as_statistics():

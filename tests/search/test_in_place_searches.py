@@ -12,7 +12,7 @@ from moccasin_mzn.api.request import prepared
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.instant import cover_bound
-from moccasin_mzn.bounds.least_budget import enough_budget, held_bound, least_budget_bound
+from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound, retained_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.windows import Incumbent
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -70,7 +70,7 @@ def test_in_place_bounds_are_never_above_brute_force(first_seed):
         free = oracle.best_free_order(graph, budget, most)
         proven = duration_bound(instance, time_limit=5)
         if staged is not None:
-            assert held_bound(instance) <= budget
+            assert retained_bound(instance) <= budget
             assert not proven.infeasible and proven.value <= staged
             stages = Stages.of(instance.relaxed)
             assert (stages.baseline + cover_bound(stages)) * stages.duration_scale <= staged

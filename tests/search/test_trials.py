@@ -1,6 +1,7 @@
 """Where no schedule is found: how near the search came, what is proven, and what would help."""
 
 import json
+import math
 import random
 import threading
 import time
@@ -11,7 +12,7 @@ from cases import draw_case
 from few import few
 from solving import solve
 
-from moccasin_mzn.bounds.least_budget import held_bound
+from moccasin_mzn.bounds.least_budget import retained_bound
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import write_graph
@@ -157,12 +158,12 @@ def test_the_floor_of_an_order_is_below_what_brute_force_fits(seed):
     graph, order = case.graph, case.graph.input_order()
     most = [random.Random(seed).choice([1, 1, 2]) for _ in graph.nodes]
     peak = simulate(graph, order).peak
-    floor = held_bound(Instance.build(graph, peak, order=order, max_computations=most))
+    floor = retained_bound(Instance.build(graph, peak, order=order, max_computations=most))
     least = min(
         (b for b in range(peak + 1) if oracle.best_fixed_order(graph, order, b, most) is not None), default=peak
     )
     assert graph.largest_working_set().memory <= floor <= least
-    assert held_bound(Instance.build(graph, peak, order=order, max_computations=1)) == peak
+    assert retained_bound(Instance.build(graph, peak, order=order, max_computations=1)) == peak
 
 
 def test_the_first_phase_proves_the_floor_of_its_scope():
@@ -174,7 +175,7 @@ def test_trials_have_the_last_part_of_the_time_and_end_with_the_search():
     instance = Instance.build(THRICE, 10)
     record = Board(instance, time.monotonic())
     trials = Trials(record, Options(time_limit=100, if_none="more"))
-    assert not trials._due() and trials.deadline is None
+    assert not trials._due() and trials.deadline == math.inf
     record.begin -= 76
     assert trials._due() and trials.deadline == 100
     hint = Trials(record, Options(time_limit=100, if_none="hint"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from moccasin_mzn.api.frontier.questions import Answer, Judged, Question
+from moccasin_mzn.api.frontier.questions import Answer, Measured, Question
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -45,12 +45,12 @@ class Stairs:
     def known(self):
         return ((self.stairs[-1], "the input order"),)
 
-    def judge(self, schedule, budget: int) -> Judged:
+    def judge(self, schedule, budget: int) -> Measured:
         peak, duration = schedule
         best = self.best(peak)
         if peak > budget or best is None or duration < best[1]:
             raise JudgeError(f"no schedule: {schedule}")
-        return Judged(peak, duration)
+        return Measured(peak, duration)
 
     def ask(self, question: Question) -> Answer:
         self.asked.append(question)

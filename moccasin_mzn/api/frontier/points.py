@@ -1,22 +1,26 @@
-"""The front as found: points with their schedules and bounds, and the least budget."""
+"""The frontier as found: points with their schedules and bounds, and the least budget."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.search.result import percent_over
 
-STATUSES = ("optimal", "feasible", "infeasible", "unknown")
+PointStatus: TypeAlias = Literal["optimal", "feasible", "infeasible", "unknown"]
+"""The status of a point; see `FrontierPoint.status`."""
+
+Schedule: TypeAlias = tuple[Any, ...]
+"""A schedule of a variant of the problem: positions in `graph.nodes`, or the actions of a plan."""
 
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """What is known at one budget.
+    """A point of the frontier: what is known at one budget.
 
     Raises:
         InputError: a peak over the budget, a duration below the bound, or a status that contradicts them.
@@ -25,24 +29,24 @@ class FrontierPoint:
     budget: int
     """M, in the graph's size unit."""
     duration: int | None
-    """Of the shortest schedule known within the budget, in the graph's duration unit; None without one."""
+    """Duration of the shortest schedule known within the budget, in the graph's duration unit; None without one."""
     bound: int
     """No schedule within the budget is shorter. Of no meaning if the point is infeasible."""
     peak: int | None
-    """Of the schedule."""
-    sequence: Any | None
+    """Peak memory of the schedule, in the graph's size unit."""
+    sequence: Schedule | None
     """The schedule: positions in `graph.nodes` in the order of computing them; another variant's own kind of plan."""
-    status: str
+    status: PointStatus
     """"optimal": the duration is the bound; "feasible": it is not; "infeasible": proven to be; "unknown"."""
     source: str = ""
-    """Who found the schedule, and at which other budget, if it was there."""
+    """Name of who found the schedule, with the budget at which that was if it was another one."""
     bound_source: str = ""
-    """Who proved the bound, likewise."""
+    """Name of who proved the bound, likewise."""
     seconds: float = 0.0
-    """Spent on this budget."""
+    """Time spent on this budget."""
 
     def __post_init__(self) -> None:
-        if self.status not in STATUSES:
+        if self.status not in get_args(PointStatus):
             raise InputError(f"point at budget {self.budget}: unknown status {self.status!r}")
         known = [value is not None for value in (self.duration, self.peak, self.sequence)]
         if any(known) != all(known) or self.found != (self.status in ("optimal", "feasible")):
@@ -91,7 +95,7 @@ class Frontier:
     graph: ComputationGraph
     points: tuple[FrontierPoint, ...]
     peak: int
-    """Of the input order with every node computed once, in the graph's size unit: budgets are percentages of it."""
+    """Peak of the input order with every node computed once, in the graph's size unit: 100 % of a budget."""
     baseline: int
     """Duration of every node once, in the graph's duration unit: percentages of durations refer to it."""
     least_bound: int
@@ -99,17 +103,17 @@ class Frontier:
     least_found: int | None
     """The least peak of all schedules found; None without any."""
     scope: str = ""
-    """What the proofs range over, to be read after "no schedule"."""
+    """Scope of the proofs, to be read after "no schedule"."""
     fixed: int = 0
-    """Fixed memory that the budgets as given had to hold as well; budgets here are what it leaves."""
+    """Fixed memory that the budgets as given had to contain as well; budgets here are what it leaves."""
     seconds: float = 0.0
     interrupted: bool = False
     """True if the user stopped the sweep."""
     swept: str = ""
-    """With several memories: whose budget was varied, and what the others have; empty with one memory."""
+    """Text on several memories: whose budget was varied, and what the others have; empty with one memory."""
     input_increase: int | None = 0
-    """By how much the input order, every node computed once in the memory that is swept, is longer than `baseline`;
-    None: it cannot be computed there."""
+    """Duration of the input order, every node computed once in the memory that is swept, beyond `baseline`; None: it
+    cannot be computed there."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", tuple(self.points))
@@ -133,7 +137,7 @@ class Frontier:
 
     @property
     def proven(self) -> int:
-        """How many points are proven."""
+        """Number of proven points."""
         return sum(point.proven for point in self.points)
 
     def pareto(self) -> tuple[FrontierPoint, ...]:

@@ -1,46 +1,51 @@
-"""What a sweep asks and what a variant of the problem answers: budgets in, schedules and bounds out."""
+"""Questions of a sweep and answers of a variant of the problem: budgets in, schedules and bounds out."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic
 
-from moccasin_mzn.api.frontier.points import FrontierPoint
+from typing_extensions import TypeVar
+
+from moccasin_mzn.api.frontier.points import FrontierPoint, PointStatus, Schedule
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.problem import Account, Problem
 from moccasin_mzn.search.conclusion import scope
+from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.result import Progress, Result
 
 
 @dataclass(frozen=True)
 class Question:
-    """How short can a schedule within this budget be?"""
+    """A question: how short can a schedule within this budget be?"""
 
     budget: int
     seconds: float
-    """For the answer; fewer are fine."""
-    start: Any | None = None
+    """Time for the answer; less is fine."""
+    start: Schedule | None = None
     """The best schedule known within the budget."""
     enough: int | None = None
     """A schedule of this duration needs no improvement: the bound from a larger budget."""
     any_schedule: bool = False
     """True: the first schedule is answer enough."""
-    near: Any | None = None
-    """With that: the schedule of least peak known, which is over the budget."""
+    near: Schedule | None = None
+    """The schedule of least peak known, which is over the budget; only with `any_schedule`."""
     attempt: int = 0
-    """How often this budget was asked for before: the search should go another way."""
+    """Number of earlier questions with this budget: the search should go another way."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search with one budget found and proved."""
+    """The answer: what a search with one budget found and proved."""
 
-    schedules: tuple[tuple[Any, str], ...] = ()
+    schedules: tuple[tuple[Schedule, str], ...] = ()
     """Each with who found it; each within the budget."""
     bound: int | None = None
     """No schedule within the budget is shorter."""
@@ -52,31 +57,33 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The judge's account of a schedule."""
+class Measured:
+    """Peak and duration of a schedule, as judged."""
 
     peak: int
     duration: int
 
 
-Teller = Callable[[str], None]
-"""Gets a line of progress."""
+ProgressLine = Callable[[str], None]
+"""Function that is called with a line of progress."""
 
 
 # --- What all variants of a sweep have in common --------------------------------------------------------------
 
 
 _SEEDS = 2**31
+Varied = TypeVar("Varied", bound=Problem, default=Any)
+"""The kind of problem whose budget is varied."""
 
 
 @dataclass
-class Variant(ABC):
+class Variant(ABC, Generic[Varied]):
     """A problem, and how to search: its budget is what is varied."""
 
-    problem: Any
-    """A `Problem` with any budget."""
-    options: Any
-    """`SearchOptions`, or those of one memory."""
+    problem: Varied
+    """A problem with any budget."""
+    options: SearchOptions
+    """Options of each search; those of one memory are `Options`."""
 
     @property
     @abstractmethod
@@ -84,7 +91,7 @@ class Variant(ABC):
 
     @property
     @abstractmethod
-    def form(self) -> Any:
+    def form(self) -> Searched:
         """The formulation that proofs are about, and that an answer to start from is a solution of."""
 
     @property
@@ -97,18 +104,19 @@ class Variant(ABC):
     def input_increase(self) -> int | None: ...
 
     @abstractmethod
-    def known(self) -> tuple[tuple[Any, str], ...]:
+    def known(self) -> tuple[tuple[Schedule, str], ...]:
         """Answers that need no search, each with who made it."""
 
     @abstractmethod
-    def at(self, budget: int) -> Any: ...
+    def at(self, budget: int) -> Varied:
+        """The problem with another budget."""
 
     @abstractmethod
-    def peak_of(self, simulation: Any) -> int:
+    def peak_of(self, simulation: Account) -> int:
         """The most memory that an answer needs where the budget is varied."""
 
     @abstractmethod
-    def solved(self, problem: Any, options: Any, listener: Listener, start: Any) -> Result:
+    def solved(self, problem: Varied, options: SearchOptions, listener: Listener, start: Schedule | None) -> Result:
         """One search, from an answer to start from if there is one."""
 
     @property
@@ -117,7 +125,7 @@ class Variant(ABC):
 
     @property
     def peak(self) -> int:
-        """Of the input order, in the graph's size unit: the largest budget of interest."""
+        """Peak of the input order, in the graph's size unit: the largest budget of interest."""
         return self.problem.instance.baseline.peak
 
     @property
@@ -127,7 +135,7 @@ class Variant(ABC):
 
     @property
     def fixed(self) -> int:
-        """Fixed memory that budgets as people give them hold as well, in the graph's size unit."""
+        """Fixed memory that budgets as given contain as well, in the graph's size unit."""
         return self.problem.instance.fixed
 
     @property
@@ -136,14 +144,14 @@ class Variant(ABC):
 
     @property
     def scope(self) -> str:
-        """What proofs range over, to be read after "no schedule"."""
+        """Scope of the proofs, to be read after "no schedule"."""
         return scope(self.problem, self.form, self.options.solver)
 
     def amount(self, budget: Budget | int | float | str) -> int:
-        """A budget as people give it, in the graph's size unit, without what fixed memory takes of it."""
+        """Return a budget as given in the graph's size unit, without the fixed memory."""
         return Budget.of(budget).resolve(self.peak + self.fixed) - self.fixed
 
-    def judge(self, schedule: Any, budget: int) -> Judged:
+    def judge(self, schedule: Schedule, budget: int) -> Measured:
         """Peak and duration of an answer.
 
         Raises:
@@ -153,10 +161,10 @@ class Variant(ABC):
         if not simulation.feasible:
             flaw = simulation.violations[0].message
             raise JudgeError(f"the simulator rejects a schedule of the frontier: {flaw}")
-        return Judged(self.peak_of(simulation), simulation.duration)
+        return Measured(self.peak_of(simulation), simulation.duration)
 
     def ask(self, question: Question) -> Answer:
-        """One search with this budget.
+        """Search once with this budget.
 
         Raises:
             InputError: see `solve`.
@@ -168,7 +176,7 @@ class Variant(ABC):
         except EnoughError:
             return listener.answer()
         return Answer(
-            ((result.answer, result.found_by),) if result.valid else (),
+            ((result.answer, result.found_by),) if result.answer is not None and result.valid else (),
             result.bound,
             listener.bound_source if listener.bound == result.bound else "search",
             result.status == "infeasible",
@@ -176,11 +184,11 @@ class Variant(ABC):
         )
 
     def seed(self, question: Question) -> int | None:
-        """Another one for every attempt."""
+        """Return another seed for every attempt."""
         seed = self.options.seed
         return ((seed or 0) + question.attempt) % _SEEDS if question.attempt else seed
 
-    def start(self, problem: Any, answer: Any | None) -> Any | None:
+    def start(self, problem: Varied, answer: Schedule | None) -> Schedule | None:
         """An answer to start from, if the formulation has it as a solution."""
         try:
             return None if answer is None else self.form.check_start(problem, answer)
@@ -193,7 +201,7 @@ class EnoughError(Exception): ...
 
 @dataclass
 class Listener:
-    """Ends a search as soon as its schedule is as good as the question wants it, and remembers who found what."""
+    """Listener that ends a search as soon as its schedule is good enough; it records who found what."""
 
     question: Question
     latest: Progress | None = None
@@ -211,11 +219,12 @@ class Listener:
                 raise EnoughError
 
     def answer(self) -> Answer:
-        schedules = () if self.latest is None else ((self.latest.answer, self.latest.source),)
+        latest = self.latest
+        schedules = () if latest is None or latest.answer is None else ((latest.answer, latest.source),)
         return Answer(schedules, self.bound, self.bound_source)
 
 
-# --- What all answers together say about every budget ---------------------------------------------------------
+# --- What all answers together imply for every budget ---------------------------------------------------------
 
 # A schedule serves every budget from its peak on; a bound holds at every budget up to its own::
 #
@@ -232,10 +241,10 @@ class Found:
 
     peak: int
     duration: int
-    schedule: Any
+    schedule: Schedule
     source: str
     budget: int
-    """It was found with."""
+    """Budget of the search that found it."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +259,7 @@ class Proven:
 
 @dataclass
 class Knowledge:
-    """Schedules and bounds of one variant, those that say nothing new left out.
+    """Schedules and bounds of one variant, without those that add nothing.
 
     Raises:
         JudgeError: from `learn`, for a schedule that the judge rejects, and for proofs that a schedule contradicts.
@@ -258,9 +267,9 @@ class Knowledge:
 
     variant: Variant
     found: list[Found] = field(default_factory=list)
-    """By ascending peak; durations descend."""
+    """Schedules by ascending peak; durations descend."""
     proven: list[Proven] = field(default_factory=list)
-    """By ascending budget; bounds descend."""
+    """Bounds by ascending budget; they descend."""
     least: int = 0
     """Proven: no schedule fits less."""
     least_source: str = "working sets"
@@ -302,7 +311,7 @@ class Knowledge:
         elsewhere = f", at budget {self._amount(proven.budget)}" if proven.source and proven.budget != budget else ""
         bound_source = f"{proven.source}{elsewhere}"
         if best is None:
-            status = "infeasible" if budget < self.least else "unknown"
+            status: PointStatus = "infeasible" if budget < self.least else "unknown"
             return FrontierPoint(budget, None, proven.bound, None, None, status, "", bound_source, seconds)
         judged = self.variant.judge(best.schedule, budget)
         source = best.source + (f", at budget {self._amount(best.budget)}" if best.budget != budget else "")
@@ -314,7 +323,7 @@ class Knowledge:
     def _amount(self, budget: int) -> str:
         return memory_text(budget, self.variant.graph.size_unit)
 
-    def _add(self, schedule: Any, source: str, budget: int) -> None:
+    def _add(self, schedule: Schedule, source: str, budget: int) -> None:
         judged = self.variant.judge(schedule, budget)
         best = self.best(judged.peak)
         if best is None or judged.duration < best.duration:

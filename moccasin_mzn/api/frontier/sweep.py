@@ -1,15 +1,15 @@
-"""The sweep: which budgets to ask for, in which order, and for how long.
+"""The sweep: which budgets to try, in which order, and for how long.
 
-The front is a falling staircase. Between two budgets it may be anywhere in a rectangle, so the next budget halves the
-largest one; where both durations are equal there is nothing to find out::
+The frontier is a falling staircase. Between two budgets it may be anywhere in a rectangle, so the next budget halves
+the largest one; where both durations are equal there is nothing to find out::
 
-    duration  |  a o------+         the front from a to b
+    duration  |  a o------+         the frontier from a to b
               |    |      |         is inside this
               |    |      |         rectangle
               |    +------o b       peak of b's schedule on the right
               +---------------> budget
 
-Every answer serves other budgets too (see `knowledge`). Time that an answer did not need is left for the others, and
+Every answer serves other budgets too (see `questions`). Time that an answer did not need is left for the others, and
 what is still open at the end of the first pass gets the rest.
 """
 
@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from moccasin_mzn.api.frontier.points import Frontier
-from moccasin_mzn.api.frontier.questions import Knowledge, Question, Teller, Variant
+from moccasin_mzn.api.frontier.questions import Knowledge, ProgressLine, Question, Variant
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
@@ -31,30 +31,30 @@ from moccasin_mzn.solvers.minizinc.run import SolverError
 
 MOST_POINTS = 10_000
 LEAST_SHARE = 0.2
-"""Of the time, at most, to seek the least feasible budget."""
+"""Largest share of the time to seek the least feasible budget."""
 FIRST_SHARE = 0.5
-"""Of the time: by then every point has had its first turn."""
+"""Share of the time by which every point has had its first turn."""
 LONGER = 2
 """Bounds are sought anew in every turn, so a later one takes at least this many times what the point has had before."""
 SHORTEST = 0.2
 """Seconds: a shorter turn is not worth it."""
 UNUSED = 0.5
-"""A search that ends by itself with more than this part of its time unused has nothing more to say."""
+"""A search that ends by itself with more than this part of its time unused has nothing more to find."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to find out.
+    """The extent of a sweep.
 
     Raises:
         InputError: fewer than two points, or far too many; a time limit that is no positive number.
     """
 
     points: int = 20
-    """At most, the least feasible budget and the peak of the input order among them."""
+    """Largest number of points, the least feasible budget and the peak of the input order among them."""
     seconds: float = 600.0
     budgets: tuple[int, ...] = ()
-    """If any are given: these only; `points` is then of no meaning."""
+    """Budgets to try; if any are given, these only, and `points` has no meaning."""
 
     def __post_init__(self) -> None:
         if type(self.points) is not int or not 2 <= self.points <= MOST_POINTS:
@@ -63,34 +63,36 @@ class Plan:
         object.__setattr__(self, "budgets", tuple(sorted(set(self.budgets))))
 
 
-def sweep(variant: Variant, plan: Plan, tell: Teller = lambda line: None, begin: float | None = None) -> Frontier:
-    """Find the front as well as time allows. An interrupt from the keyboard ends the sweep, not this function.
+def sweep(
+    variant: Variant, plan: Plan, report: ProgressLine = lambda line: None, begin: float | None = None
+) -> Frontier:
+    """Find the frontier as well as time allows. An interrupt from the keyboard ends the sweep, not this function.
 
     Args:
-        tell: gets a line of progress after each search.
+        report: called with a line of progress after each search.
         begin: the time limit counts from here, by `time.monotonic()`; default: from now.
 
     Raises:
         JudgeError: a search returned what the judge rejects, or proved what a schedule contradicts.
-        InputError: the first search failed; later ones that fail are told and passed over.
+        InputError: the first search failed; later ones that fail are reported and passed over.
     """
     deadline = Deadline(plan.seconds) if begin is None else Deadline(plan.seconds, begin)
-    return _Sweep(variant, plan, tell, deadline).run()
+    return _Sweep(variant, plan, report, deadline).run()
 
 
 @dataclass
 class _Sweep:
     variant: Variant
     plan: Plan
-    tell: Teller
+    report: ProgressLine
     deadline: Deadline
     chosen: set[int] = field(default_factory=set)
     """Budgets between the two ends."""
     spent: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
     """Seconds by budget."""
     turns: Counter[int] = field(default_factory=Counter)
-    asked: int = 0
-    """Questions so far."""
+    questions: int = 0
+    """Number of questions so far."""
     ended: set[int] = field(default_factory=set)
     """Budgets whose searches ended by themselves, without a proof."""
     hopeless: set[int] = field(default_factory=set)
@@ -125,7 +127,7 @@ class _Sweep:
     # Passes
 
     def first_pass(self) -> None:
-        """Every given budget once, or the ends and then where the front bends."""
+        """Try every given budget once, or the two ends and then where the frontier bends."""
         if self.plan.budgets:
             for number, budget in enumerate(self.plan.budgets):
                 if self.remaining() > SHORTEST:
@@ -136,7 +138,7 @@ class _Sweep:
         self.refine()
 
     def refine(self) -> None:
-        """Ask between the points where most is open, until there are enough points."""
+        """Try budgets between the points where most is open, until there are enough points."""
         while len(self.budgets) < self.plan.points and self.remaining() > SHORTEST:
             budget = self.widest()
             if budget is None:
@@ -158,8 +160,9 @@ class _Sweep:
         return middle
 
     def later_passes(self) -> None:
-        """What is open gets what is left of the time, fewest turns and smallest gaps first; then the least feasible
-        budget does."""
+        """Spend what is left of the time on open points, fewest turns and smallest gaps first.
+
+        Then the least feasible budget gets it."""
         while self.remaining() > SHORTEST:
             if not self.plan.budgets:
                 self.refine()
@@ -173,15 +176,15 @@ class _Sweep:
                 return
 
     def seek_more(self) -> bool:
-        """Half of what is left of the time for the least feasible budget; False if that is known, or not asked for."""
+        """Spend half of what is left of the time on the least feasible budget; False if it is known, or not wanted."""
         if self.plan.budgets:
             return False
-        asked, half = self.asked, self.deadline.part(0.5)
+        before, half = self.questions, self.deadline.part(0.5)
         seek_least(self.knowledge, self.ask, lambda: half.remaining() or 0.0, hopeless=self.hopeless)
-        return self.asked > asked
+        return self.questions > before
 
     def gap(self, budget: int) -> float:
-        """Between the best duration and the best bound; infinite without a schedule."""
+        """Difference of the best duration and the best bound; infinite without a schedule."""
         best = self.knowledge.best(budget)
         return math.inf if best is None else best.duration - self.knowledge.bound(budget).bound
 
@@ -203,14 +206,14 @@ class _Sweep:
         budget, begun = question.budget, self.deadline.elapsed()
         if self.knowledge.settled(budget):
             return
-        self.asked += 1
+        self.questions += 1
         try:
             answer = self.variant.ask(question)
         except SolverError as error:
-            if self.asked == 1:
+            if self.questions == 1:
                 raise
             self.ended.add(budget)
-            self.tell(f"{self.deadline.elapsed():8.1f} s  budget {self._amount(budget)}: {error}")
+            self.report(f"{self.deadline.elapsed():8.1f} s  budget {self._amount(budget)}: {error}")
             return
         finally:
             taken = self.deadline.elapsed() - begun
@@ -221,7 +224,7 @@ class _Sweep:
                 self.ended.add(budget)
             elif self.knowledge.best(budget) is None:
                 self.hopeless.add(budget)
-        self.tell(self.line(budget))
+        self.report(self.line(budget))
         if answer.interrupted:
             raise KeyboardInterrupt
 
@@ -258,7 +261,7 @@ class _Sweep:
 
 
 TOLERANCE = 1 / 400
-"""As a share of the input order's peak: closer than that, two budgets are the same on a large graph."""
+"""Share of the input order's peak: closer than that, two budgets are the same on a large graph."""
 SEARCHES = 6
 """A single search gets this part of the time that is left, so that some may be in vain."""
 SHORTEST_PROBE = 0.5

@@ -1,4 +1,4 @@
-"""Rematerialization in one memory as a variant for the sweep."""
+"""Variants of the problem for the sweep: rematerialization in one memory, plans for several."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from moccasin_mzn.api.frontier.points import Schedule
 from moccasin_mzn.api.frontier.questions import Answer, Listener, Question, Variant
-from moccasin_mzn.api.request import Given, Memories, model_of, plan_options
+from moccasin_mzn.api.request import Counts, Given, Memories, model_of, plan_options
 from moccasin_mzn.api.solve import solve_instance, solve_problem
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.searched import PlanFormulation
@@ -25,7 +27,7 @@ from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, plan_of_sequence
-from moccasin_mzn.problem.problem import answer_document
+from moccasin_mzn.problem.problem import Account, answer_document
 from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
@@ -37,25 +39,24 @@ if TYPE_CHECKING:
 
 
 AT_ONCE, AT_ONCE_SHARE = 1.0, 0.2
-"""Seconds, at most, and part of the time in which searches for any schedule are settled where that is easy."""
+"""Seconds, at most, and share of the time in which searches for any schedule are settled where that is easy."""
 FITTING_SHARE = 0.7
-"""Of the time: until then such a search looks at memory alone."""
+"""Share of the time until which such a search looks at memory alone."""
 
 
 @dataclass
-class Rematerialization(Variant):
+class Rematerialization(Variant[Instance]):
     """A graph with options of `solve`: the budget is what is varied. `of` makes it."""
 
-    problem: Instance
     options: Options
     input_increase: ClassVar[int] = 0
 
     @classmethod
     def of(
         cls, graph: ComputationGraph, options: Options, *, order: str | PathLike[str] | Sequence[int] = "input",
-        max_computations: Any = None, count_fixed: bool = False,
+        max_computations: Counts | None = None, count_fixed: bool = False,
     ) -> Rematerialization:  # fmt: skip
-        """The arguments are those of `solve`.
+        """Make a variant of the arguments of `solve`.
 
         Raises:
             InputError: nonsense in any of them.
@@ -80,21 +81,23 @@ class Rematerialization(Variant):
     def least(self) -> int:
         return least_budget_bound(self.graph).memory
 
-    def known(self) -> tuple[tuple[Any, str], ...]:
+    def known(self) -> tuple[tuple[Schedule, str], ...]:
         return ((self.problem.order, INPUT_ORDER),)
 
     def at(self, budget: int) -> Instance:
         return replace(self.problem, budget=budget)
 
-    def peak_of(self, simulation: Simulation) -> int:
+    def peak_of(self, simulation: Account) -> int:
+        assert isinstance(simulation, Simulation)
         return simulation.peak
 
-    def solved(self, problem: Instance, options: Options, listener: Listener, start: Sequence[int] | None) -> Result:
+    def solved(self, problem: Instance, options: SearchOptions, listener: Listener, start: Schedule | None) -> Result:
+        assert isinstance(options, Options)
         return solve_instance(problem, options, listener, warm_start=start, flow_bounds=self._flow_bounds)
 
     @cached_property
     def _flow_bounds(self) -> FreeOrderBound | None:
-        """What flows prove for one budget helps with the others."""
+        """Bounds by flows, shared by all budgets: what is proven for one helps with the others."""
         if not self.problem.free_order and self.options.form.staged:
             return None
         from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
@@ -132,14 +135,13 @@ SWEPT = 0
 
 
 @dataclass
-class Plans(Variant):
+class Plans(Variant[PlanProblem]):
     """A problem of plans: the budget of its first memory is what is varied.
 
     Raises:
         InputError: the objective is not the duration.
     """
 
-    problem: PlanProblem
     formulation: PlanFormulation = field(kw_only=True)
 
     def __post_init__(self) -> None:
@@ -157,14 +159,14 @@ class Plans(Variant):
 
     @property
     def swept(self) -> str:
-        """Whose budget is varied, and what the other memories have."""
+        """Text on whose budget is varied, and what the other memories have."""
         memories, unit = self.problem.platform.memories, self.graph.size_unit
         others = [
             f"{place.name} with {'no budget' if place.budget is None else memory_text(place.budget, unit)}"
             for m, place in enumerate(memories)
             if m != SWEPT
         ]
-        return f"memory in {memories[SWEPT].name}, beside {', '.join(others) or 'nothing'}"
+        return f"memory in {memories[SWEPT].name}, alongside {', '.join(others) or 'nothing'}"
 
     @property
     def least(self) -> int:
@@ -191,8 +193,8 @@ class Plans(Variant):
         feasible = self.at(self.peak).judge(plan).feasible
         return ((plan, INPUT_ORDER),) if feasible else ()
 
-    def show(self, schedule: Plan, budget: int) -> dict[str, Any]:
-        """All that a file needs which `validate` judges."""
+    def show(self, schedule: Plan, budget: int) -> JsonObject:
+        """Return all that a file needs which `validate` judges."""
         problem = self.at(budget)
         document = answer_document(problem, schedule, problem.judge(schedule), None)
         return {name: document[name] for name in ("peaks", "energy", "traffic", "plan", "goal", "platform")}
@@ -203,7 +205,8 @@ class Plans(Variant):
         memories[SWEPT] = replace(memories[SWEPT], budget=budget)
         return replace(self.problem, platform=replace(platform, memories=tuple(memories)))
 
-    def peak_of(self, simulation: PlanSimulation) -> int:
+    def peak_of(self, simulation: Account) -> int:
+        assert isinstance(simulation, PlanSimulation)
         return simulation.peaks[SWEPT]
 
     def solved(self, problem: PlanProblem, options: SearchOptions, listener: Listener, start: Plan | None) -> Result:
@@ -214,28 +217,31 @@ class Plans(Variant):
 
 
 def prepared_sweep(
-    given: Given, memories: Memories | None = None, adjusted: Callable[[Any], Any] = lambda options: options
-) -> Callable[..., Any]:
+    given: Given,
+    memories: Memories | None = None,
+    adjusted: Callable[[SearchOptions], SearchOptions] = lambda options: options,
+) -> Callable[..., Variant]:
     """Check arguments before any graph is read; the result makes a `Variant` of one, `order` and `count_fixed`.
 
     Args:
-        given: all others, as for `asking.prepared`.
-        memories: what several of them ask; budgets of the first one are varied.
-        adjusted: makes the options that are used of those that are asked for.
+        given: all other arguments, as for `request.prepared`.
+        memories: what makes the problem, if there are several memories; budgets of the first one are varied.
+        adjusted: turns the options as given into those that are used.
 
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
     if memories is not None:
-        planning: SearchOptions = adjusted(plan_options(given))
+        planning = adjusted(plan_options(given))
 
         def plans(graph: ComputationGraph, **problem: Any) -> Plans:
-            asked, formulation = memories(graph, **problem)
-            return Plans(asked, planning, formulation=formulation)
+            problem_of_plans, formulation = memories(graph, **problem)
+            return Plans(problem_of_plans, planning, formulation=formulation)
 
         return plans
-    asked, counted = model_of({"if_none": STOP, **given})
-    options = adjusted(asked)
+    given_options, counted = model_of({"if_none": STOP, **given})
+    options = adjusted(given_options)
+    assert isinstance(options, Options)
 
     def schedules(graph: ComputationGraph, **problem: Any) -> Rematerialization:
         most = counted(graph) if options.form.limited else None
@@ -244,7 +250,7 @@ def prepared_sweep(
     return schedules
 
 
-# --- Any schedule within a budget, however long: local search that looks at memory alone ----------------------
+# --- A schedule within a budget, however long: local search that looks at memory alone ------------------------
 
 # The local search of `heuristics` weighs duration against memory over the budget. Near the least feasible budget,
 # duration leads it away from the few schedules that fit. With durations of 0 nothing but memory counts;

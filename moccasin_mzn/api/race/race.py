@@ -1,4 +1,4 @@
-"""The race: who runs when, on how many threads and for how long, and what becomes of what they tell.
+"""The race: who runs when, on how many threads and for how long, and what becomes of their reports.
 
 All racers meet in one `Board`, in the caller's thread: every schedule is judged here, whoever found it, and whoever
 starts later starts from the best of them. The first proof ends the race: an answer of one racer, or a bound of one that
@@ -11,8 +11,8 @@ import queue
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
+from moccasin_mzn.api.process import Attempt
 from moccasin_mzn.api.race.racer import (
     Racer,
     least_busy_cores,
@@ -27,9 +27,10 @@ from moccasin_mzn.api.race.racer import (
 from moccasin_mzn.api.request import Request
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.complexity import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
-from moccasin_mzn.formulations.searched import PlanFormulation
+from moccasin_mzn.formulations.searched import PlanFormulation, Searched
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions
@@ -49,11 +50,11 @@ OVERTAKEN_SECONDS, OVERTAKEN_SHARE = 60.0, 0.5
 """Seconds, and share of its time, after which a local search that others have overtaken begins again from the best."""
 
 
-def race(record: Board, form: Any, options: SearchOptions, on_progress: Listener) -> Result:
+def race(record: Board, form: Searched, options: SearchOptions, on_progress: Listener) -> Result:
     """Have the solvers of `options` race on the problem of a record, and our own searches with them.
 
     At most as many racers run at once as there are threads, if there is a time limit. Local search and bounds have one
-    thread to themselves, as beside a single solver; the solvers share the others: each gets a fair slice of the time,
+    thread to themselves, as with a single solver; the solvers share the others: each gets a fair slice of the time,
     and who has used up its slice waits for another one. Where the model is too large for this, each solver has a local
     search of its own, and the first of them runs all the time. On a single thread all take turns, local search first.
     Without a limit all run at once. On Linux, where there are fewer threads than cores, all of them share as many cores
@@ -79,17 +80,17 @@ def race(record: Board, form: Any, options: SearchOptions, on_progress: Listener
 @dataclass
 class _Race:
     record: Board
-    form: Any
+    form: Searched
     options: SearchOptions
     threads: int
     racers: list[Racer] = field(default_factory=list)
     waiting: deque[Racer] = field(default_factory=deque)
     running: dict[str, tuple[Racer, threading.Thread]] = field(default_factory=dict)
-    events: queue.SimpleQueue[tuple[Racer, str, Any]] = field(default_factory=queue.SimpleQueue)
-    """From the threads that watch the processes: ("event", object), ("end", attempt), ("error", exception)."""
-    start: tuple[Any, ...] | None = None
+    events: queue.SimpleQueue[tuple[Racer, JsonObject | Attempt | Exception]] = field(default_factory=queue.SimpleQueue)
+    """Reports of the threads that watch the processes: an event, the attempt at its end, or an error."""
+    start: tuple[object, ...] | None = None
     """The best answer that the formulation has as a solution."""
-    start_value: Any = None
+    start_value: int | None = None
     interrupted: bool = False
     stopped: bool = False
     notes: list[str] = field(default_factory=list)
@@ -98,8 +99,8 @@ class _Race:
     """The same for all racers, but for who they are; its nodes go by their positions."""
 
     def __post_init__(self) -> None:
-        several = isinstance(self.form, PlanFormulation)
-        self.request = Request(self.record.problem.by_position(), self.options, self.form if several else None)
+        form = self.form if isinstance(self.form, PlanFormulation) else None
+        self.request = Request(self.record.problem.by_position(), self.options, form)
 
     def line_up(self, backends: list[Backend]) -> None:
         """Decide who races."""
@@ -110,9 +111,9 @@ class _Race:
             self.notes.append(f"{why}: each racer improves windows of it, from a local search of its own")
         parallel = {backend.name: "-p" in backend.solver.stdFlags for backend in backends}
         self.racers = line_up(self.options, parallel, alone=why is not None)
-        in_doubles = {backend.name for backend in backends if backend.in_doubles}
+        in_floating_point = {backend.name for backend in backends if backend.in_floating_point}
         for racer in self.racers:
-            racer.in_doubles = racer.name in in_doubles
+            racer.in_floating_point = racer.name in in_floating_point
         self.waiting.extend(self.racers)
         self._keep_start()
 
@@ -133,7 +134,7 @@ class _Race:
             self.interrupted = True
         finally:
             self._stop_all()
-        self._tell(on_progress)
+        self._pass_on(on_progress)
         started = [racer for racer in self.racers if racer.runs]
         answered = self.record.answer is not None or self.record.infeasible_source or self.interrupted
         if not answered and started and all(racer.failed for racer in started):
@@ -143,7 +144,7 @@ class _Race:
 
     @property
     def deadline(self) -> Deadline:
-        """Of the racers: some time is kept for stopping them."""
+        """The deadline of the racers: some time is kept for stopping them."""
         limit = self.options.time_limit
         seconds = None if limit is None else limit - min(RESERVE, RESERVE_SHARE * limit)
         return Deadline(seconds, self.record.begin)
@@ -152,7 +153,7 @@ class _Race:
         return self.record.ended.is_set() or self.deadline.over()
 
     def _stop_all(self) -> None:
-        """Stop whoever runs, and hear what they say up to their end.
+        """Stop all that run, and take their reports up to their end.
 
         Raises:
             JudgeError: one of them is contradicted.
@@ -162,10 +163,10 @@ class _Race:
             racer.stopping.set()
         while self.running:
             try:
-                self._hear(*self.events.get(timeout=POLL_SECONDS))
+                self._take(*self.events.get(timeout=POLL_SECONDS))
             except queue.Empty:  # an interrupt may have come between an event and its effect
                 alive = {name: pair for name, pair in self.running.items() if pair[1].is_alive()}
-                if self.events.empty():  # the dead have said all
+                if self.events.empty():  # all reports of those that ended are taken
                     self.running = alive
             except KeyboardInterrupt:
                 self.interrupted = True
@@ -189,7 +190,7 @@ class _Race:
         return racer.name == SEARCH or not self._is_head_start()
 
     def _is_head_start(self) -> bool:
-        """Is the local search still to find its first schedule, for the others to start from?"""
+        """Return whether the others still wait for a first schedule of the local search to start from."""
         wait = Deadline(self.options.time_limit).share(HEAD_START_SHARE, HEAD_START)
         return SEARCH in self.running and self.start is None and self.record.seconds < wait
 
@@ -225,13 +226,13 @@ class _Race:
         return max(least, slice_seconds(remaining, waiting, slots))
 
     def _steady(self) -> Racer | None:
-        """Who runs all the time while others take turns: the first local search, if there is a thread for it."""
+        """Return who runs all the time while others take turns: the first local search, if there is a thread for it."""
         return self.racers[0] if self.options.search == "on" and self.threads > 1 else None
 
     def _end_if_overtaken(self) -> None:
-        """Stop a steady racer that others have left behind for long; it is to begin again from the best schedule."""
+        """Stop a steady racer that others have been ahead of for long; it begins again from the best schedule."""
         racer = self._steady()
-        if racer is None or racer.name not in self.running or self.start is None:
+        if racer is None or racer.name not in self.running or self.start_value is None:
             return
         given, best = racer.seconds_given, racer.best
         patience = OVERTAKEN_SECONDS if given is None else OVERTAKEN_SHARE * given
@@ -239,42 +240,42 @@ class _Race:
             racer.stopping.set()
 
     def _watch(self, racer: Racer, request: Request) -> None:
-        """What the thread of a running racer does."""
+        """Run a racer; the body of its thread."""
         try:
-            attempt = run_racer(racer, request, lambda event: self.events.put((racer, "event", event)))
-            self.events.put((racer, "end", attempt))
+            attempt = run_racer(racer, request, lambda event: self.events.put((racer, event)))
+            self.events.put((racer, attempt))
         except Exception as error:
-            self.events.put((racer, "error", error))
+            self.events.put((racer, error))
 
-    # What they tell
+    # Reports
 
     def _take_news(self, on_progress: Listener, patience: float) -> None:
-        """Wait so long for what racers tell, and pass on what is new."""
+        """Wait at most `patience` seconds for reports of racers, and pass on what is new."""
         try:
-            self._hear(*self.events.get(timeout=patience))
+            self._take(*self.events.get(timeout=patience))
             while not self._over():
-                self._hear(*self.events.get_nowait())
+                self._take(*self.events.get_nowait())
         except queue.Empty:
             pass
-        self._tell(on_progress)
+        self._pass_on(on_progress)
 
-    def _tell(self, on_progress: Listener) -> None:
+    def _pass_on(self, on_progress: Listener) -> None:
         while not self.record.news.empty():
             on_progress(self.record.news.get())
 
-    def _hear(self, racer: Racer, kind: str, content: Any) -> None:
-        """Take one event.
+    def _take(self, racer: Racer, report: JsonObject | Attempt | Exception) -> None:
+        """Take one report of a racer.
 
         Raises:
             JudgeError: the simulator contradicts a schedule, or a schedule a proof.
         """
-        if kind == "event":
-            self._take_event(racer, content)
+        if isinstance(report, dict):
+            self._take_event(racer, report)
             return
         self.running.pop(racer.name, None)
-        if kind == "error":
-            raise content
-        racer.note_end(content, self.record.value)
+        if isinstance(report, Exception):
+            raise report
+        racer.note_end(report, self.record.value)
         if racer.failed and racer.error_kind in (JudgeError.kind, RefutedError.kind):
             found = f", found by {self.record.found_by}" if racer.error_kind == RefutedError.kind else ""
             raise JudgeError(f"{racer.name}: {racer.ending}{found}")
@@ -286,27 +287,27 @@ class _Race:
         elif racer.ending == "time":
             self.waiting.append(racer)
 
-    def _take_event(self, racer: Racer, event: dict[str, Any]) -> None:
+    def _take_event(self, racer: Racer, event: JsonObject) -> None:
         record, who = self.record, racer.credit(event.get("source"))
         if event["type"] == "result":
             who = racer.credit(event["proved_by"])
             if event.get("shortfall"):
                 record.raise_floor(event["shortfall"]["scope_floor"])
             if event["status"] == "infeasible":
-                record.refute(who, in_doubles=racer.in_doubles)
+                record.refute(who, in_floating_point=racer.in_floating_point)
                 return
             record.claim = event["claim"] or record.claim
             self._take_bound(racer, event["bound"], who)
             if event["valid"]:
                 self._take_answer(racer, event, racer.credit(event["found_by"]))
-        elif event[record.problem.objective] is None and "peak" in event:  # over the budget: only its peak is told
+        elif event[record.problem.objective] is None and "peak" in event:  # over the budget: only its peak is reported
             if record.answer is None:
                 record.note_peak({name: event[name] for name in ("peak", "recomputations")}, who)
         else:
             self._take_answer(racer, event, who)
             self._take_bound(racer, event["bound"], who)
 
-    def _take_answer(self, racer: Racer, event: dict[str, Any], who: str) -> None:
+    def _take_answer(self, racer: Racer, event: JsonObject, who: str) -> None:
         """Have the answer judged that an event brings, if it does."""
         answer = self.request.problem.answer_in(event)
         if answer is None:
@@ -318,7 +319,7 @@ class _Race:
 
     def _take_bound(self, racer: Racer, bound: int, who: str) -> None:
         racer.bound = max(racer.bound, bound)
-        self.record.improve_bound(bound, who, in_doubles=racer.in_doubles)
+        self.record.improve_bound(bound, who, in_floating_point=racer.in_floating_point)
 
     def _keep_start(self) -> None:
         """Keep the best answer for those that start later, if it is a solution of the formulation."""
@@ -332,7 +333,7 @@ class _Race:
     # The answer
 
     def result(self) -> Result:
-        """What is found and proven, and by whom."""
+        """Return what is found and proven, and by which racers."""
         record, options = self.record, self.options
         status, reason = conclude(record, self.form, self._ending(), racing=True)
         least = record.problem.least_value()

@@ -8,25 +8,25 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import psutil
 
 from moccasin_mzn.api.process import Attempt, run_request
 from moccasin_mzn.api.request import Request
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.search.conclusion import SEARCH
-from moccasin_mzn.search.options import STOP, Options, SearchOptions
-from moccasin_mzn.search.result import RacerResult
+from moccasin_mzn.search.options import STOP, Options, Search, SearchOptions
+from moccasin_mzn.search.result import RacerResult, RacerStatus
 
 START_SECONDS = 0.3
-"""From the start of a process until its own clock runs."""
+"""Time from the start of a process until its own clock runs, in seconds."""
 SLACK_SECONDS = 0.5
-"""How late a racer may be before it is stopped."""
+"""Time by which a racer may be late before it is stopped, in seconds."""
 GRACE_SECONDS = 1.0
-"""How long a racer that is stopped may take before it is killed: its schedules are known already."""
+"""Time that a stopped racer may take before it is killed, in seconds: its schedules are known already."""
 HARD_SECONDS = 5.0
-"""After so much more than its time it is killed, whoever watches."""
+"""Time beyond its limit after which a racer is killed in any case, in seconds."""
 
 
 @dataclass
@@ -36,38 +36,38 @@ class Racer:
     name: str
     """The solver, or "search"."""
     parallel: bool
-    """Does it make use of more than one thread?"""
-    search: str
-    """Of its own request, see `SearchOptions`."""
+    """True if it makes use of more than one thread."""
+    search: Search
+    """The `search` of its own request, see `SearchOptions`."""
     seed: int | None = None
-    in_doubles: bool = False
-    """Is its arithmetic in doubles, so that a schedule may refute what it says?"""
+    in_floating_point: bool = False
+    """True if it computes in floating point, so that a schedule may refute its claims."""
     runs: int = 0
     threads: int = 0
-    """Of its latest run."""
+    """Number of threads in its latest run."""
     seconds_given: float | None = None
     """Its slice in the latest run; None: no limit."""
     begin: float = 0.0
-    """Of the latest run, in seconds from the beginning of the record."""
+    """Beginning of the latest run, in seconds from the beginning of the record."""
     start_value: int | None = None
-    """Of the answer from which the latest run started."""
+    """Value of the answer from which the latest run started."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the race is over."""
     answers: int = 0
-    """Ever better ones, found by itself."""
+    """Number of improvements that it found itself."""
     value: int | None = None
-    """Of the best of them."""
+    """Value of the best of them."""
     bound: int = 0
-    status: str = "not-started"
+    status: RacerStatus = "not-started"
     ending: str = "not started"
     error_kind: str | None = None
-    """Of the error that its latest run ended with, see `InputError`."""
+    """Kind of the error that its latest run ended with, see `InputError`."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
     @property
     def failed(self) -> bool:
-        """Did it end without an answer of its own?"""
+        """True if it ended without an answer of its own."""
         return self.status == "failed"
 
     @property
@@ -76,7 +76,7 @@ class Racer:
         return min((known for known in (self.value, self.start_value) if known is not None), default=None)
 
     def credit(self, source: str | None) -> str:
-        """Who is to be named for what it tells: with searches of its own the one of them, else it is the model."""
+        """Return the name to credit for a report: its own, and that of one of its searches if it has several."""
         return f"{self.name}, {source}" if self.search == "on" and source and source != self.name else self.name
 
     def note_answer(self, value: int) -> None:
@@ -89,7 +89,7 @@ class Racer:
         """Take note of the end of a run, when the best answer that anybody has is worth `best`.
 
         A bound that meets it is a proof, even if the race was over before its own result came; one above it is none: it
-        was in doubles, and is refuted.
+        was computed in floating point, and is refuted.
         """
         self.seconds += attempt.ending.seconds
         self.cpu_seconds += attempt.ending.cpu_seconds
@@ -110,11 +110,11 @@ class Racer:
             self.ending = result["reason"] if result["failure"] else "gave up"
 
     def summary(self) -> RacerResult:
-        """For the result of the race."""
+        """Return its entry in the result of the race."""
         return RacerResult(self.name, self.status, self.value, self.bound, self.seconds, self.cpu_seconds, self.ending)
 
     def note(self, least: int) -> str:
-        """One line for a person; `least` is the bound that everybody knows."""
+        """Return one line of text for people; `least` is the bound that everybody knows."""
         if self.runs == 0:
             return f"{self.name}: not started, the race was over before its turn"
         found = "no schedule" if self.value is None else f"{count_text(self.answers, 'schedule')}, {self.value:,}"
@@ -125,7 +125,7 @@ class Racer:
 
 
 def failure(attempt: Attempt) -> str:
-    """Why a process gave no answer, in one line."""
+    """Return why a process gave no answer, in one line."""
     ending = attempt.ending
     if attempt.error is not None:
         return attempt.error["message"]
@@ -139,8 +139,8 @@ def failure(attempt: Attempt) -> str:
     return lines[-1]
 
 
-def request_of(racer: Racer, request: Request, start: Sequence[Any] | None) -> Request:
-    """What a racer is asked in its next run, from the answer `start`."""
+def request_of(racer: Racer, request: Request, start: Sequence[object] | None) -> Request:
+    """Make the request of the next run of a racer, which starts from the answer `start`."""
     given, options = racer.seconds_given, request.options
     assert isinstance(options, SearchOptions)
     limit = None if given is None else max(0.1, given - START_SECONDS)
@@ -149,15 +149,15 @@ def request_of(racer: Racer, request: Request, start: Sequence[Any] | None) -> R
         options, search=racer.search, solver=name, threads=racer.threads, seed=racer.seed, time_limit=limit
     )  # fmt: skip
     if isinstance(options, Options):
-        options = replace(options, if_none=STOP)  # what would help is for the race to try
+        options = replace(options, if_none=STOP)  # the race itself tries what would help
     return replace(request, options=options, start=None if start is None else tuple(start))
 
 
-def run_racer(racer: Racer, request: Request, on_event: Callable[[dict[str, Any]], None]) -> Attempt:
-    """One run of a racer, until its time is up or the race is over.
+def run_racer(racer: Racer, request: Request, on_event: Callable[[JsonObject], None]) -> Attempt:
+    """Run a racer until its time is up or the race is over.
 
     Args:
-        on_event: gets what it reports, in this thread.
+        on_event: called with each of its reports, in this thread.
     """
     given = racer.seconds_given
     end = None if given is None else time.monotonic() + given + SLACK_SECONDS
@@ -171,7 +171,7 @@ def run_racer(racer: Racer, request: Request, on_event: Callable[[dict[str, Any]
 
 
 def line_up(options: SearchOptions, parallel: dict[str, bool], alone: bool) -> list[Racer]:
-    """Those that race, in the order of starting.
+    """Return the racers in the order of starting.
 
     Args:
         parallel: by solver, whether it makes use of more than one thread.
@@ -190,7 +190,7 @@ def line_up(options: SearchOptions, parallel: dict[str, bool], alone: bool) -> l
 
 
 LOOK_SECONDS = 0.1
-"""How long the load of each core is looked at."""
+"""Time over which the load of each core is measured, in seconds."""
 
 
 def usable_cores() -> int:
@@ -217,8 +217,9 @@ def slice_seconds(remaining: float, waiting: int, slots: int) -> float:
 
 
 def least_busy_cores(count: int) -> frozenset[int] | None:
-    """So many of the cores that this process may use, those least busy just now; None where that is all of them, or
-    where processes cannot be pinned (macOS)."""
+    """Return the `count` least busy of the cores that this process may use.
+
+    None means all of them, or that processes cannot be pinned (macOS)."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     allowed = sorted(os.sched_getaffinity(0))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from moccasin_mzn.bench.report.document import Cell, Row, Table, amount, bytes_text, list_text, seconds_text
-from moccasin_mzn.bench.report.runs import FAILURES, NOT_APPLICABLE, Problem, Runs, option_of
+from moccasin_mzn.bench.report.runs import FAILURES, NOT_APPLICABLE, ReportedProblem, Runs, option_of
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.problem.instance import FREE
 
@@ -58,7 +58,7 @@ class Scope:
 class Conflict:
     """A bound, and a schedule that is shorter."""
 
-    problem: Problem
+    problem: ReportedProblem
     prover: str
     scope: Scope
     bound: float

@@ -13,7 +13,7 @@ import pandas as pd
 from moccasin_mzn.bench.best_known import Known
 from moccasin_mzn.bench.published import BUDGET_TOLERANCE, FAMILY_TITLES, Published, families_of
 from moccasin_mzn.bench.report.document import Cell, Group, Row, Table, amount, percent, seconds_text, spread_text
-from moccasin_mzn.bench.report.runs import PROOFS, Problem, Runs, option_of
+from moccasin_mzn.bench.report.runs import PROOFS, ReportedProblem, Runs, option_of
 from moccasin_mzn.bench.report.statistics import Spread, Summary
 from moccasin_mzn.problem.instance import FREE
 
@@ -143,7 +143,7 @@ def _tdi_cell(summary: Summary, best: float | None) -> Cell:
     return Cell(percent(summary.tdi.median) + star + share + missing, strong=strong, alarm=summary.failed > 0)
 
 
-def _detail_cells(summary: Summary, of: Problem, line: Published | None, best: float | None) -> Row:
+def _detail_cells(summary: Summary, of: ReportedProblem, line: Published | None, best: float | None) -> Row:
     step, unit = line.step if line else (1, "")
 
     def peak_text(value: float) -> str:
@@ -172,7 +172,7 @@ def _seconds_cell(spread: Spread | None) -> Cell:
     return Cell(spread_text(spread, seconds_text), quiet=spread is None)
 
 
-def _published_cells(family: str, line: Published, of: Problem) -> Row:
+def _published_cells(family: str, line: Published, of: ReportedProblem) -> Row:
     tdi, peak, seconds = line.figures[family]
     value = line.peak(family)
     share = f"{value / of.budget_amount:.3f}" if value and of.budget_amount else ""
@@ -191,7 +191,7 @@ def _published_tdi(line: Published | None, family: str) -> str:
     return f"{tdi} (over)" if over else tdi or "-"
 
 
-def _budget(of: Problem, line: Published | None) -> str:
+def _budget(of: ReportedProblem, line: Published | None) -> str:
     if of.budget_amount is None or of.budget_text != of.budget:
         return of.budget_text
     step, unit = line.step if line else (1, "")

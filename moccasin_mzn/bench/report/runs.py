@@ -26,7 +26,7 @@ _RANKS = {form.name: (0 if form.staged else 1) for form in FORMULATIONS if form.
 
 
 @dataclass(frozen=True)
-class Problem:
+class ReportedProblem:
     """A graph and a budget."""
 
     label: str
@@ -74,7 +74,7 @@ class Runs:
     """
 
     experiment: str
-    problems: tuple[Problem, ...]
+    problems: tuple[ReportedProblem, ...]
     methods: tuple[str, ...]
     models: tuple[str, ...]
     """The methods that can prove optimality: formulations."""
@@ -160,16 +160,16 @@ def _cleaned(runs: pd.DataFrame) -> pd.DataFrame:
     return runs
 
 
-def _problems(runs: pd.DataFrame) -> tuple[tuple[Problem, ...], list[int]]:
+def _problems(runs: pd.DataFrame) -> tuple[tuple[ReportedProblem, ...], list[int]]:
     """The problems, small graphs and loose budgets first, and the position of each run's."""
     identity = list(zip(runs["graph"], runs["graph_digest"], runs["budget"], strict=True))
     shared = runs.groupby("graph")["graph_digest"].nunique()
-    found: dict[tuple[str, str, str], Problem] = {}
+    found: dict[tuple[str, str, str], ReportedProblem] = {}
     for key, group in runs.groupby(pd.Series(identity, index=runs.index), sort=False):
         graph, digest, budget = key
         label = graph if shared[graph] == 1 else f"{graph} ({digest[:6] or 'unread'})"
         columns = ("nodes", "edges", "budget_amount", "baseline_peak", "baseline_duration")
-        found[key] = Problem(label, budget, *(_usual(group[column]) for column in columns))
+        found[key] = ReportedProblem(label, budget, *(_usual(group[column]) for column in columns))
 
     def rank(key: tuple[str, str, str]) -> tuple[object, ...]:
         problem = found[key]

@@ -28,13 +28,14 @@ from moccasin_mzn.extensions.addresses.joint import MOST_COMPUTATIONS, solve_joi
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by, released, runs, windows
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.formatting import memory_text, over_text
+from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.arena import Arena, Buffer, check_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
-from moccasin_mzn.search.result import Result
+from moccasin_mzn.search.result import Result, Status
 from moccasin_mzn.solvers.minizinc.run import Limits
 
 MOMENT = 0.1
@@ -266,7 +267,7 @@ class _Schedules(Arrangement):
     def _jointly(self, first: Result) -> None:
         """Schedule and offsets in one model, if that is small and the formulation has one."""
         form = first.formulation
-        if form is None or not form.limited or form.index != "affine":
+        if not isinstance(form, Formulation) or not form.limited or form.index != "affine":
             return
         if sum(self.problem.max_computations) > MOST_COMPUTATIONS:
             return
@@ -430,5 +431,5 @@ class _Schedules(Arrangement):
                 first, status="infeasible", reason=reason, answer=None, simulation=None, arenas=None, found_by="",
                 proved_by=self.proven,
             )  # fmt: skip
-        status = "over-budget" if first.strategy else "unknown"
+        status: Status = "over-budget" if first.strategy else "unknown"
         return replace(first, status=status, reason=f"{text}; none within it was found", proved_by="")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moccasin_mzn.heuristics.compiling import NONE, Problem, compiled, problem_with
+from moccasin_mzn.heuristics.compiling import NONE, ProblemArrays, compiled, problem_with
 from moccasin_mzn.problem.instance import Instance
 
 MOST_SLOTS = 8
@@ -43,13 +43,13 @@ class State(NamedTuple):
 DURATION, EXCESS, LENGTH = 0, 1, 2
 
 
-def problem_of(instance: Instance) -> Problem:
+def problem_of(instance: Instance) -> ProblemArrays:
     """An instance for compiled code: a slot for each computation that C_v allows, `MOST_SLOTS` at most."""
     problem = problem_with(instance, lambda most: np.minimum(most, MOST_SLOTS))
     return problem._replace(pred=problem.pred.astype(np.int64), succ=problem.succ.astype(np.int64))
 
 
-def slots_of(instance: Instance, problem: Problem, sequence: Sequence[int]) -> np.ndarray:
+def slots_of(instance: Instance, problem: ProblemArrays, sequence: Sequence[int]) -> np.ndarray:
     """The slots of a sequence of positions in `graph.nodes`; computations without a slot, the latest ones, are left
     out."""
     number = {v: k for k, v in enumerate(instance.order)}
@@ -64,12 +64,12 @@ def slots_of(instance: Instance, problem: Problem, sequence: Sequence[int]) -> n
     return np.array(slots, np.int64)
 
 
-def sequence_of(instance: Instance, problem: Problem, slots: np.ndarray) -> tuple[int, ...]:
+def sequence_of(instance: Instance, problem: ProblemArrays, slots: np.ndarray) -> tuple[int, ...]:
     """The sequence, as positions in `graph.nodes`; inverse of `slots_of`."""
     return tuple(instance.order[k] for k in problem.slot_node[slots].tolist())
 
 
-def empty_state(problem: Problem) -> State:
+def empty_state(problem: ProblemArrays) -> State:
     """No computation at all."""
     slots = len(problem.slot_node)
     return State(
@@ -210,7 +210,7 @@ def remove(problem, state, slot):
     state.totals[LENGTH] = length
 
 
-def enter(problem: Problem, state: State, slots: np.ndarray) -> None:
+def enter(problem: ProblemArrays, state: State, slots: np.ndarray) -> None:
     """Make `state` the sequence of the given slots.
 
     Raises:

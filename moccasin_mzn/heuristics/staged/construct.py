@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from moccasin_mzn.heuristics.compiling import NONE, Problem, compiled, slot_at
+from moccasin_mzn.heuristics.compiling import NONE, ProblemArrays, compiled, slot_at
 from moccasin_mzn.heuristics.staged.moments import Choice, Priced, finer_and_finer, realistic
 from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, EXTRA, State, add, load
 
@@ -42,7 +42,7 @@ NEVER = np.inf
 class Gaps:
     """What could be dropped in a state, by node."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: ProblemArrays) -> None:
         n = len(problem.duration)
         self.gain, self.begin, self.end, self.last = np.zeros((4, n), np.int64)
         readers = np.diff(problem.succ_ptr)
@@ -51,17 +51,17 @@ class Gaps:
         self.events = np.zeros(2 + int((uses + slots).max()), np.int64)
         self.reader = np.repeat(np.arange(n, dtype=np.int32), np.diff(problem.pred_ptr))
 
-    def look(self, problem: Problem, state: State, weight: np.ndarray) -> None:
+    def look(self, problem: ProblemArrays, state: State, weight: np.ndarray) -> None:
         _look(problem, state, weight, self.gain, self.begin, self.end, self.last, self.events)
 
 
-def stages_seen(problem: Problem, most: int) -> int:
+def stages_seen(problem: ProblemArrays, most: int) -> int:
     """By the first choice, of at most so many."""
     return min(most, EDGES_AND_STAGES // max(1, len(problem.succ)))
 
 
 def construct(
-    problem: Problem, state: State, stop: Callable[[], bool], most: int = FEW_STAGES
+    problem: ProblemArrays, state: State, stop: Callable[[], bool], most: int = FEW_STAGES
 ) -> tuple[np.ndarray, float | None]:
     """The stage of each slot for what is least over the budget of all that the choices lead to, from `state` on, where
     nothing is computed again.
@@ -84,7 +84,9 @@ def construct(
     return best, price
 
 
-def _choose_together(problem: Problem, state: State, gaps: Gaps, count: int, stop: Callable[[], bool]) -> float | None:
+def _choose_together(
+    problem: ProblemArrays, state: State, gaps: Gaps, count: int, stop: Callable[[], bool]
+) -> float | None:
     """Make the first choice, with a price of memory at each of several stages; the mean price."""
     over = state.peak - problem.budget
     if count < 2 or over.max() <= 0:
@@ -107,7 +109,7 @@ def _choose_together(problem: Problem, state: State, gaps: Gaps, count: int, sto
     return price
 
 
-def _realise(problem: Problem, state: State, gaps: Gaps, best: Priced) -> None:
+def _realise(problem: ProblemArrays, state: State, gaps: Gaps, best: Priced) -> None:
     """Put a choice for several stages into the state."""
     seen, part, prices, taken, n = best.moments.gaps, best.part, best.prices, best.taken, len(problem.duration)
     each = np.zeros(len(prices) + 1)
@@ -125,7 +127,7 @@ def _realise(problem: Problem, state: State, gaps: Gaps, best: Priced) -> None:
     _put(problem, state, node, needed, weight, begin, end, gaps.last, gaps.events, scale)
 
 
-def _choose(problem: Problem, state: State, gaps: Gaps, stop: Callable[[], bool]) -> bool:
+def _choose(problem: ProblemArrays, state: State, gaps: Gaps, stop: Callable[[], bool]) -> bool:
     """Make one choice, and put it into the state; False if that changes nothing."""
     n = len(problem.duration)
     over = np.maximum(0, state.peak - problem.budget)

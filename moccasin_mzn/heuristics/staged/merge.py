@@ -16,7 +16,7 @@ import numpy as np
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.heuristics.compiled_searches import ignore
-from moccasin_mzn.heuristics.compiling import NONE, Problem
+from moccasin_mzn.heuristics.compiling import NONE, ProblemArrays
 from moccasin_mzn.solvers.program import YES, Literal, Program
 
 # --- The best of all subsets of some recomputations, as a 0-1 program -----------------------------------------
@@ -35,7 +35,7 @@ Recomputation = tuple[int, int]
 """A node, and the stage in which it is computed again."""
 
 
-def program_of(problem: Problem, choices: Sequence[Recomputation]) -> Program:
+def program_of(problem: ProblemArrays, choices: Sequence[Recomputation]) -> Program:
     """Solutions are the subsets within the budget and C_v.
 
     The first columns are the choices, in their order, which is ascending.
@@ -53,7 +53,7 @@ def program_of(problem: Problem, choices: Sequence[Recomputation]) -> Program:
 
 
 def _add_memory(
-    problem: Problem, program: Program, column: dict[Recomputation, int], again: dict[int, list[int]]
+    problem: ProblemArrays, program: Program, column: dict[Recomputation, int], again: dict[int, list[int]]
 ) -> None:
     """What is in memory at each computation that is made fits."""
     n, size = len(problem.duration), problem.size.tolist()
@@ -80,7 +80,7 @@ def _add_memory(
 
 
 def _stretches(
-    problem: Problem, program: Program, column: dict[Recomputation, int], again: dict[int, list[int]], u: int
+    problem: ProblemArrays, program: Program, column: dict[Recomputation, int], again: dict[int, list[int]], u: int
 ) -> Iterator[tuple[int, int, Literal]]:
     """From when to when, both events, u may be in memory, with a literal that says whether it is; in order.
 
@@ -135,7 +135,7 @@ class Merger:
     What is merged grows with every merger that was easy, and shrinks with every one that was not solved to its end.
     """
 
-    problem: Problem
+    problem: ProblemArrays
     seed: int
     sets: list[frozenset[Recomputation]] = field(default_factory=list)
     """Within the budget, the latest last."""

@@ -182,7 +182,7 @@ ROUNDS, FINER = 12, 2
 
 
 class _Graph(Protocol):
-    """Arrays along an order, as `GraphArrays` and `Problem` have them."""
+    """Arrays along an order, as `GraphArrays` and `ProblemArrays` have them."""
 
     @property
     def duration(self) -> Array: ...

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moccasin_mzn.heuristics.compiling import NONE, Problem, compiled, problem_with, slot_at
+from moccasin_mzn.heuristics.compiling import NONE, ProblemArrays, compiled, problem_with, slot_at
 from moccasin_mzn.problem.instance import Instance
 
 # --- Who computes and who reads what, and when ----------------------------------------------------------------
@@ -139,12 +139,12 @@ class State(NamedTuple):
 EXTRA, EXCESS, COUNT = 0, 1, 2
 
 
-def problem_of(instance: Instance) -> Problem:
+def problem_of(instance: Instance) -> ProblemArrays:
     """An instance for compiled code: a slot for each recomputation that C_v allows, and one at most in each stage."""
     return problem_with(instance, lambda most: np.minimum(most - 1, np.arange(len(most) - 1, -1, -1)), without=1)
 
 
-def useful_edges(problem: Problem, instance: Instance) -> tuple[np.ndarray, np.ndarray]:
+def useful_edges(problem: ProblemArrays, instance: Instance) -> tuple[np.ndarray, np.ndarray]:
     """Edges (u, x) such that u may be recomputed and some stage between the read before x and x is over the budget
     in the input order; or at that read, if that is to overwrite u."""
     memory = np.array(instance.baseline.memory, dtype=object)
@@ -161,7 +161,7 @@ def useful_edges(problem: Problem, instance: Instance) -> tuple[np.ndarray, np.n
     return tail[useful], head[useful]
 
 
-def stages_of(instance: Instance, problem: Problem, sequence: Sequence[int]) -> np.ndarray:
+def stages_of(instance: Instance, problem: ProblemArrays, sequence: Sequence[int]) -> np.ndarray:
     """The stage of each slot for a sequence in stages of the input order; see `stages_of_slots`."""
     return stages_of_slots(instance.order, problem.slot_ptr, sequence)[0]
 
@@ -194,7 +194,7 @@ def stages_of_slots(
     return stage_of_slot, place
 
 
-def sequence_of(instance: Instance, problem: Problem, stage_of_slot: np.ndarray) -> tuple[int, ...]:
+def sequence_of(instance: Instance, problem: ProblemArrays, stage_of_slot: np.ndarray) -> tuple[int, ...]:
     """The sequence of computations, as positions in `graph.nodes`; inverse of `stages_of`."""
     n = len(instance.order)
     slots = np.flatnonzero(stage_of_slot != NONE)
@@ -203,7 +203,7 @@ def sequence_of(instance: Instance, problem: Problem, stage_of_slot: np.ndarray)
     return tuple(instance.order[k] for k in (events % n).tolist())
 
 
-def empty_state(problem: Problem) -> State:
+def empty_state(problem: ProblemArrays) -> State:
     """Every node computed once."""
     n, slots = len(problem.duration), len(problem.slot_node)
     state = State(
@@ -464,7 +464,7 @@ def remove(problem, state, slot):
         _settle_around(problem, state, v, event)
 
 
-def enter(problem: Problem, state: State, stage_of_slot: np.ndarray) -> None:
+def enter(problem: ProblemArrays, state: State, stage_of_slot: np.ndarray) -> None:
     """Make `state` the given set.
 
     Raises:

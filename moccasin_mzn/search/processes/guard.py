@@ -1,10 +1,10 @@
 """A supervisor between a program and a command it runs: whatever happens, nothing of the command is left running.
 
 `python -m moccasin_mzn.search.processes.guard SETTINGS COMMAND...` is what `guarded.run_guarded` starts. The command's
-output goes straight to the guard's own stdout and stderr. On stdin the guard hears its parent: first what the command
-is to read, as many bytes as the settings say; then a byte asks it to end the command gently, the end of the pipe means
-that the parent is gone. When the command has ended, and everything it
-ever started with it, the guard writes its report on stdout: the token of the settings and one line of JSON.
+output goes straight to the guard's own stdout and stderr. On stdin the guard reads from its parent: first the input of
+the command, as many bytes as the settings give; then a byte requests a gentle end of the command, and the end of the
+pipe means that the parent is gone. When the command and everything it ever started have ended, the guard writes its
+report on stdout: the token of the settings and one line of JSON.
 
 Linux hands orphans to the guard (it is a child subreaper) and kills the command if the guard is killed. Elsewhere the
 guard knows the descendants that it has seen while their parents lived, and a command outlives a guard that is killed
@@ -25,16 +25,19 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import psutil
 
+if TYPE_CHECKING:
+    from moccasin_mzn.files import Json
+
 POLL_SECONDS = 0.05
-"""How often the guard looks whether the command has ended or something is asked of it."""
+"""Time between two checks of the guard whether the command has ended or something is requested, in seconds."""
 USAGE_SECONDS = 0.2
-"""How often it sums up the memory of the tree."""
+"""Time between two sums of the memory of the tree, in seconds."""
 KILL_SECONDS = 10.0
-"""How long it tries to kill what does not die: a process in the kernel, say."""
+"""Time for which it tries to kill what does not die, such as a process in the kernel, in seconds."""
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit statuses for a command that cannot start, as in a shell."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -99,7 +102,7 @@ class Tree:
             time.sleep(0.005)
 
     def cpu_seconds(self) -> float:
-        """Of all descendants, those that have ended included, in user and in kernel mode."""
+        """Return the CPU seconds of all descendants, those that have ended included, in user and kernel mode."""
         seen = sum(self._seconds.values())
         try:
             import resource
@@ -112,17 +115,17 @@ class Tree:
 class Guard:
     """Runs one command to its end, or ends it."""
 
-    def __init__(self, settings: dict[str, Any], command: Sequence[str]) -> None:
+    def __init__(self, settings: dict[str, Json], command: Sequence[str]) -> None:
         self.settings, self.command = settings, command
         self.tree = Tree()
         self.wake = threading.Event()
-        self.asked = False
-        """Was the guard asked to end the command gently?"""
+        self.end_requested = False
+        """True if a gentle end of the command was requested."""
         self.alone = False
-        """Has the parent gone, or is the guard itself told to end?"""
+        """True if the parent has gone, or the guard itself has to end."""
 
-    def run(self) -> dict[str, Any]:
-        """Run the command; the report."""
+    def run(self) -> dict[str, Json]:
+        """Run the command and return the report."""
         begin = time.monotonic()
         for name in ("SIGTERM", "SIGINT", "SIGHUP"):
             if hasattr(signal, name):
@@ -165,7 +168,7 @@ class Guard:
         return process
 
     def _text(self) -> bytes:
-        """What the command is to read; less of it if the parent is gone."""
+        """Read the input of the command; less of it if the parent is gone."""
         parts, missing = [], self.settings["input"]
         while missing and (part := os.read(0, missing)):
             parts.append(part)
@@ -174,7 +177,7 @@ class Guard:
 
     def _listen(self) -> None:
         while os.read(0, 1):
-            self.asked = True
+            self.end_requested = True
             self.wake.set()
         self._end_now()
 
@@ -183,9 +186,9 @@ class Guard:
         self.wake.set()
 
     def _watch(self, process: subprocess.Popen[bytes], begin: float) -> str:
-        """Wait for the end of the command, or of the guard's patience; how it came."""
+        """Wait for the end of the command, or end it at a limit; return how it ended."""
         hard_limit, memory_limit = self.settings["hard_limit"], self.settings["memory_limit"]
-        told, look_next = None, 0.0
+        requested, look_next = None, 0.0
         while process.poll() is None:
             now = time.monotonic()
             if now >= look_next:
@@ -196,18 +199,18 @@ class Guard:
                 return "memory"
             if hard_limit is not None and now - begin > hard_limit:
                 return "time"
-            if self.asked and told is None:
-                told = now
+            if self.end_requested and requested is None:
+                requested = now
                 process.terminate()
-            if self.alone or (told is not None and now - told > self.settings["grace"]):
+            if self.alone or (requested is not None and now - requested > self.settings["grace"]):
                 return "stopped"
             if self.wake.wait(POLL_SECONDS):
                 self.wake.clear()
-        return "exited" if told is None else "stopped"
+        return "exited" if requested is None else "stopped"
 
 
 def tied_to_this_process() -> Callable[[], None] | None:
-    """What a child does before it becomes the command: ask to be killed when this process dies. Linux only.
+    """Return what a child calls before it becomes the command, so that it is killed when this process dies; Linux only.
 
     This process adopts all orphans among its descendants from now on.
     """

@@ -16,42 +16,43 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, Literal
 
 import psutil
 
 from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.environment import own_environment
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import JsonObject
 
 GRACE_SECONDS = 5.0
-"""How long a command that is asked to end may take before it is killed."""
+"""Time that a command with SIGTERM may take before it is killed, in seconds."""
 STDERR_CHARACTERS = 4_000
 LOST_SECONDS = 1.0
-"""After the guard's end, how long its report may still be on its way."""
+"""Time that the guard's report may still be on its way after its end, in seconds."""
 END_SECONDS = 15.0
-"""How long a guard may take to kill all it guards, once it is told to end."""
+"""Time that a guard may take to kill all it guards, once it has to end, in seconds."""
 LINES_AHEAD = 10_000
-"""So many lines are read ahead of who takes them."""
+"""Number of lines that are read ahead of their use."""
 MARK = "MOCCASIN_GUARD_"
 """All that a guard starts has a variable of this and something random in its environment."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command ended, and what it used."""
+    """The ending of a command, and what it used."""
 
-    how: str
-    """"exited": by itself; "time", "memory": killed at a limit; "stopped": as asked; "lost": the guard itself died."""
+    how: Literal["exited", "time", "memory", "stopped", "lost"]
+    """"exited": by itself; "time", "memory": killed at a limit; "stopped": on request; "lost": the guard died."""
     exit_status: int | None
-    """Of the command; negative: the signal that ended it, 127: it was not found, 126: it cannot be executed; None: not
-    known."""
+    """Exit status of the command; negative: the signal that ended it, 127: it was not found, 126: it cannot run; None:
+    not known."""
     stderr: str
     """Its last 4,000 characters."""
     seconds: float
     """Wall-clock time."""
     cpu_seconds: float
-    """Of the command and all it started, those that have ended included; 0 if lost."""
+    """CPU time of the command and all it started, those that have ended included; 0 if lost."""
     memory_peak: int
     """Largest sum of resident memory seen over them, in bytes; what lives only for tenths of a second is not seen."""
 
@@ -89,7 +90,8 @@ def run_guarded(
         cores: the processors to run on, where the system can pin processes (Linux, Windows).
         on_line: gets each line of stdout in the caller's thread, as it comes.
         on_error_line: likewise, of stderr.
-        stop: asked ten times a second; once it says so, the command gets SIGTERM, and is killed after `grace` seconds.
+        stop: called twenty times a second; once it returns true, the command gets SIGTERM, and after `grace` seconds
+            it is killed.
 
     Raises:
         InputError: nonsense in an argument. What a callback raises is passed on, after the command has been killed.
@@ -135,7 +137,7 @@ def allowed_cores() -> frozenset[int]:
     return frozenset(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else frozenset()
 
 
-def _start_guard(mark: str, settings: Mapping[str, Any], command: Sequence[str]) -> subprocess.Popen[str]:
+def _start_guard(mark: str, settings: Mapping[str, object], command: Sequence[str]) -> subprocess.Popen[str]:
     """Start the guard in a session of its own, which Ctrl-C in a terminal does not reach."""
     program = [sys.executable, "-P", "-m", "moccasin_mzn.search.processes.guard", json.dumps(settings)]
     return subprocess.Popen(
@@ -159,15 +161,15 @@ class _Talk:
     on_line: Callable[[str], None]
     on_error_line: Callable[[str], None]
     text: str = ""
-    report: dict[str, Any] | None = None
-    """The guard's, once it is there."""
+    report: JsonObject | None = None
+    """The report of the guard, once it is there."""
     stderr: str = ""
     lines: queue.Queue[tuple[str, str]] = field(default_factory=lambda: queue.Queue(LINES_AHEAD))
     over: bool = False
-    """Does nobody take lines any more?"""
+    """True if nobody takes lines any more."""
 
     def run(self, stop: Callable[[], bool]) -> None:
-        """Take lines until the guard has ended and said all, or is lost."""
+        """Take lines until the guard has ended and all are read, or is lost."""
         for name, stream in (("out", self.guard.stdout), ("error", self.guard.stderr)):
             threading.Thread(target=self._read, args=(name, stream), daemon=True).start()
         assert self.guard.stdin is not None
@@ -180,20 +182,20 @@ class _Talk:
             self.over = True
 
     def _take_all(self, stop: Callable[[], bool]) -> None:
-        asked, stopped, still_open, gone_since = -math.inf, False, 2, None
+        checked, stopped, still_open, gone_since = -math.inf, False, 2, None
         while still_open:
             now = time.monotonic()
-            if not stopped and now >= asked + POLL_SECONDS:
-                asked, stopped = now, stop()
+            if not stopped and now >= checked + POLL_SECONDS:
+                checked, stopped = now, stop()
                 if stopped:
-                    self._ask_to_end()
+                    self._request_end()
             try:
                 name, line = self.lines.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 if gone_since is None and self.guard.poll() is not None:
                     gone_since = now
                 if gone_since is not None and now > gone_since + LOST_SECONDS:
-                    return  # somebody it did not kill holds its stdout
+                    return  # a process that it did not kill still has its stdout open
                 continue
             if name == "end":
                 still_open -= 1
@@ -227,7 +229,7 @@ class _Talk:
         if line:
             self.on_line(line.rstrip("\n"))
 
-    def _ask_to_end(self) -> None:
+    def _request_end(self) -> None:
         assert self.guard.stdin is not None
         with contextlib.suppress(OSError):  # it has ended
             self.guard.stdin.write("\n")

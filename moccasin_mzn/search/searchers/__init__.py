@@ -7,9 +7,9 @@ from importlib import import_module
 from moccasin_mzn.search.runner import Searcher
 
 MODULES = ("given_order", "any_order", "along", "several_memories", "model")
-"""In the order in which searches start."""
+"""Modules of searches, in the order in which these start."""
 
 
 def searchers() -> tuple[Searcher, ...]:
-    """All of them; which apply is for each to say."""
+    """Return all searches; each decides whether it applies."""
     return tuple(one for module in MODULES for one in import_module(f"{__name__}.{module}").SEARCHERS)

@@ -25,16 +25,16 @@ from moccasin_mzn.solvers.minizinc.run import SolverError
 
 STAGED, INPUT_ORDER, ORDERS = "staged search", "input order", "orders"
 FIRST_SHARE = 0.3
-"""Of the time limit, for the staged search along the input order before other orders have their turn."""
+"""Share of the time limit for the staged search along the input order before other orders have their turn."""
 LEAST_FIRST, CLOSE = 5.0, 0.9
 """The search along the input order is left behind if others, after its share and so many seconds, add less than this
 part of what it adds to the duration."""
 LATER_SHARE = 0.15
-"""Of the time limit, for the staged search along an order of the best schedule."""
+"""Share of the time limit for the staged search along an order of the best schedule."""
 
 
 class AlongStages(Searcher):
-    """For the general formulation: what `staged` does, whose schedules are schedules of any order."""
+    """Staged search for the general formulation: its schedules are schedules in any order."""
 
     name: ClassVar[str] = STAGED
     awaited: ClassVar[bool] = True
@@ -51,8 +51,9 @@ class AlongStages(Searcher):
 
 
 class AlongInputOrder(Searcher):
-    """Along the input order, as long as others do not leave it behind: a free order is no worse than a given one.
+    """Staged search along the input order, as long as others do not leave it behind.
 
+    With it a free order is no worse than a given one.
     Its model waits where a proof has the cores.
     """
 
@@ -68,12 +69,12 @@ class AlongInputOrder(Searcher):
         def overtaken(board: Board) -> bool:
             return _left_behind(runner, board)
 
-        asked = None if _only_order(runner) else overtaken
-        _along(runner, runner.instance.order, runner.remaining_limit, asked, _patience(runner))
+        left_behind = None if _only_order(runner) else overtaken
+        _along(runner, runner.instance.order, runner.remaining_limit, left_behind, _patience(runner))
 
 
 class AlongOrders(Searcher):
-    """Along the order of first computations of the best schedule, again and again; without one, those of the drafts."""
+    """Staged searches along the order of first computations of the best schedule; without one, of drafts."""
 
     name: ClassVar[str] = ORDERS
 
@@ -104,7 +105,7 @@ def search_along(
 
     Args:
         form: a staged formulation.
-        overtaken: asked about its board, whether others have left it behind; None: they never do.
+        overtaken: returns whether others have left the search with this board behind; None: they never do.
 
     Raises:
         SolverError: the solver failed before this search found anything.
@@ -157,7 +158,7 @@ def _along(
 
 
 def _take_proof(runner: Runner, board: Board) -> None:
-    """Of a search along the only order there is, what is proven of all schedules with these first computations."""
+    """Take from a search along the only order what is proven of all schedules with these first computations."""
     if board.bound_source == RELAXATION:
         runner.board.improve_bound(board.bound, RELAXATION)
     if board.infeasible_source == RELAXATION:
@@ -165,7 +166,7 @@ def _take_proof(runner: Runner, board: Board) -> None:
 
 
 def _left_behind(runner: Runner, board: Board) -> bool:
-    """Are others, when their turn has come, far ahead of the search along the input order, whose board this is?"""
+    """Return whether others, after their turn, are far ahead of the search along the input order with this board."""
     best, own, least = runner.board.value, board.value, runner.instance.baseline.duration
     if best is None or board.seconds < max(LEAST_FIRST, slice_of(runner, FIRST_SHARE)):
         return False
@@ -173,13 +174,13 @@ def _left_behind(runner: Runner, board: Board) -> bool:
 
 
 def _only_order(runner: Runner) -> bool:
-    """Is there no other order than the input order?"""
+    """Return whether there is no other order than the input order."""
     edges = set(runner.instance.graph.edges)
     return all(pair in edges for pair in pairwise(runner.instance.order))
 
 
 def _next_order(runner: Runner) -> tuple[int, ...] | None:
-    """That of the best schedule, or, while there is none, of a draft, if the staged search has not been there."""
+    """Return the order of the best schedule, or without one of a draft, along which no staged search has been."""
     best = runner.board.answer
     near = [best] if best is not None else list(runner.shared.all_starts)
     orders = (tuple(dict.fromkeys(sequence)) for sequence in near)

@@ -24,7 +24,7 @@ ANNEALING, STARTS, PROOF = "annealing", "starts", "proof"
 LONGEST_SLICE = 30.0
 """Seconds of each search in turn, without a time limit."""
 STARTS_SHARE, LONGEST_STARTS = 0.1, 10.0
-"""Of the time limit, and seconds, for drafts."""
+"""Share of the time limit, and most seconds, for drafts."""
 DRAFT_ORDERS = 4
 """Orders of low peak among the drafts, the best one aside."""
 PROOF_NODES = 24
@@ -34,11 +34,11 @@ HEAD_START = 0.5
 PATIENCE, PATIENCE_SHARE = 10.0, 0.2
 """Seconds, and share of the time limit, for which a proof that may be quick precedes staged searches with the model."""
 SMALL_ROUNDS = 6
-"""Where a proof may be quick, the annealing leaves the cores to it after so many rounds."""
+"""Number of rounds after which the annealing leaves the cores to a proof that may be quick."""
 
 
 def is_small(runner: Runner) -> bool:
-    """May a proof by the general formulation be quick?"""
+    """Return whether a proof by the general formulation may be quick."""
     return runner.backend is not None and len(runner.instance.graph.nodes) <= PROOF_NODES
 
 
@@ -49,7 +49,7 @@ def slice_of(runner: Runner, share: float) -> float:
 
 
 class Annealing(Searcher):
-    """Over any sequences, from several drafts; see `heuristics.free_order`."""
+    """Annealing over any sequences, from several drafts; see `heuristics.free_order`."""
 
     name: ClassVar[str] = ANNEALING
 
@@ -85,7 +85,7 @@ class Starts(Searcher):
         board, instance = runner.board, runner.instance
 
         def take_bound(peak: int) -> None:
-            """Of orders that compute every node once: all there is, if nothing may be recomputed."""
+            """Take a bound on orders that compute every node once: all there are, if nothing may be recomputed."""
             if max(instance.max_computations) == 1:
                 board.raise_floor(peak)
                 if peak > instance.budget:

@@ -23,7 +23,7 @@ def _given_order(runner: Runner) -> bool:
 
 
 def _is_narrow(runner: Runner) -> bool:
-    """Is the gap so narrow that bounds are what closes it?"""
+    """Return whether the gap is so narrow that bounds are what closes it."""
     gap = runner.board.gap
     return gap is not None and gap <= SETTLED_GAP
 
@@ -46,7 +46,7 @@ class Local(Searcher):
         board, shared = runner.board, runner.shared
 
         def better(duration: int | None) -> tuple[int, ...] | None:
-            """What others have; the search gives way once a better schedule is not likely."""
+            """Return a better answer of others; the search gives way once a better schedule is not likely."""
             if not shared.settled and _is_narrow(runner):
                 shared.settled = board.seconds > SETTLED_SECONDS + SETTLED_TIMES * board.found_at
                 if shared.settled:

@@ -6,26 +6,30 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from moccasin_mzn.errors import JudgeError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, Intervals
 from moccasin_mzn.formulations.complexity import why_too_large
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.formulations.windows import Incumbent, Window
 from moccasin_mzn.search.board import Board
-from moccasin_mzn.search.conclusion import doubtful, said, source
+from moccasin_mzn.search.conclusion import doubtful, source, verdict
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner, Searcher
-from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, Solution, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.run import Listener as RunListener
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
+ModelData: TypeAlias = Any
+"""The reduced data of a problem, of a class that each formulation has for itself."""
 ELASTIC = "elastic"
 FIRST_STAGES = 60
 """Stages of the first window; later ones are wider or narrower, by what the solver can do."""
 FEWEST_STAGES = 5
 SECONDS_PER_WINDOW = 8.0
-"""A window that is not solved by then is left; the next one is narrower."""
+"""Time limit of a window, in seconds; one that is not solved by then is left, and the next one is narrower."""
 QUICK = 0.4
 """A window solved in this part of the time is followed by a wider one."""
 WIDER = 1.5
@@ -79,7 +83,7 @@ def _windows(runner: Runner, limits: Limits) -> None:
 
 
 def _leave_out_whole(runner: Runner) -> bool:
-    """Is the model of the whole instance too large for memory, or for the time? Then a note says so."""
+    """Return whether the model of the whole instance is too large for memory, or for the time, and then add a note."""
     why = why_too_large(runner.instance, runner.deadline.remaining())
     if why is None:
         return False
@@ -97,23 +101,23 @@ class ModelSearch:
     """One or two runs of the model, from the best answer on record."""
 
     record: Board
-    formulation: Any
+    formulation: Searched
     backend: Backend
     limits: Limits
     """`seconds` from the beginning of the record."""
     stop: Callable[[], bool]
     outcomes: list[Outcome] = field(default_factory=list)
     doubted: bool = False
-    """Is what the solver says of the model only a claim?"""
+    """True if the results of the solver on the model are only claims."""
     confirmed_by: str = ""
-    """Who has confirmed what the solver claims."""
+    """Name of who confirmed the claim of the solver."""
     latest_value: int = 0
-    """Of the latest solution of phase 2, as the solver left it."""
-    latest_solution: dict[str, Any] = field(default_factory=dict)
+    """Value of the latest solution of phase 2, as the solver left it."""
+    latest_solution: JsonObject = field(default_factory=dict)
     """Its data and its arrays, for a solution checker; empty if there is none."""
 
     def run(self, two_phase: bool | None = False) -> None:
-        """Presolve, then phase 1 if asked for and no answer is on record, then phase 2 unless all is known.
+        """Presolve, then phase 1 if it is wanted and no answer is on record, then phase 2 unless all is known.
 
         Args:
             two_phase: None: as the solver does it best; CP-SAT both phases in one run, if the model has that.
@@ -136,8 +140,10 @@ class ModelSearch:
         if self.record.answer is not None or not first:
             self._run_phase("duration", data, self.record.answer)
 
-    def _run_phase(self, phase: str, data: Any, incumbent: Sequence[Any] | None) -> None:
-        """One run; its phase is "duration" if the model's objective is the problem's, "peak" in phase 1, and ELASTIC if
+    def _run_phase(self, phase: str, data: ModelData, incumbent: Sequence[object] | None) -> None:
+        """Run the model once.
+
+        The phase is "duration" if the model's objective is the problem's, "peak" in phase 1, and ELASTIC if
         it is the one as soon as the other is the budget."""
         remaining = None if self.limits.seconds is None else self.limits.seconds - self.record.seconds
         if self._over(phase) or (remaining is not None and remaining <= 0):
@@ -162,11 +168,11 @@ class ModelSearch:
         self._prune()
 
     def _over(self, phase: str) -> bool:
-        """Is it time to end? Phase 1 ends when there is a schedule, whoever found it."""
+        """Return whether it is time to end. Phase 1 ends when there is a schedule, whoever found it."""
         found = phase == "peak" and self.record.answer is not None
         return found or self.stop() or self.record.ended.is_set()
 
-    def _note_solution(self, phase: str, data: Any, items: dict[str, Any], values: Any) -> None:
+    def _note_solution(self, phase: str, data: ModelData, items: JsonObject, values: Solution) -> None:
         """Have an improving solution of the model judged; only the judge's figures count."""
         problem, who = self.record.problem, self.backend.name
         answer = self.formulation.answer(data, values)
@@ -181,33 +187,33 @@ class ModelSearch:
             found = f"a {problem.objective} of {self.latest_value}"
             raise JudgeError(f"{who} reports {claimed}, but the simulator finds {found}")
 
-    def _note_bound(self, phase: str, data: Any, bound: int) -> None:
+    def _note_bound(self, phase: str, data: ModelData, bound: int) -> None:
         if self.doubted:
             return
         if phase == ELASTIC and bound > data.longest:
             return  # no schedule is within the budget: that is for the end of the run
         if phase != "peak":
-            in_doubles = self.backend.in_doubles
+            in_floating_point = self.backend.in_floating_point
             who = source(self.backend, self.confirmed_by)
-            self.record.improve_bound(self.formulation.objective(data, bound), who, in_doubles=in_doubles)
+            self.record.improve_bound(self.formulation.objective(data, bound), who, in_floating_point=in_floating_point)
         elif bound > data.budget:
             self.record.raise_floor(bound * data.size_scale)
 
     def _note_proof(self, phase: str, outcome: Outcome) -> None:
         """Take what the end of a run proves, and what the solver only claims."""
-        told, in_doubles = said(self.backend, outcome, self.doubted), self.backend.in_doubles
-        if told.claim and (phase == "duration" or self.record.answer is None):
-            self.record.note_claim(self.backend.title, "infeasible" if phase == "peak" else told.claim)
-        proven_over_budget = phase != "duration" and told.status == "optimal" and self.record.answer is None
+        ending, in_floating_point = verdict(self.backend, outcome, self.doubted), self.backend.in_floating_point
+        if ending.claim and (phase == "duration" or self.record.answer is None):
+            self.record.note_claim(self.backend.title, "infeasible" if phase == "peak" else ending.claim)
+        proven_over_budget = phase != "duration" and ending.status == "optimal" and self.record.answer is None
         if proven_over_budget and self.record.least_peak is not None:
             self.record.raise_floor(self.record.least_peak)
-        if told.status == "infeasible" or proven_over_budget:
-            self.record.refute(told.source, in_doubles=in_doubles)
-        elif phase != "peak" and told.status == "optimal":
-            self.record.improve_bound(self.latest_value, told.source, in_doubles=in_doubles)
+        if ending.status == "infeasible" or proven_over_budget:
+            self.record.refute(ending.source, in_floating_point=in_floating_point)
+        elif phase != "peak" and ending.status == "optimal":
+            self.record.improve_bound(self.latest_value, ending.source, in_floating_point=in_floating_point)
 
     def _prune(self) -> None:
-        """Leave out what nothing needs, whoever found the best answer; solvers compute again what is of no use."""
+        """Leave out what nothing needs, whoever found the best answer; solvers recompute what is of no use."""
         record = self.record
         if record.answer is not None:
             record.offer(record.problem.pruned(record.answer), record.found_by)
@@ -215,7 +221,7 @@ class ModelSearch:
 
 @dataclass
 class WindowSearch:
-    """Improves what is on record, window by window, until told to stop."""
+    """Search that improves the best answer, window by window, until it has to stop."""
 
     record: Board
     formulation: Formulation
@@ -252,11 +258,11 @@ class WindowSearch:
             width = max(FEWEST_STAGES, min(n, width))
 
     def over(self) -> bool:
-        """Is it time to end?"""
+        """Return whether it is time to end."""
         return self.stop() or self.record.ended.is_set()
 
     def _improve(self, incumbent: Incumbent, first: int, last: int) -> float:
-        """Solve one window; by what factor the next one should be wider."""
+        """Solve one window; return the factor by which the next one should be wider."""
         window = incumbent.window(first, last)
         if window is None:
             self.solved.add((first, last))
@@ -272,14 +278,14 @@ class WindowSearch:
         model = self.formulation.program
         outcome = run_model(self.backend, model, dzn_text(items), limits, listener, self.over)
         self.outcomes.append(outcome)
-        if outcome.status == "infeasible" and not self.backend.in_doubles:
+        if outcome.status == "infeasible" and not self.backend.in_floating_point:
             raise JudgeError(f"{self.backend.name} claims that a window has no schedule, but the simulator accepts one")
         if outcome.status != "optimal":
             return 1 / WIDER
         self.solved.add((first, last))
         return WIDER if outcome.seconds < QUICK * SECONDS_PER_WINDOW else 1.0
 
-    def _note_solution(self, window: Window, values: Any) -> None:
+    def _note_solution(self, window: Window, values: Solution) -> None:
         """Have the whole schedule judged; only the judge's figures count."""
         sequence = window.decode(Intervals(tuple(values.active), tuple(values.start), tuple(values.end)))
         simulation = self.record.offer(sequence, f"{self.backend.name} on a window")

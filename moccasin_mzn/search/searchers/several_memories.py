@@ -49,7 +49,7 @@ LONGEST_WAIT = 10.0
 MOST_ORDERS = 4
 """Orders besides the input order, without a time limit."""
 LEAST_SLICE = 0.5
-"""Seconds: a shorter search is not worth it."""
+"""Shortest search that is worth it, in seconds."""
 LOW_PEAK, ALONE, GENERAL = "order of low peak", "one memory alone", "general formulation"
 _SEEDS = 2**31
 
@@ -104,7 +104,7 @@ class _OrderByOrder:
         self.proven: set[tuple[int, ...]] = set()
         """Those along which nothing more can be found."""
         self.round = 0
-        """How often all orders have been searched along again."""
+        """Number of rounds in which all orders were searched along again."""
 
     def run(self) -> None:
         problem, options = self.problem, self.runner.options
@@ -147,7 +147,7 @@ class _OrderByOrder:
                 raise
             self.proven.add(order)
             return
-        if board.infeasible_source or (board.answer is not None and board.value <= board.bound):
+        if board.infeasible_source or (board.value is not None and board.value <= board.bound):
             self.proven.add(order)
 
     def _along_best(self) -> None:
@@ -267,7 +267,7 @@ def instance_alone(problem: PlanProblem) -> Instance | None:
 
 
 def is_alone_of_use(problem: PlanProblem) -> bool:
-    """Whether the first memory is the only one that is of use. Then what is proven of it alone is proven."""
+    """Return whether the first memory is the only one that is of use. Then what is proven of it alone is proven."""
     platform = problem.platform
     elsewhere = any(memory.durations is not None for memory in platform.memories[1:])
     copied_in = any(link.target == 0 for link in platform.links)

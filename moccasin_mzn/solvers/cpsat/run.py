@@ -25,7 +25,7 @@ from moccasin_mzn.solvers.cpsat.builder import (
     keep_true,
 )
 from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
-from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, Problem, are_harmless, translate
+from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, TranslatedModel, are_harmless, translate
 from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag
 from moccasin_mzn.solvers.flatzinc.stream import Output, Session, Statistic, outputs, print_log, read, run_session
 from moccasin_mzn.solvers.flatzinc.syntax import ContinuousError, FlatZinc
@@ -84,7 +84,7 @@ class CpSatSession(Session):
 
     patience = PATIENCE
 
-    def __init__(self, problem: Problem, options: Options) -> None:
+    def __init__(self, problem: TranslatedModel, options: Options) -> None:
         builder, term = problem.builder, problem.objective
         booleans, integers = builder.sizes()
         sizes: dict[str, Statistic] = {
@@ -311,7 +311,7 @@ class FloatItem:
         )
 
 
-def output_items(problem: Problem) -> list[OutputItem | FloatItem]:
+def output_items(problem: TranslatedModel) -> list[OutputItem | FloatItem]:
     """The output items of a file, in its order: scalars first."""
     symbols, integral = problem.symbols, problem.integral
     items: list[OutputItem | FloatItem] = []

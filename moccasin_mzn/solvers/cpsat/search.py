@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError, Term, ValueChoice, VariableChoice, as_term
 from moccasin_mzn.solvers.cpsat.registry import Handler, Operand, handler
-from moccasin_mzn.solvers.cpsat.translate import Problem, Symbols
+from moccasin_mzn.solvers.cpsat.translate import Symbols, TranslatedModel
 from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, Call, Expression, calls_in, warm_starts
 
 _VARIABLE_CHOICE = {
@@ -40,7 +40,7 @@ _SEARCHES = {"int_search": "Ints", "bool_search": "Bools"}
 _WARM_STARTS = ("warm_start", "warm_start_int", "warm_start_bool")
 
 
-def add_strategies(problem: Problem) -> int:
+def add_strategies(problem: TranslatedModel) -> int:
     """Turn the search annotations into decision strategies, in their order; how many there were.
 
     Choices that CP-SAT does not have become input order and least value.
@@ -62,7 +62,7 @@ def _name(value: Expression) -> str:
     return value if type(value) is str else ""
 
 
-def _searches(problem: Problem) -> Iterator[tuple[Call, list[Term]]]:
+def _searches(problem: TranslatedModel) -> Iterator[tuple[Call, list[Term]]]:
     """The search annotations, each with its variables as operands, without constants; none if of another type."""
     for call in calls_in(problem.file.solve.annotations):
         if call.name in _SEARCHES and len(call.arguments) >= 3:
@@ -74,7 +74,7 @@ def _searches(problem: Problem) -> Iterator[tuple[Call, list[Term]]]:
             yield call, [term for term in terms if term.coefficient]
 
 
-def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
+def add_hints(problem: TranslatedModel, *, from_strategies: bool = False) -> int:
     """Turn the warm starts into hints, the first one for each variable; how many variables got one.
 
     Variables that follow from hinted ones are hinted too, see `completion`. Without a warm start, `from_strategies`
@@ -93,7 +93,7 @@ def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
     return len(hints)
 
 
-def _collect_first_values(problem: Problem, hints: dict[int, int]) -> None:
+def _collect_first_values(problem: TranslatedModel, hints: dict[int, int]) -> None:
     for call, terms in _searches(problem):
         end = _FIRST_VALUE.get(_name(call.arguments[2]))
         if end is None:
@@ -103,7 +103,7 @@ def _collect_first_values(problem: Problem, hints: dict[int, int]) -> None:
             hints.setdefault(term.variable, (first - term.offset) // term.coefficient)
 
 
-def _collect_hints(problem: Problem, hints: dict[int, int]) -> None:
+def _collect_hints(problem: TranslatedModel, hints: dict[int, int]) -> None:
     symbols = problem.symbols
     for variable, value in warm_starts(problem.file, _WARM_STARTS, symbols.list):
         term, value = _operand(symbols, variable), _operand(symbols, value)
@@ -140,7 +140,7 @@ UNDEFINED = (ValueError, ArithmeticError, LookupError)
 class Completion:
     """Extends `hints` (CP-SAT variable -> value) in place."""
 
-    def __init__(self, problem: Problem, hints: dict[int, int]) -> None:
+    def __init__(self, problem: TranslatedModel, hints: dict[int, int]) -> None:
         self.problem = problem
         self.hints = hints
         self._waiting: dict[int, list[Step]] = defaultdict(list)

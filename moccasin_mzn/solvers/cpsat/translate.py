@@ -41,7 +41,7 @@ UNBOUNDED = 2**40
 
 
 @dataclass(slots=True)
-class Problem:
+class TranslatedModel:
     """A translated file: the model, the meaning of its names, and what to optimise.
 
     `objective` is None for satisfaction. `cut` holds the variables whose domain was cut by the index of the CP-SAT
@@ -89,7 +89,7 @@ class Problem:
         return file.where(file.solve.position if count > len(posted) else self.origins[max(origin, 0)][1])
 
 
-def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDED) -> Problem:
+def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDED) -> TranslatedModel:
     """Build the CP-SAT model of a file; `unique` as for `Builder`. Domains are cut at the magnitude `unbounded`.
 
     Raises `UnsupportedError` for an unknown constraint and `ModelError` for one that CP-SAT cannot represent.
@@ -100,7 +100,7 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
 
         integral = without_floats(file)
         file, unique = integral.file, unique and not integral.continuous
-    problem = Problem(file, Builder(unique=unique), Symbols(file), integral=integral)
+    problem = TranslatedModel(file, Builder(unique=unique), Symbols(file), integral=integral)
     problem.halves = {} if unique else find_halves(file, deep=bool(integral and integral.continuous))
     aliases, bounds = Aliases(file, problem.halves), implied_bounds(file)
     for variable in file.variables.values():
@@ -138,7 +138,7 @@ def _has_floats(file: FlatZinc) -> bool:
 
 
 @contextmanager
-def _item(problem: Problem, position: int) -> Iterator[None]:
+def _item(problem: TranslatedModel, position: int) -> Iterator[None]:
     """Let an item of the file answer for what goes wrong, and for the constraints that are added."""
     problem.origins.append((problem.builder.constraint_count(), position))
     try:
@@ -147,7 +147,7 @@ def _item(problem: Problem, position: int) -> Iterator[None]:
         raise ModelError(f"{problem.file.where(position)}: {error}") from None
 
 
-def _declare_bool(problem: Problem, aliases: Aliases, variable: Variable) -> None:
+def _declare_bool(problem: TranslatedModel, aliases: Aliases, variable: Variable) -> None:
     literals = problem.symbols.literals
     root, negated = aliases.root(variable.name)
     if root not in literals:
@@ -156,7 +156,7 @@ def _declare_bool(problem: Problem, aliases: Aliases, variable: Variable) -> Non
 
 
 def _declare_int(
-    problem: Problem, aliases: Aliases, variable: Variable, bounds: tuple[float, float], unbounded: int
+    problem: TranslatedModel, aliases: Aliases, variable: Variable, bounds: tuple[float, float], unbounded: int
 ) -> None:
     """`bounds` are what the constraints imply where the type says nothing."""
     builder, symbols, domain = problem.builder, problem.symbols, variable.domain
@@ -176,7 +176,7 @@ def _declare_int(
     symbols.integers[variable.name] = term
 
 
-def _declare_unbounded(problem: Problem, name: str, low: float, high: float, unbounded: int) -> Term:
+def _declare_unbounded(problem: TranslatedModel, name: str, low: float, high: float, unbounded: int) -> Term:
     below, above = low < -LIMIT, high > LIMIT
     least = int(low) if not below else -unbounded if above else min(-unbounded, int(high) - unbounded)
     greatest = int(high) if not above else max(unbounded, least + unbounded)
@@ -186,7 +186,7 @@ def _declare_unbounded(problem: Problem, name: str, low: float, high: float, unb
     return term
 
 
-def _assign(problem: Problem, variable: Variable) -> None:
+def _assign(problem: TranslatedModel, variable: Variable) -> None:
     """The right-hand side of a scalar variable."""
     builder, symbols = problem.builder, problem.symbols
     if variable.is_bool:
@@ -197,7 +197,7 @@ def _assign(problem: Problem, variable: Variable) -> None:
         builder.equal(symbols.term(variable.name), symbols.term(variable.value))
 
 
-def _post_constraints(problem: Problem, aliases: Aliases) -> None:
+def _post_constraints(problem: TranslatedModel, aliases: Aliases) -> None:
     builder, file, converters = problem.builder, problem.file, problem.symbols.converters
     absorbed, origins, halves = aliases.absorbed, problem.origins, problem.halves
     for item in file.constraints:
@@ -220,7 +220,7 @@ def _post_constraints(problem: Problem, aliases: Aliases) -> None:
             raise ModelError(f"{file.where(item.position)}: {item.name}: unfit arguments ({reason})") from None
 
 
-def _set_objective(problem: Problem) -> None:
+def _set_objective(problem: TranslatedModel) -> None:
     solve, builder = problem.file.solve, problem.builder
     if solve.goal == "satisfy":
         return

@@ -43,7 +43,7 @@ class Settings:
     log: Callable[[str], None] | None = None
 
 
-class Listener(Protocol):
+class SolutionListener(Protocol):
     """Gets progress, possibly in a thread of the solver, and raises nothing."""
 
     def solution(self, values: np.ndarray) -> None:
@@ -86,5 +86,5 @@ class RowWeights:
 
 Relaxer = Callable[[LinearProgram, Settings], RowWeights]
 """Solves the linear relaxation of a program that minimises."""
-Engine = Callable[[LinearProgram, Settings, Listener], Ending]
+Engine = Callable[[LinearProgram, Settings, SolutionListener], Ending]
 """Solves a program. Raises `EngineError`."""

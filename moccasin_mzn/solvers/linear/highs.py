@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
-from moccasin_mzn.solvers.linear.engine import Ending, EngineError, Listener, RowWeights, Settings
+from moccasin_mzn.solvers.linear.engine import Ending, EngineError, RowWeights, Settings, SolutionListener
 from moccasin_mzn.solvers.linear.program import LinearProgram
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ LARGEST_PRESOLVED = 1e10
 divisors are sought in 64 bits."""
 
 
-def solve(program: LinearProgram, settings: Settings, listener: Listener) -> Ending:
+def solve(program: LinearProgram, settings: Settings, listener: SolutionListener) -> Ending:
     """An `Engine`. HiGHS reports improving solutions and bounds, keeps the time limit to some tenths of a second, and
     follows no search annotation."""
     import highspy
@@ -222,7 +222,7 @@ def _set_parameter(highs: highspy.Highs, name: str, text: str) -> None:
         raise EngineError(f"--params: HiGHS does not understand {name}={text}") from None
 
 
-def _listen(highs: highspy.Highs, settings: Settings, listener: Listener) -> None:
+def _listen(highs: highspy.Highs, settings: Settings, listener: SolutionListener) -> None:
     def improved(event: highspy.HighsCallbackEvent) -> None:
         listener.solution(np.array(event.data_out.mip_solution, dtype=float))
 

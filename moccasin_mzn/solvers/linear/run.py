@@ -44,7 +44,7 @@ def run(options: LinearOptions, stop: StopFlag) -> int:
 
 
 class LinearSession(Session):
-    """A linear program with an engine, of which it is a `Listener`.
+    """A linear program with an engine, of which it is a `SolutionListener`.
 
     Raises `FlatZincError` on creation if outputs or warm starts are unfit.
     """

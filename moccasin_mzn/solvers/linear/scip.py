@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moccasin_mzn.solvers.linear.engine import Ending, EngineError, Listener, RowWeights, Settings
+from moccasin_mzn.solvers.linear.engine import Ending, EngineError, RowWeights, Settings, SolutionListener
 from moccasin_mzn.solvers.linear.program import LinearProgram
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
 
 
-def solve(program: LinearProgram, settings: Settings, listener: Listener) -> Ending:
+def solve(program: LinearProgram, settings: Settings, listener: SolutionListener) -> Ending:
     """An `Engine`. SCIP reports improving solutions, and a bound at each node; it uses one thread whatever is asked
     for, and follows no search annotation."""
     from ortools.math_opt import parameters_pb2
@@ -33,7 +33,7 @@ def solve(program: LinearProgram, settings: Settings, listener: Listener) -> End
         with _Complaint(settings.log) as complaint:
             result = _solve(
                 program, parameters_pb2.SOLVER_TYPE_GSCIP, parameters, _start(settings), complaint.log, _registration(),
-                lambda event: _tell(event, program.columns, listener),
+                lambda event: _report(event, program.columns, listener),
             )  # fmt: skip
     except Exception as error:
         if "SCIPsolve" in str(error):  # it fell into an error while it solved
@@ -145,7 +145,9 @@ def _registration() -> callback_pb2.CallbackRegistrationProto:
     return registration
 
 
-def _tell(event: callback_pb2.CallbackDataProto, columns: int, listener: Listener) -> callback_pb2.CallbackResultProto:
+def _report(
+    event: callback_pb2.CallbackDataProto, columns: int, listener: SolutionListener
+) -> callback_pb2.CallbackResultProto:
     from ortools.math_opt import callback_pb2
 
     listener.progress(event.mip_stats.dual_bound, event.mip_stats.explored_nodes)

@@ -11,7 +11,7 @@ import numpy as np
 
 from moccasin_mzn.solvers.flatzinc.stream import Output, outputs
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
-from moccasin_mzn.solvers.linear.engine import Ending, Engine, Listener, Settings
+from moccasin_mzn.solvers.linear.engine import Ending, Engine, Settings, SolutionListener
 from moccasin_mzn.solvers.linear.program import LARGEST_EXACT, LinearProgram, Number, Translation, UnfitError
 
 # --- What floating point proves about a program of integers, in exact integer arithmetic ----------------------
@@ -396,7 +396,7 @@ class Search:
         self._settings = settings
         self._doubtful = doubtful
 
-    def run(self, program: LinearProgram, listener: Listener) -> Ending:
+    def run(self, program: LinearProgram, listener: SolutionListener) -> Ending:
         """Call the engine; again, more carefully, if it fails or what it calls optimal does not stand the check.
 
         The status is "failed" or "refused" if that does not help. Nothing is infeasible for which the engine had found
@@ -419,13 +419,13 @@ class Search:
                 return ending
         return ending if ending.status == "failed" else replace(ending, status="refused")
 
-    def _call(self, program: LinearProgram, listener: Listener, trial: Trial) -> Ending:
+    def _call(self, program: LinearProgram, listener: SolutionListener, trial: Trial) -> Ending:
         if program.columns:
             return self._engine(program, replace(self._settings(), **trial._asdict()), listener)
         holds = bool(np.all((program.row_lower <= 0) & (program.row_upper >= 0)))  # solvers do not like such programs
         return Ending("optimal" if holds else "infeasible", np.zeros(0), program.objective_offset)
 
-    def _accept(self, program: LinearProgram, values: np.ndarray, listener: Listener) -> bool:
+    def _accept(self, program: LinearProgram, values: np.ndarray, listener: SolutionListener) -> bool:
         """Hand on a solution, if it is one, possibly with other floats; is it one with the objective that it had?"""
         own = values[: self._program.columns]
         checked = self._checker.check(self._direct.restored(own))
@@ -452,7 +452,7 @@ class Search:
 
 
 class Deaf:
-    """A `Listener` that keeps nothing."""
+    """A `SolutionListener` that keeps nothing."""
 
     def solution(self, values: np.ndarray) -> None:
         """Forget it."""

@@ -142,7 +142,7 @@ def model_file(model: Path | str, folder: Path) -> Path:
     return model
 
 
-def version_told(backend: Backend | None, outcomes: Sequence[Outcome]) -> str | None:
+def reported_version(backend: Backend | None, outcomes: Sequence[Outcome]) -> str | None:
     """The solver and its version for a result: as a process that solved reported it; else what `backend` is known
     as."""
     versions = [outcome.solver_version for outcome in outcomes if outcome.solver_version]

@@ -81,7 +81,7 @@ class Backend:
         return self._own is not None
 
     @property
-    def in_doubles(self) -> bool:
+    def in_floating_point(self) -> bool:
         """True for a MIP solver, whose arithmetic is in floating point."""
         return "mip" in self.solver.tags
 

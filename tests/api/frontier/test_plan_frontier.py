@@ -109,7 +109,7 @@ def test_a_point_of_devices_is_what_brute_force_finds():
     )
     assert [point.duration for point in front.points] == [least_in_any_order(at(problem, 4)), 28]
     assert (front.proven, front.least_bound) == (2, 0)
-    assert front.swept == "memory in gpu, beside cpu with 6"
+    assert front.swept == "memory in gpu, alongside cpu with 6"
     assert front.scope.startswith("in any order")
 
 
@@ -153,7 +153,7 @@ def test_pictures_say_what_is_swept():
     plans = Plans(problem, replace(ALONE, search="only"), formulation=PagingFormulation())
     front = sweep(plans, Plan(budgets=(8,), seconds=20))
     picture = FrontierPicture(front)
-    assert picture.title == "U: duration against memory in local, beside slow with no budget, 6 nodes"
+    assert picture.title == "U: duration against memory in local, alongside slow with no budget, 6 nodes"
     assert picture.input_order == (100, 0)
     slower = FrontierPicture(replace(front, input_increase=21))
     assert slower.input_order == (100, 50) and slower.top >= 50
@@ -188,7 +188,7 @@ def test_plan_frontier_command_writes_points(command, graph, tmp_path):
     assert status == 0, err
     told = json.loads(out)
     assert json.loads((tmp_path / "f.json").read_text()) == told
-    assert told["swept"] == "memory in local, beside slow with no budget"
+    assert told["swept"] == "memory in local, alongside slow with no budget"
     assert [(p["budget"], p["duration"], p["status"]) for p in told["points"] if p["pareto"]] == [
         (6, 44, "optimal"), (8, 42, "optimal")
     ]  # fmt: skip
@@ -210,7 +210,7 @@ def test_the_table_says_what_is_swept(command, graph):
     options = ("--search", "only", "--budget", 8, "--budget", 5, "--time-limit", 20, "--threads", 1)
     status, out, _ = command("frontier", graph, "--device", "gpu:2", "--device", "cpu=4:9", *options)
     assert status == 0
-    assert "budgets are those of memory in gpu, beside cpu with 4" in out
+    assert "budgets are those of memory in gpu, alongside cpu with 4" in out
     assert "infeasible" in out and "optimal" in out
 
 

@@ -220,7 +220,7 @@ def test_a_local_search_that_is_overtaken_begins_again_from_the_best():
     contest._take_event(cp_sat, {"type": "progress", "duration": 14, "bound": 9, "sequence": [0, 1, 2, 3, 0, 4]})
     contest._end_if_overtaken()
     assert search.stopping.is_set()
-    contest._hear(search, "end", Attempt(None, (), None, Ending("stopped", -15, "", 59.0, 59.0, 10**8)))
+    contest._take(search, Attempt(None, (), None, Ending("stopped", -15, "", 59.0, 59.0, 10**8)))
     assert [racer.name for racer in contest.waiting] == ["search", "cp-sat", "gecode"]
     assert not search.stopping.is_set()
     assert contest.start == (0, 1, 2, 3, 0, 4)
@@ -239,7 +239,7 @@ def test_whose_bound_meets_the_best_schedule_has_proven_it_even_if_stopped_on_th
     contest.stopped = True
     for racer in contest.racers:
         racer.stopping.set()
-        contest._hear(racer, "end", stopped)
+        contest._take(racer, stopped)
     assert (cp_sat.ending, gecode.ending) == ("proof", "stopped")
     assert record.bound_source == "cp-sat"
 
@@ -253,7 +253,7 @@ def test_a_floating_point_bound_that_a_schedule_refutes_proves_nothing():
     contest._take_event(highs, {"type": "progress", "duration": None, "bound": 15})
     assert record.bound < 14
     highs.stopping.set()
-    contest._hear(highs, "end", Attempt(None, (), None, Ending("stopped", -15, "", 1.0, 1.0, 10**8)))
+    contest._take(highs, Attempt(None, (), None, Ending("stopped", -15, "", 1.0, 1.0, 10**8)))
     assert highs.ending == "stopped"
 
 

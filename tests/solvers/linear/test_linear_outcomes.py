@@ -13,7 +13,7 @@ import pytest
 from moccasin_mzn.solvers.linear import highs
 from moccasin_mzn.solvers.linear import run as runner
 from moccasin_mzn.solvers.linear.configuration import parse_options
-from moccasin_mzn.solvers.linear.engine import Ending, EngineError, Listener, RowWeights, Settings
+from moccasin_mzn.solvers.linear.engine import Ending, EngineError, RowWeights, Settings, SolutionListener
 from moccasin_mzn.solvers.linear.program import LinearProgram
 
 TEXT = "var 0..9: x :: output_var; var 0..9: y; constraint int_lin_le([-1,-1],[x,y],-3); solve {};"
@@ -33,7 +33,7 @@ class Straw:
         self.answers: Iterator[Ending] = iter(answers)
         self.asked: list[tuple[LinearProgram, Settings]] = []
 
-    def __call__(self, program: LinearProgram, settings: Settings, listener: Listener) -> Ending:
+    def __call__(self, program: LinearProgram, settings: Settings, listener: SolutionListener) -> Ending:
         self.asked.append((program, settings))
         return next(self.answers)
 
