@@ -31,8 +31,8 @@ __all__ = [
 
 _HOMES = {
     "Budget": "problem.budget", "Buffer": "problem.buffer", "Gap": "problem.buffer", "ComputationGraph": "graphs.graph",
-    "CopyCosts": "extensions.devices.build", "Device": "extensions.devices.build", "Goal": "problem.platform",
-    "InputError": "errors", "PagingCosts": "extensions.paging.build", "Result": "report.answers",
+    "CopyCosts": "extensions.platforms", "Device": "extensions.platforms", "Goal": "problem.platform",
+    "InputError": "errors", "PagingCosts": "extensions.platforms", "Result": "report.answers",
     "read_graph": "graphs.formats", "write_graph": "graphs.formats",
 }  # fmt: skip
 """Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""

@@ -14,11 +14,10 @@ from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.models import included, includes
 from moccasin_mzn.formulations.presolve import ModelData
-from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.linear.isolated import RelaxationError, program_text
-from moccasin_mzn.solvers.minizinc.run import Value, compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.run import Solution, Value, compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import LARGEST, NARROW_TITLES, find_backend, too_wide
 
 MODEL, DATA = "model.mzn", "data.dzn"

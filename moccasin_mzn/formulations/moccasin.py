@@ -11,10 +11,9 @@ from moccasin_mzn.formulations import models
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, as_given, presolve
 from moccasin_mzn.formulations.retention import Intervals, decode
-from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.run import Member, Value
+from moccasin_mzn.solvers.minizinc.run import Member, Solution, Value
 
 PRECEDENCE = Option("served-by|reservoir", "Form of the precedence constraints.", choices=("served-by", "reservoir"))
 INDEX = Option(

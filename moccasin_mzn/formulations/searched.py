@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeAlias
+from typing import Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
 
@@ -14,11 +14,9 @@ from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
-from moccasin_mzn.solvers.minizinc.run import Value
+from moccasin_mzn.solvers.minizinc.run import Solution, Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
-Solution: TypeAlias = Any
-"""A solution that a solver of MiniZinc returned: its attributes are the arrays of the model's output."""
 ProblemT = TypeVar("ProblemT", default=Any)
 """The kind of problem: an `Instance` or a `PlanProblem`."""
 DataT = TypeVar("DataT", default=Any)

@@ -14,11 +14,10 @@ from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import models_folder
-from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, check_capacity, steps
 from moccasin_mzn.problem.buffer import Buffer, pieces_of
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, Value, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, Solution, Value, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 MOST_MODELLED = 300

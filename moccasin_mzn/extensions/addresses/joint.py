@@ -9,13 +9,12 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import scale_of
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.presolve import ModelData, Stages, presolve, reduced
-from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import buffers_of
 from moccasin_mzn.problem.stages import first_out_of_stage
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Value, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Solution, Value, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 MOST_COMPUTATIONS = 80
