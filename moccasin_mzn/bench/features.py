@@ -105,8 +105,8 @@ GRAPH_FEATURES = (
     Feature("density", "m over n (n - 1) / 2",
             lambda of: _ratio(len(of.graph.edges), len(of.graph.nodes) * (len(of.graph.nodes) - 1) / 2)),
     Feature("depth", "nodes on a longest path", lambda of: max(of.levels)),
-    Feature("width", "most nodes on one level, which is the length of the longest path to a node; no more than the "
-            "largest antichain, for which it stands", lambda of: max(Counter(of.levels).values())),
+    Feature("width", "most nodes on one level, which is the length of the longest path to a node; at most the "
+            "size of the largest antichain, which it approximates", lambda of: max(Counter(of.levels).values())),
     Feature("sources", "share of nodes that read nothing",
             lambda of: fmean(not tails for tails in of.graph.predecessors)),
     Feature("sinks", "share of nodes that nothing reads", lambda of: fmean(not heads for heads in of.graph.successors)),

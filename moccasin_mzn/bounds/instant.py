@@ -13,13 +13,13 @@ costs a recomputation. The cheapest fractional choice is a lower bound; time and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from moccasin_mzn.graphs.arrays import GraphArrays
-from moccasin_mzn.heuristics.staged.moments import Choice, finer_and_finer
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import Stages, highest_maxima
+
+if TYPE_CHECKING:
+    from moccasin_mzn.graphs.arrays import GraphArrays
 
 _STAGES = 16
 """Tried in order of excess: the first one is hardly ever beaten by much."""
@@ -79,6 +79,10 @@ def moment_bound(instance: Instance, arrays: GraphArrays, k: int, stop: Callable
         arrays: of the instance's graph along its order.
         k: from 0, along the order; a stage over the budget.
     """
+    import numpy as np
+
+    from moccasin_mzn.heuristics.staged.moments import Choice
+
     last = np.full(arrays.node_count, -1, np.int64)
     read = np.flatnonzero(np.diff(arrays.succ_ptr))
     last[read] = arrays.succ[arrays.succ_ptr[read + 1] - 1]
@@ -102,6 +106,10 @@ def moments_bounds(instance: Instance, arrays: GraphArrays, stop: Callable[[], b
     Args:
         arrays: of the instance's graph along its order; some stage is over the budget.
     """
+    import numpy as np
+
+    from moccasin_mzn.heuristics.staged.moments import finer_and_finer
+
     over = np.array(instance.baseline.memory) - instance.budget
     possible = np.array([instance.max_computations[v] for v in instance.order]) > 1
     most = max(1, min(MOST_STAGES, EDGES_AND_STAGES // len(arrays.succ)))

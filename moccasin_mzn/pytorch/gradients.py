@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.pytorch.computations import Computation, Computations, Root
 from moccasin_mzn.pytorch.errors import PlanError
-from moccasin_mzn.pytorch.joint import TANGENT
 
 if TYPE_CHECKING:
     import torch
     from torch import fx
+
+    from moccasin_mzn.pytorch.computations import Computation, Computations, Root
 
     class AccumulateGrad(torch.autograd.graph.Node):
         """The node of autograd that adds to the `.grad` of a leaf."""
@@ -95,6 +95,8 @@ def targets(nodes: Sequence[AccumulateGrad]) -> list[torch.Tensor | None]:
 
 def gradient_dependencies(program: Computations) -> tuple[frozenset[int], ...]:
     """For each gradient of a step the positions of the tangents that it depends on."""
+    from moccasin_mzn.pytorch.joint import TANGENT
+
     joint = program.joint
     position = {node: at for at, node in enumerate(joint.of_kind(TANGENT))}
     of: dict[Computation, frozenset[int]] = {}

@@ -52,14 +52,17 @@ _BARE = frozenset(("duration", "size", "workspace", "backward"))
 _BLANKS = re.compile(r"(?:\s++|//[^\n]*+|#[^\n]*+|/\*(?s:.*?)\*/)*+")
 _HEADER = re.compile(r"(?:di)?graph\b", re.IGNORECASE)
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_MISREAD = re.compile(r'"(?:[^"\\]|\\[^\\]|\\\\(?!\r?\n))*+\\\\\r?\n', re.DOTALL)
+"""The beginning of a string up to two backslashes before a line's end: pydot takes the second and that end away."""
 _PLAIN_ID = re.compile(r"[A-Za-z_][A-Za-z_0-9]*|[0-9]+")
 _KEYWORDS = frozenset(("node", "edge", "graph", "digraph", "subgraph", "strict"))
 _PIECE = re.compile(
-    rf"""{_QUOTED.pattern} | //[^\n]* | \#[^\n]* | /\*.*?\*/ | (?P<brace>[{{}}])
+    rf"""(?P<backslashes>{_MISREAD.pattern}) | {_QUOTED.pattern} | //[^\n]* | \#[^\n]* | /\*.*?\*/ | (?P<brace>[{{}}])
     | (?P<number>=\s*-?[0-9.]+[^\W\d]\w*) | (?P<mark>--) | (?P<html><) | (?P<string>") | (?P<comment>/\*)""",
     re.DOTALL | re.VERBOSE,
 )
 _REFUSED = {
+    "backslashes": "has two backslashes before the end of a line, which pydot misreads",
     "number": "is neither a number nor a name; put it in quotes",
     "mark": "in a digraph, expected '->'",
     "html": "begins a string in HTML, which is not read; put text in quotes",
@@ -282,7 +285,8 @@ def id_text(text: str) -> str | None:
     if _PLAIN_ID.fullmatch(text) and text.lower() not in _KEYWORDS:
         return text
     candidate = '"' + text.replace('"', '\\"') + '"'
-    return candidate if _QUOTED.fullmatch(candidate) and _text(candidate) == text else None
+    exact = _QUOTED.fullmatch(candidate) and not _MISREAD.match(candidate) and _text(candidate) == text
+    return candidate if exact else None
 
 
 def _attributes(values: Mapping[str, str]) -> str:

@@ -252,6 +252,8 @@ def test_any_text_is_an_id_or_known_to_be_none(text):
         ("digraph {}", "the graph has no nodes"),
         ("\nstrict graph { a }", "the graph is undirected, expected digraph"),
         ("digraph {\n a -- b }", "line 2: '--' in a digraph, expected '->'"),
+        ('digraph {\n "a\\\\\nb" }',
+         "line 2: '\"a\\\\\\\\\\n' has two backslashes before the end of a line, which pydot misreads"),
         ("tree { a }", "line 1 column 1: cannot be read from 'tree { a }' on (is the file cut short?)"),
         ("digraph {\n a -> b;\n c -> -> d\n}",
          "line 3 column 4: cannot be read from '-> -> d' on (is the file cut short?)"),
