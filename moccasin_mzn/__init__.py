@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moccasin_mzn.errors import InputError
-    from moccasin_mzn.extensions.devices.build import CopyCosts, Device
-    from moccasin_mzn.extensions.paging.build import PagingCosts
+    from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
     from moccasin_mzn.face import allocate, compare, frontier, order, solve
     from moccasin_mzn.graphs.formats import read_graph, write_graph
     from moccasin_mzn.graphs.graph import ComputationGraph

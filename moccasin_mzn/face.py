@@ -14,10 +14,9 @@ from moccasin_mzn.arguments import checked
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.devices.build import CopyCosts, Device
-from moccasin_mzn.extensions.memories import TAKEN, Amount, asked_problem
-from moccasin_mzn.extensions.paging.build import PagingCosts
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.extensions.memories import TAKEN, Amount, several_memories_problem
+from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
+from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -348,7 +347,7 @@ def _memories(how: Given, several: Given) -> Memories | None:
         graph: ComputationGraph, budget: Amount | None, order: Order, count_fixed: bool
     ) -> tuple[PlanProblem, PlanFormulation]:
         form, most = how.get("formulation", "staged"), counts_of(how.get("max_computations"), graph)
-        return asked_problem(
+        return several_memories_problem(
             graph, budget, form=form, max_computations=most, order=order, count_fixed=count_fixed, **several
         )
 

@@ -28,8 +28,7 @@ from numba.np import arrayobj
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by
 from moccasin_mzn.extensions.addresses.search import search_arena
-from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.arena import Arena
@@ -39,6 +38,7 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
 from moccasin_mzn.problem.platform import Goal, plan_of_sequence
+from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import known_at_once

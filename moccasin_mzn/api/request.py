@@ -31,7 +31,7 @@ from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.formats.node_link import parse as parse_graph
 from moccasin_mzn.graphs.graph import ComputationGraph

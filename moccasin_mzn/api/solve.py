@@ -21,8 +21,7 @@ from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, in_any_order
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
-from moccasin_mzn.formulations.searched import Searched
+from moccasin_mzn.formulations.searched import PlanFormulation, Searched
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready, seconds_spent
 from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.instance import Instance

@@ -11,7 +11,7 @@ from itertools import groupby
 from statistics import fmean, pstdev
 
 from moccasin_mzn.formulations.catalogue import find_formulation
-from moccasin_mzn.formulations.model_size import reads_by_copies
+from moccasin_mzn.formulations.complexity import reads_by_copies
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance

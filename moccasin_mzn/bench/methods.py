@@ -21,10 +21,10 @@ from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.extensions.devices.build import exact
 from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
+from moccasin_mzn.extensions.platforms import exact
 from moccasin_mzn.files import Json, JsonObject
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.option import flag, options_of, words_of
 from moccasin_mzn.problem.budget import Budget

@@ -1,4 +1,4 @@
-"""Options about several memories, as people write them, and the problem that they ask for."""
+"""Options about several memories, as people write them, and the problem that they describe."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.extensions.devices.build import (
+from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.extensions.platforms import (
     CopyCosts,
     Device,
+    PagingCosts,
     device_platform,
+    paging_platform,
+    parse_cost,
     parse_device,
     unknown_device,
     with_slow_memory,
 )
-from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform, parse_cost
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import refuse_workspaces
 from moccasin_mzn.option import flag, option
@@ -34,12 +36,6 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.search.options import SearchOptions
-
-if TYPE_CHECKING:
-    from moccasin_mzn.formulations.plan_formulation import PlanFormulation
-    from moccasin_mzn.graphs.graph import ComputationGraph
-    from moccasin_mzn.problem.plan_problem import PlanProblem
-
 
 TAKEN = frozenset((*(part.name for part in fields(SearchOptions)), "formulation", "max_computations", "warm_start"))
 """Options of one memory that go with several."""
@@ -51,33 +47,33 @@ COSTS = {
     },
     "copies": {"time": "copy_time", "latency": "copy_latency", "energy": "copy_energy"},
 }  # fmt: skip
-"""By the argument of `moccasin_mzn.solve`: names of costs there, and of the options."""
+"""Names of costs in `moccasin_mzn.solve` and names of their options, by argument of `solve`."""
 _SPELLED = {f"{what}: {cost}": flag(name) for what, costs in COSTS.items() for cost, name in costs.items()}
 _SPELLED["paging"] = "--paging"
 
 
 @dataclass(frozen=True)
 class MemoryOptions:
-    """What there is besides one memory; None, False or empty: nothing is said of it.
+    """Options for more than one memory; None, False or empty: not given.
 
     Raises:
         InputError: an option without the one that it is about.
     """
 
     paging: bool = option(
-        False, "", "There is slow memory to write outputs to and read them back from.", kind=bool, group=SLOW,
+        False, "", "Add slow memory, for outputs to be written to and read back from.", kind=bool, group=SLOW,
         flags=("--paging", ""),
     )  # fmt: skip
     slow_memory: str | None = option(None, "BYTES|64GiB", "Capacity of slow memory.  [default: none]", group=SLOW)
     page_out_time: str | None = option(
         None, "X", "Duration of writing to slow memory per size unit; inf: not possible.", group=SLOW
     )
-    page_in_time: str | None = option(None, "X", "The same of reading back.  [default: that of writing]", group=SLOW)
+    page_in_time: str | None = option(None, "X", "The same for reading back.  [default: that of writing]", group=SLOW)
     page_out_energy: str | None = option(None, "X", "Energy of writing per size unit.  [default: 0]", group=SLOW)
-    page_in_energy: str | None = option(None, "X", "The same of reading back.  [default: that of writing]", group=SLOW)
+    page_in_energy: str | None = option(None, "X", "The same for reading back.  [default: that of writing]", group=SLOW)
     compute_power: str | None = option(None, "P", "Energy of computing per unit of duration.  [default: 1]", group=BOTH)
     objective: str | None = option(
-        None, "duration|energy|traffic", "What is to be least.  [default: duration]", group=BOTH
+        None, "duration|energy|traffic", "The total to minimize.  [default: duration]", group=BOTH
     )
     max_duration: str | None = option(
         None, "N|+5%", "With another objective: most duration, or increase of it.", group=BOTH
@@ -96,7 +92,7 @@ class MemoryOptions:
         None, "X", "Duration of a copy between devices per size unit; inf: not possible.  [default: 0]", group=DEVICES
     )
     copy_latency: str | None = option(
-        None, "N", "Duration of each copy besides; inf: not possible.  [default: 0]", group=DEVICES
+        None, "N", "Fixed duration of each copy, added to that; inf: not possible.  [default: 0]", group=DEVICES
     )
     copy_energy: str | None = option(None, "X", "Energy of a copy per size unit.  [default: 0]", group=DEVICES)
 
@@ -111,16 +107,16 @@ class MemoryOptions:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> Self:
-        """Those of a command's options, which are removed from the others."""
+        """Take these out of a command's options."""
         return cls(**{part.name: options.pop(part.name) for part in fields(cls)})
 
     def given(self) -> dict[str, Any]:
-        """What is said, by name."""
+        """Return the options that are given, by name."""
         return {name: value for name, value in vars(self).items() if value not in (None, False, ())}
 
     @property
     def several(self) -> bool:
-        """Are there several memories?"""
+        """True if there are several memories."""
         return self.paging or bool(self.device) or self.platform is not None
 
     def refuse_others(self, names: Iterable[str]) -> None:
@@ -131,13 +127,19 @@ class MemoryOptions:
         """
         for name in names:
             if name not in TAKEN:
-                asked = "--device" if self.device else "--paging"
-                raise InputError(f"{flag(name)} is for one memory, it does not go with {asked}")
+                several = "--device" if self.device else "--paging"
+                raise InputError(f"{flag(name)} is for one memory, it does not go with {several}")
 
     def problem(
-        self, graph: ComputationGraph, options: Mapping[str, Any], *, budget: Any, order: Any, count_fixed: bool = False
+        self,
+        graph: ComputationGraph,
+        options: Mapping[str, Any],
+        *,
+        budget: Amount | None,
+        order: str | PathLike[str] | Sequence[int],
+        count_fixed: bool = False,
     ) -> tuple[PlanProblem, PlanFormulation]:
-        """What is to be planned, and the formulation for it.
+        """Return the problem and its formulation.
 
         Args:
             options: all others that are there, by name.
@@ -155,21 +157,21 @@ class MemoryOptions:
             raise InputError("--budget is for one memory: with --device each has its own")
         if self.device and count_fixed:
             raise InputError("--count-fixed is for one memory, it does not go with --device")
-        return asked_problem(
+        return several_memories_problem(
             graph, budget, paging=self._costs("paging") if self.paging else None, slow_memory=self.slow_memory,
             devices=self._devices() if self.device else None, copies=self._costs("copies"), goal=self._goal, form=form,
             order=order, max_computations=most, count_fixed=count_fixed, spelled=_SPELLED,
         )  # fmt: skip
 
     def _costs(self, what: str) -> dict[str, str]:
-        asked = {cost: getattr(self, name) for cost, name in COSTS[what].items()}
-        return {cost: value for cost, value in asked.items() if value is not None}
+        costs = {cost: getattr(self, name) for cost, name in COSTS[what].items()}
+        return {cost: value for cost, value in costs.items() if value is not None}
 
-    def _devices(self) -> dict[str, Any]:
-        from moccasin_mzn.extensions.devices.build import exact, parse_device
+    def _devices(self) -> dict[str, Device]:
+        from moccasin_mzn.extensions.platforms import exact, parse_device
 
         power = Fraction(1) if self.compute_power is None else exact("--compute-power", self.compute_power)
-        devices: dict[str, Any] = {}
+        devices: dict[str, Device] = {}
         for text in self.device:
             name, device = parse_device(text)
             if name in devices:
@@ -177,10 +179,8 @@ class MemoryOptions:
             devices[name] = replace(device, power=power)
         return devices
 
-    def _goal(self, baseline_duration: int) -> Any:
+    def _goal(self, baseline_duration: int) -> Goal:
         """The `Goal`; an increase such as +5% is of the duration of the input order, every node computed once."""
-        from moccasin_mzn.problem.platform import Goal
-
         limits = {
             name: _limit(flag(name), value, baseline_duration if name == "max_duration" else None)
             for name, value in self.given().items()
@@ -197,15 +197,19 @@ def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[s
     """
     if not devices:
         return ()
-    name, told, slowness = devices[0].partition(":")
+    name, colon, slowness = devices[0].partition(":")
     if "=" in name:
         name = name.partition("=")[0]
         raise InputError(f"device {name}: its budget is what is varied: give its name alone, --device {name}")
-    return (f"{name}={budget}{told}{slowness}", *devices[1:])
+    return (f"{name}={budget}{colon}{slowness}", *devices[1:])
 
 
 def _problem_in_file(
-    graph: ComputationGraph, order: Any, path: Path, form: str, most: Any
+    graph: ComputationGraph,
+    order: str | PathLike[str] | Sequence[int],
+    path: Path,
+    form: str,
+    most: int | Sequence[int] | str,
 ) -> tuple[PlanProblem, PlanFormulation]:
     """A platform and a goal as a plan's file has them, and which formulation they are for.
 
@@ -247,21 +251,23 @@ def _limit(option: str, text: str, base: int | None) -> int:
     return int(text)
 
 
-# --- A problem of several memories, from what is said of paging and of devices --------------------------------
+# --- A problem of several memories, from costs of paging and devices ------------------------------------------
 
 
 Amount = Budget | int | float | Fraction | str
-"""Of memory, as `Budget.of` takes it."""
+"""An amount of memory, as `Budget.of` takes it."""
+Costs = Mapping[str, object]
+"""Costs by name, such as "out_time"; "inf" where there is no link."""
 
 
-def asked_problem(
+def several_memories_problem(
     graph: ComputationGraph,
     budget: Amount | None,
     *,
-    paging: PagingCosts | Mapping[str, Any] | None = None,
+    paging: PagingCosts | Costs | None = None,
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
-    copies: CopyCosts | Mapping[str, Any] | None = None,
+    copies: CopyCosts | Costs | None = None,
     goal: Goal | str | Callable[[int], Goal] = "duration",
     form: str = "staged",
     order: str | PathLike[str] | Sequence[int] = "input",
@@ -269,7 +275,7 @@ def asked_problem(
     count_fixed: bool = False,
     spelled: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[PlanProblem, PlanFormulation]:
-    """What is to be planned, and the formulation for it; the arguments are those of `moccasin_mzn.solve`.
+    """Return the problem and its formulation; the arguments are those of `moccasin_mzn.solve`.
 
     Args:
         goal: or what makes one of the duration of the input order with every node computed once.
@@ -283,12 +289,11 @@ def asked_problem(
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")
     most = 2 if max_computations is None else max_computations
-    how: dict[str, Any] = {"order": order, "max_computations": most, "count_fixed": count_fixed}
     if devices is None:
         if budget is None:
             raise InputError("budget: expected one, of local memory")
         assert costs is not None
-        instance = Instance.build(graph, budget, **how)
+        instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
         capacity = capacity_of(slow_memory, instance.baseline.peak)
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
         return PlanProblem(instance, platform, _goal(goal, instance)), PagingFormulation(form)
@@ -297,14 +302,17 @@ def asked_problem(
     if form not in ("staged", "general"):
         raise InputError(f"devices are formulated as staged or general, not as {form}")
     refuse_workspaces(graph, "plans for several devices")
-    asked = {name: _device(name, given) for name, given in devices.items()}
-    for name, device in asked.items():  # where the graph names devices, another name is more likely misspelt than meant
-        if name not in (graph.device_durations or asked) and device.computes and device.slowness is None:
+    chosen = {name: _device(name, given) for name, given in devices.items()}
+    for (
+        name,
+        device,
+    ) in chosen.items():  # where the graph names devices, another name is more likely misspelt than meant
+        if name not in (graph.device_durations or chosen) and device.computes and device.slowness is None:
             raise unknown_device(graph, name)
-    first = next((device.budget for device in asked.values()), None)
-    instance = Instance.build(graph, first or "100%", **how)
+    first = next((device.budget for device in chosen.values()), None)
+    instance = Instance.build(graph, first or "100%", order=order, max_computations=most)
     peak = instance.baseline.peak
-    platform = device_platform(graph, asked, _costs("copies", CopyCosts, copies or {}, spelled), peak)
+    platform = device_platform(graph, chosen, _copy_costs(copies or {}, spelled), peak)
     if costs is not None:
         out, back = (
             None if time is None else CopyCosts(time, 0, energy)
@@ -325,19 +333,34 @@ def _device(name: str, given: Device | Amount | None) -> Device:
     return parse_device(f"{name}={amount}")[1] if isinstance(amount, str) else Device(Budget.of(amount))
 
 
-def paging_costs(
-    given: PagingCosts | Mapping[str, Any], spelled: Mapping[str, str] = MappingProxyType({})
-) -> PagingCosts:
+def paging_costs(given: PagingCosts | Costs, spelled: Mapping[str, str] = MappingProxyType({})) -> PagingCosts:
     """Costs of paging by name, as `moccasin_mzn.solve` takes them.
 
     Raises:
         InputError: nonsense in one of them, or none of writing.
     """
-    return _costs("paging", PagingCosts, given, spelled)
+    if isinstance(given, PagingCosts):
+        return given
+    values, label = _exact_costs("paging", PagingCosts, given, spelled)
+    if "out_time" not in values:
+        paging, out_time = spelled.get("paging", "paging"), label["out_time"].removeprefix("paging: ")
+        raise InputError(f"{paging}: give {out_time}, the duration of writing per size unit (0 if it takes none)")
+    back = {f"in_{cost}": values[f"out_{cost}"] for cost in ("time", "energy") if f"out_{cost}" in values}
+    return PagingCosts(**back | values)
+
+
+def _copy_costs(given: CopyCosts | Costs, spelled: Mapping[str, str]) -> CopyCosts | None:
+    """Costs of copies by name; None: nothing can be copied."""
+    if isinstance(given, CopyCosts):
+        return given
+    values, label = _exact_costs("copies", CopyCosts, given, spelled)
+    if isinstance(values.get("latency"), Fraction):
+        raise InputError(f"{label['latency']} {given['latency']}: expected an integer of 0 or more")
+    return None if None in values.values() else CopyCosts(**values)
 
 
 def capacity_of(given: Amount | None, peak: int) -> int | None:
-    """Of slow memory, in size units; None: as much as there may be.
+    """Return the capacity of slow memory, in size units; None: there is no limit.
 
     Raises:
         InputError: it is no amount of memory.
@@ -347,36 +370,28 @@ def capacity_of(given: Amount | None, peak: int) -> int | None:
     return 0 if str(given).strip() == "0" else Budget.of(given).resolve(peak)
 
 
-def _costs(what: str, kind: Any, given: Any, spelled: Mapping[str, str]) -> Any:
-    """An object of costs, from a mapping of their names to exact numbers; None: nothing can be copied."""
-    if isinstance(given, kind):
-        return given
+def _exact_costs(
+    what: str, kind: type[PagingCosts] | type[CopyCosts], given: Costs, spelled: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Exact numbers by name of the cost, None for "inf"; and how messages call each cost."""
     if not isinstance(given, Mapping):
         raise InputError(f"{what} {shown(given)}: expected {kind.__name__} or a mapping of costs by name")
-    names = list(kind.__dataclass_fields__)
+    names = [part.name for part in fields(kind)]
     for name in given:
         if name not in names:
             raise InputError(f"{what}: unknown cost {shown(name)}, expected some of {', '.join(names)}")
     label = {name: spelled.get(f"{what}: {name}", f"{what}: {name}") for name in names}
-    values = {name: _exact(label[name], value, name.endswith(("time", "latency"))) for name, value in given.items()}
-    if kind is CopyCosts:
-        latency = values.get("latency")
-        if isinstance(latency, Fraction):
-            raise InputError(f"{label['latency']} {given['latency']}: expected an integer of 0 or more")
-        return None if None in values.values() else CopyCosts(**values)
-    if "out_time" not in values:
-        told = spelled.get("paging", "paging"), label["out_time"].removeprefix("paging: ")
-        raise InputError("{}: give {}, the duration of writing per size unit (0 if it takes none)".format(*told))
-    back = {f"in_{cost}": values[f"out_{cost}"] for cost in ("time", "energy") if f"out_{cost}" in values}
-    return kind(**back | values)
+    return {
+        name: _exact(label[name], value, name.endswith(("time", "latency"))) for name, value in given.items()
+    }, label
 
 
-def _exact(what: str, value: Any, infinite: bool) -> Any:
+def _exact(what: str, value: object, infinite: bool) -> object:
     """A number as people mean it, 0.1 as a tenth; None: "inf". Others are left to the checks of what they are for."""
     value = plain(value)
     if not isinstance(value, str | float):
         return value
     number = parse_cost(what, str(value))
     if number is None and not infinite:
-        raise InputError(f"{what} inf: expected a number; a time of inf says that there is no link")
+        raise InputError(f"{what} inf: expected a number; a time of inf means that there is no link")
     return int(number) if number is not None and number.denominator == 1 else number

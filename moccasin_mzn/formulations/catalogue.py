@@ -1,23 +1,82 @@
-"""The formulations: one object each, with all that is told of it. Lists, help, comparisons and tables read it here."""
+"""The formulations: one object each, which lists, help, comparisons and tables are made from; and Checkmate's class."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
+from typing import ClassVar
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formulations.checkmate import Checkmate
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations.formulation import Formulation, Growth, Variant
 from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.formulations.models import included
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
-from moccasin_mzn.formulations.searched import Searched
+from moccasin_mzn.formulations.presolve import ModelData, presolve
+from moccasin_mzn.formulations.searched import PlanFormulation, Searched, Solution
+from moccasin_mzn.graphs.memory_model import refuse_in_place
+from moccasin_mzn.problem.instance import MOST_COMPUTATIONS, Instance
+from moccasin_mzn.solvers.minizinc.run import Member, Value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkmate(Formulation):
+    """Checkmate's mixed-integer program (Jain et al., MLSys 2020): a node is computed at most once per stage.
+
+    Its schedules are those of the staged formulation with C = n.
+    """
+
+    strengthened: bool = False
+    """With memory by outputs that are alive until their last use in a stage, without a large constant, and without
+    recomputations that presolve finds useless; otherwise as published."""
+
+    limited: ClassVar[bool] = False
+
+    @property
+    def main(self) -> str:
+        return "checkmate.mzn"
+
+    @property
+    def checker(self) -> str:
+        return "checkmate.mzc.mzn"
+
+    def choices(self, objective: str) -> dict[str, Value]:
+        return {"memory": Member("ALIVE")} if self.strengthened else {}
+
+    def data(self, problem: Instance) -> ModelData:
+        """Every node may be computed in every stage from its own on; the strengthened form looks at the useful ones."""
+        refuse_in_place(problem.graph, "Checkmate's models")
+        n = len(problem.order)
+        unlimited = replace(problem, max_computations=(min(n, MOST_COMPUTATIONS),) * n)
+        data = presolve(unlimited, staged=True)
+        stages = range(1, n + 1)
+        data = replace(data, max_computations=tuple(n - v + 1 for v in stages), critical_stage=frozenset())
+        if self.strengthened:
+            return data
+        return replace(data, earliest_stage=tuple(min(v + 1, n) for v in stages), latest_stage=(n,) * n)
+
+    def copies_counted(self, data: ModelData) -> tuple[int, ...]:
+        """Count an output twice: a stage keeps it and computes it."""
+        return (2,) * len(data.size)
+
+    def sequence(self, data: ModelData, values: Solution) -> tuple[int, ...]:
+        """Return the computations stage by stage, and within a stage in the input order."""
+        return tuple(v for row in values.R for v, computed in zip(data.order, row, strict=True) if computed)
+
+    def solution_items(self, data: ModelData, values: Solution) -> dict[str, Value]:
+        return {"R": values.R, "S": values.S, "total_duration": values.objective}
+
+    def parameters(self) -> str:
+        """Without its whole linear relaxation CP-SAT finds no bound here."""
+        return "linearization_level:2"
+
+
+# --- The objects ----------------------------------------------------------------------------------------------
+
 
 GROUP = "moccasin_mzn.formulations"
-_CHECKMATE: dict[str, Any] = {
+_CHECKMATE: JsonObject = {
     "family": "checkmate",
     "growth": Growth("n^2 + n m", "n^2, memory only", "-", "n^2 + n m"),
     "guarantee": "optimal among schedules in stages of the input order",
@@ -86,7 +145,7 @@ def in_any_order(form: Searched) -> Searched | None:
 
 @cache
 def formulations() -> tuple[Formulation, ...]:
-    """Ours, then those of other packages: objects behind entry points of the group `moccasin_mzn.formulations`.
+    """Return ours, then those of other packages: objects behind entry points of the group `moccasin_mzn.formulations`.
 
     Raises:
         InputError: an entry point that cannot be loaded, is no formulation, or has a name that is taken.
@@ -96,8 +155,8 @@ def formulations() -> tuple[Formulation, ...]:
         try:
             form = entry.load()
         except Exception as error:  # whatever a package of someone else's does
-            told = str(error) or type(error).__name__
-            raise InputError(f"entry point {entry.value} of {GROUP}: {told}") from None
+            reason = str(error) or type(error).__name__
+            raise InputError(f"entry point {entry.value} of {GROUP}: {reason}") from None
         if not isinstance(form, Formulation):
             raise InputError(f"entry point {entry.value} of {GROUP}: {shown(form)} is no Formulation")
         if form.name in [other.name for other in found]:
@@ -108,7 +167,7 @@ def formulations() -> tuple[Formulation, ...]:
 
 def find_formulation(name: str, **own: str) -> Formulation:
     """The formulation of this name, with options of its own; those not given have its defaults. Other packages are
-    asked for what is not ours only, so that a broken one is in nobody's way.
+    loaded only for names that are not ours, so that a broken one does not matter otherwise.
 
     Raises:
         InputError: an unknown name, where the message lists the known ones; an option that is unknown or that the

@@ -1,4 +1,4 @@
-"""The size of each formulation, counted in the FlatZinc of an instance, beside its order of growth (paper, 2.5)."""
+"""The size of each formulation, counted in the FlatZinc of an instance, and its order of growth (paper, 2.5)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations.catalogue import formulations
 from moccasin_mzn.formulations.formulation import Formulation, Growth
 from moccasin_mzn.problem.instance import Instance
@@ -18,7 +18,7 @@ from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 KINDS_SHOWN = 3
 UNKNOWN = Growth("-", "-", "-", "-")
-"""Of a model of one's own, whatever it is like."""
+"""The growth of a model of one's own, which is not known."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class ModelSize:
     kinds: tuple[tuple[str, int], ...]
     """The most frequent constraints, by FlatZinc name."""
     megabytes: float
-    """Of the FlatZinc text."""
+    """The size of the FlatZinc text, in units of 10^6 bytes."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """The object that `complexity --json` prints for it."""
         return asdict(self)
 
@@ -49,8 +49,8 @@ def sizes(instance: Instance, backend: Backend, own: Sequence[Formulation] = ())
     """Compile each formulation for the solver of `backend`, without a warm start, and count.
 
     Args:
-        instance: its `max_computations` is for MOCCASIN; the rivals have no limit.
-        own: others beside them, models of one's own.
+        instance: its `max_computations` is for MOCCASIN; the baselines have no limit.
+        own: further formulations, with models of one's own.
 
     Raises:
         SolverError: MiniZinc failed, or already finds that there is no schedule.
@@ -94,3 +94,35 @@ def _event_variables(file: FlatZinc) -> set[str]:
     """Names of the elements of `start` and `end`, which are events."""
     arrays = [file.arrays[name].elements for name in ("start", "end") if name in file.arrays]
     return {element for elements in arrays for element in elements if isinstance(element, str)}
+
+
+# --- Is the model of a whole instance too large for memory or for the time? -----------------------------------
+
+
+MODEL_READS = 100_000
+"""Reads by copies (edges times the square of C) of the largest instance whose whole model is tried at all: some GB."""
+READS_PER_SECOND = 1_000
+"""About how many of them are compiled in a second."""
+COMPILING_SHARE = 0.25
+"""The share of the time left that compiling the whole model may take."""
+
+
+def reads_by_copies(instance: Instance) -> int:
+    """The size of the whole model, but for a factor: for each edge, pairs of copies of its two nodes."""
+    most = instance.max_computations
+    if isinstance(instance.counts, int):
+        return most[0] ** 2 * len(instance.graph.edges)
+    return sum(most[u] * most[v] for u, v in instance.graph.edges)
+
+
+def why_too_large(instance: Instance, seconds: float | None) -> str | None:
+    """Why the whole model is left out, as the beginning of a note; None: it is not.
+
+    Args:
+        seconds: that are left for compiling and solving; None: no limit.
+    """
+    reads = reads_by_copies(instance)
+    if reads <= MODEL_READS and (seconds is None or reads <= READS_PER_SECOND * COMPILING_SHARE * seconds):
+        return None
+    why = f"{reads:,} reads by copies" + ("" if reads > MODEL_READS else f" for {max(0.0, seconds or 0.0):.0f} s")
+    return f"the whole model is left out, {why} is too much"

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.models import included, includes
 from moccasin_mzn.formulations.presolve import ModelData
+from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.linear.isolated import RelaxationError, program_text
-from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.run import Value, compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import LARGEST, NARROW_TITLES, find_backend, too_wide
 
 MODEL, DATA = "model.mzn", "data.dzn"
@@ -35,7 +35,7 @@ _END = "----------"
 def data_text(
     instance: Instance, form: Formulation, data: ModelData, command: str, start: Sequence[int] | None = None
 ) -> str:
-    """An instance as a `.dzn` file for the model of a formulation, which says of itself at its top what it is.
+    """An instance as a `.dzn` file for the model of a formulation, with a comment at its top that describes it.
 
     Args:
         data: of the instance, as the formulation has them.
@@ -86,41 +86,43 @@ def configurations(warm: bool) -> dict[str, str]:
         warm: is there a schedule to start from? Then Chuffed must not search freely, see `models/README.md`.
     """
     free = {"cp-sat": True, "gecode": False, "chuffed": not warm}
-    told = {name: {"solver": name, **({"free-search": True} if on else {})} for name, on in free.items()}
-    return {f"{name}.mpc": json.dumps(one, indent=2) + "\n" for name, one in told.items()}
+    configurations = {name: {"solver": name, **({"free-search": True} if on else {})} for name, on in free.items()}
+    return {f"{name}.mpc": json.dumps(one, indent=2) + "\n" for name, one in configurations.items()}
 
 
 def standalone(form: Formulation) -> dict[str, str]:
-    """A model in one file, its checker, and the files they need beside them, by name.
+    """A model in one file, its checker, and the files that they need in their folder, by name.
 
     What CP-SAT has its own form of stays a file of its own, which that of its library replaces; and so does what it
     includes.
     """
     model, native = form.file, resources.files("moccasin_mzn.solvers.cpsat") / "mznlib"
-    beside = {path for one in included(model) if native.joinpath(one.name).is_file() for path in {one, *included(one)}}
-    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(beside)}
-    parts = list(_parts(model, beside, set()))
+    separate = {
+        path for one in included(model) if native.joinpath(one.name).is_file() for path in {one, *included(one)}
+    }
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(separate)}
+    parts = list(_parts(model, separate, set()))
     comment = re.match(r"(%[^\n]*\n)*", parts[-1])
     head = comment.group() if comment else ""
     text = "\n".join([head, *(part.removeprefix(head).strip("\n") + "\n" for part in parts)])
     return {MODEL: text, CHECKER: form.checker_file.read_text(encoding="utf-8"), **texts}
 
 
-def _parts(path: Path, beside: set[Path], seen: set[Path]) -> Iterator[str]:
-    """The texts of a file and of what it includes, that first and once, but for files that stay beside it."""
+def _parts(path: Path, separate: set[Path], seen: set[Path]) -> Iterator[str]:
+    """The texts of a file and of what it includes, that first and once, but for files that stay separate."""
     seen.add(path)
     text = path.read_text(encoding="utf-8")
     for line, other in includes(path):
-        if other in beside:
+        if other in separate:
             text = text.replace(line, f'include "{other.name}";\n')
             continue
         if other not in seen:
-            yield from _parts(other, beside, seen)
+            yield from _parts(other, separate, seen)
         text = text.replace(line, "")
     yield text
 
 
-def read_solution(text: str) -> Any:
+def read_solution(text: str) -> Solution:
     """The last solution that MiniZinc printed: its arrays as attributes if it was printed as items or as JSON; else
     `names`, its sequence, as the models print it for people.
 
@@ -138,9 +140,9 @@ def read_solution(text: str) -> Any:
             raise InputError(f"the last solution is no JSON: {error}") from None
         values = values.get("output", values)
         values = values.get("json", values)
-    elif told := _SEQUENCE.search(last):
+    elif sequence := _SEQUENCE.search(last):
         try:
-            values = {"names": json.loads(told["names"])}
+            values = {"names": json.loads(sequence["names"])}
         except ValueError as error:
             raise InputError(f"the last solution has no sequence of names: {error}") from None
     else:
@@ -150,7 +152,7 @@ def read_solution(text: str) -> Any:
     return SimpleNamespace(**values)
 
 
-def _array(text: str) -> Any:
+def _array(text: str) -> Value | None:
     """A literal of booleans and integers: a scalar, an array, or a matrix as a list of rows."""
     shape = _SHAPE.match(text)
     if "[|" in text:
@@ -162,11 +164,11 @@ def _array(text: str) -> Any:
     return flat if "[" in text else flat[0] if flat else None
 
 
-def _numbers(text: str) -> list[Any]:
+def _numbers(text: str) -> list[bool | int]:
     return [_VALUES[found] if found in _VALUES else int(found) for found in _VALUE.findall(text)]
 
 
-def decoded(instance: Instance, form: Formulation, values: Any) -> tuple[int, ...]:
+def decoded(instance: Instance, form: Formulation, values: Solution) -> tuple[int, ...]:
     """The sequence that the arrays of a solution stand for, positions in `graph.nodes`.
 
     Raises:
@@ -178,8 +180,8 @@ def decoded(instance: Instance, form: Formulation, values: Any) -> tuple[int, ..
         return form.sequence(form.data(instance), values)
     except (AttributeError, IndexError, TypeError, ValueError, KeyError) as error:
         what = f"no array {error.name}" if isinstance(error, AttributeError) else "arrays of another instance"
-        told = "the same graph, budget, order, computations and formulation as for export are needed"
-        raise InputError(f"the last solution has {what}: {told}") from None
+        needed = "the same graph, budget, order, computations and formulation as for export are needed"
+        raise InputError(f"the last solution has {what}: {needed}") from None
 
 
 def _by_name(graph: ComputationGraph, names: Sequence[str]) -> tuple[int, ...]:

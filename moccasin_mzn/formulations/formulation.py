@@ -1,4 +1,4 @@
-"""What every formulation offers: a model file, the data for it, and the sequence that a solution stands for."""
+"""Formulations of schedules: a model file, the data for it, and the sequence that a solution stands for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formatting import count_text
@@ -16,12 +16,13 @@ from moccasin_mzn.formulations import models
 from moccasin_mzn.formulations.models import models_folder
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import Intervals, encode
-from moccasin_mzn.formulations.searched import Searched
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.formulations.searched import Searched, Solution
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.stages import first_out_of_stage
+from moccasin_mzn.solvers.minizinc.run import Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
 _PRESOLVED = ("max_computations", "input_order_memory", "earliest_stage", "latest_stage", "critical_stage")
@@ -50,26 +51,26 @@ class Variant:
     """A formulation as `compare` runs it."""
 
     label: str = ""
-    """Follows the formulation's name; empty: the name says it all."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Of `solve`, beside the formulation."""
+    """Follows the formulation's name; empty: the name is enough."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Options of `solve` in addition to the formulation."""
     max_computations: int | str | None = None
-    """As `solve` takes it; None: its default."""
+    """C as `solve` takes it; None: its default."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Formulation(Searched):
-    """A model of schedules, and all that is told of it. The objects stand in `catalogue`, and every list of
+class Formulation(Searched[Instance, ModelData, Sequence[int]]):
+    """A model of schedules, with its description. The objects stand in `catalogue`, and every list of
     formulations is made from them. Warm starts are retention intervals in all of them."""
 
     name: str
-    """As on the command line."""
+    """The name on the command line."""
     title: str
     """A few words for people."""
     source: str
     """The publication and its section."""
     guarantee: str
-    """What is known of its schedules."""
+    """The guarantee that an optimal schedule of it has."""
     growth: Growth
     staged: bool = True
     """Do its schedules keep to stages of the input order? Then so do its proofs. All such schedules, with at most C
@@ -79,7 +80,7 @@ class Formulation(Searched):
     family: str = ""
     """Whose published figures are its own, as columns of a table of published figures name it; empty: nobody's."""
     variants: tuple[Variant, ...] = field(default=(Variant(), Variant("alone", {"search": "off"})), compare=False)
-    """What a comparison runs."""
+    """The variants that a comparison runs."""
 
     model: str = ""
     """The file of another model: it takes the same data, and its solutions stand for the same."""
@@ -126,14 +127,14 @@ class Formulation(Searched):
         """The reduced data of an instance."""
 
     @abstractmethod
-    def sequence(self, data: ModelData, values: Any) -> tuple[int, ...]:
+    def sequence(self, data: ModelData, values: Solution) -> tuple[int, ...]:
         """Positions in `graph.nodes` in the order of computing them, from a solution's arrays as attributes."""
 
     @abstractmethod
     def copies_counted(self, data: ModelData) -> tuple[int, ...]:
-        """How many times the size of each node, and its workspace, may occur in one sum of the model."""
+        """Return how many times the size of each node, and its workspace, may occur in one sum of the model."""
 
-    def answer(self, data: ModelData, values: Any) -> tuple[int, ...]:
+    def answer(self, data: ModelData, values: Solution) -> tuple[int, ...]:
         return self.sequence(data, values)
 
     def objective(self, data: ModelData, value: int) -> int:
@@ -142,7 +143,7 @@ class Formulation(Searched):
     def items(
         self, problem: Instance, data: ModelData, incumbent: Sequence[int] | None, limit: int | None,
         objective: str = "duration",
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Value]:  # fmt: skip
         limit = None if limit is None else limit // data.duration_scale
         return self.data_items(problem.graph, data, incumbent, limit, objective)
 
@@ -185,7 +186,7 @@ class Formulation(Searched):
         incumbent: Sequence[int] | Intervals | None = None,
         duration_limit: int | None = None,
         objective: str = "duration",
-    ) -> dict[str, Any]:
+    ) -> dict[str, Value]:
         """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`; what has its default is left out.
 
         Args:
@@ -208,8 +209,8 @@ class Formulation(Searched):
             items |= {f"incumbent_{name}": values for name, values in vars(start).items()}
         return items | self.choices(objective)
 
-    def choices(self, objective: str) -> dict[str, Any]:
-        """The parameters of the model that say which form of it is meant, as items; defaults are left out.
+    def choices(self, objective: str) -> dict[str, Value]:
+        """Return the parameters of the model that select a form of it, as items; defaults are left out.
 
         Args:
             objective: "duration" or, if `two_phase`, "peak".
@@ -220,7 +221,7 @@ class Formulation(Searched):
 def header(
     graph: ComputationGraph, order: Sequence[int], duration: Sequence[int], size: Sequence[int],
     edges: Sequence[tuple[int, int]], budget: int,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Value]:  # fmt: skip
     """The items that have no default: the graph, along an order, and the budget.
 
     Args:

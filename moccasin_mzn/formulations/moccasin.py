@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations import models
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, as_given, presolve
 from moccasin_mzn.formulations.retention import Intervals, decode
+from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.run import Member
+from moccasin_mzn.solvers.minizinc.run import Member, Value
 
 PRECEDENCE = Option("served-by|reservoir", "Form of the precedence constraints.", choices=("served-by", "reservoir"))
 INDEX = Option(
@@ -27,13 +28,13 @@ REDUNDANT = Option(
 )
 BRANCHING = Option(
     "density|from-below|by-solver",
-    "What solvers that do not learn decide first: not to compute again what takes longest for the memory it spares; "
+    "What solvers that do not learn decide first: to recompute nothing that takes long for the memory it spares; "
     "a short duration; or what they like.",
     choices=("density", "from-below", "by-solver"),
 )
 PRESOLVE = Option("on|off", "Reduce the data of the model, or leave it to derive them.", choices=("on", "off"))
 GROUPS = ("cover", "critical", "order")
-"""Of redundant constraints; the first two are of stages."""
+"""The groups of redundant constraints; the first two are of stages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +48,10 @@ class IntervalFormulation(Formulation):
         """Each interval once; in the cover constraints of staged events each copy as often as it is the latest."""
         return tuple(most * max(1, most - 1) if self.staged else most for most in data.max_computations)
 
-    def sequence(self, data: ModelData, values: Any) -> tuple[int, ...]:
+    def sequence(self, data: ModelData, values: Solution) -> tuple[int, ...]:
         return decode(data, Intervals(tuple(values.active), tuple(values.start), tuple(values.end)))
 
-    def solution_items(self, data: ModelData, values: Any) -> dict[str, Any]:
+    def solution_items(self, data: ModelData, values: Solution) -> dict[str, Value]:
         arrays = {name: tuple(getattr(values, name)) for name in ("active", "start", "end")}
         return {
             **arrays,
@@ -75,7 +76,7 @@ class Moccasin(IntervalFormulation):
     precedence: str = "served-by"
     """"served-by": half-reified booleans; "reservoir": as published (2.2)."""
     index: str = "affine"
-    """How staged events are numbered. "affine": starts without holes, and redundant constraints; "triangular": as
+    """The numbering of staged events. "affine": starts without holes, and redundant constraints; "triangular": as
     published (2.3), and no redundant constraints of stages."""
     branching: str = "density"
     """The search annotation. "density": first without the recomputations that take longest for the memory they spare;
@@ -103,7 +104,7 @@ class Moccasin(IntervalFormulation):
             object.__setattr__(self, "growth", replace(self.growth, booleans="C n", constraints="C (n + m)"))
 
     def groups(self) -> frozenset[str]:
-        """The groups of redundant constraints that the model is told to have.
+        """The groups of redundant constraints that the model is to have.
 
         Raises:
             InputError: there is no such group, or not of free events.
@@ -126,28 +127,28 @@ class Moccasin(IntervalFormulation):
         return not self.model or any(path.name == "parameters.mzn" for path in models.included(self.file))
 
     def elastic(self, data: ModelData) -> bool:
-        """In stages; where a unit of memory, worth more than all recomputations, keeps the objective exact in doubles,
-        of which CP-SAT makes use."""
+        """True in stages, where the objective, with a unit of memory worth more than all recomputations, is exact in
+        floating point, which CP-SAT makes use of."""
         excess = max(data.input_order_memory, default=0) - data.budget
         return self.two_phase and self.staged and self.index == "affine" and excess * data.longest < 2**53
 
     def parameters(self) -> str:
-        """To seek schedules from below, next to the bound of the cover rows, proves all that is proven in a half to a
+        """Seek schedules from below, next to the bound of the cover rows: all that is proven is proven in a half to a
         tenth of the time; probing takes more than it finds."""
         return "use_objective_lb_search:true cp_model_probing_level:0" if self.staged and not self.model else ""
 
     def data(self, problem: Instance) -> ModelData:
         return super().data(problem) if self.presolve == "on" else as_given(problem)
 
-    def choices(self, objective: str) -> dict[str, Any]:
-        told: dict[str, Any] = {} if objective == "duration" else {"phase": Member(objective.upper())}
+    def choices(self, objective: str) -> dict[str, Value]:
+        chosen: dict[str, Value] = {} if objective == "duration" else {"phase": Member(objective.upper())}
         for name in ("precedence", "index", "branching"):
             value = getattr(self, name)
             if value != self.own_options[name].choices[0]:
-                told[name] = Member(value.upper().replace("-", "_"))
+                chosen[name] = Member(value.upper().replace("-", "_"))
         if self.redundant != ALL:
-            told["redundant"] = frozenset(Member(name.upper()) for name in self.groups())
-        return told
+            chosen["redundant"] = frozenset(Member(name.upper()) for name in self.groups())
+        return chosen
 
     def forms(self) -> Iterator[tuple[str, Formulation]]:
         reservoir = replace(self, precedence="reservoir")

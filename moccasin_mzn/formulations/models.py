@@ -14,14 +14,16 @@ _INCLUDE = re.compile(r'^include "(?P<file>[^"]+)";[^\n]*\n', re.MULTILINE)
 
 
 def models_folder() -> Path:
-    """Where the `.mzn` files are: inside an installed package, or beside the package in a checkout."""
+    """Return the folder of the `.mzn` files: inside an installed package, or next to the package in a checkout."""
     package = Path(str(resources.files("moccasin_mzn")))
     installed = package / "models"
     return installed if installed.is_dir() else package.parent / "models"
 
 
 def includes(path: Path) -> Iterator[tuple[str, Path]]:
-    """The lines of a model that include a file beside it or one of ours, and which; others are of MiniZinc's library.
+    """The lines of a model that include a file of its folder or one of ours, each with that file.
+
+    Other includes are of MiniZinc's library.
 
     Raises:
         InputError: the file cannot be read.
@@ -48,14 +50,14 @@ def text(path: Path) -> str:
     Raises:
         InputError: the file cannot be read.
     """
-    told = load_text(path)
+    content = load_text(path)
     for line, other in includes(path):
-        told = told.replace(line, f'include "{other}";\n')
-    return told
+        content = content.replace(line, f'include "{other}";\n')
+    return content
 
 
 def digest(path: Path) -> str:
-    """Of a model and of the files of its own that it includes; ours are no part of it.
+    """Return a digest of a model and of the files of its own that it includes; ours are no part of it.
 
     Raises:
         InputError: the file cannot be read.

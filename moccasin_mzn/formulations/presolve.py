@@ -1,4 +1,4 @@
-"""From an instance to the data of the models: numbers made small, nodes that never need recomputation found.
+"""Presolve, from an instance to the data of the models: numbers made small, nodes that never need recomputation found.
 
 Nodes are renumbered 1..n along the input order, sizes and durations are divided by their greatest common divisors.
 """
@@ -78,14 +78,14 @@ class Stages:
     duration: Sequence[int]
     size: Sequence[int]
     workspace: Sequence[int]
-    """Of each node; empty if none has one."""
+    """The workspace of each node; empty if none has one."""
     readers: Sequence[Sequence[int]]
-    """Of each node, ascending numbers."""
+    """The readers of each node, ascending numbers."""
     budget: int
     most: Sequence[int]
     """C_v; copies from before the window count."""
     overwritable: Sequence[Collection[int]] = ()
-    """Of each node the numbers of inputs that it may overwrite; empty if none does."""
+    """For each node the numbers of inputs that it may overwrite; empty if none does."""
     entry: int = 0
     absent: frozenset[int] = frozenset()
     exit: int = 0
@@ -113,7 +113,7 @@ class Stages:
 def presolve(instance: Instance, staged: bool) -> ModelData:
     """Reduce an instance without losing an optimal schedule.
 
-    With staged events the input order is kept, which tells more; see `useful_stages`. With free events only outputs
+    With staged events the input order is kept, which proves more; see `useful_stages`. With free events only outputs
     that nothing reads or that need no memory are known never to be recomputed.
     """
     return reduced(_stages(instance), staged)
@@ -201,11 +201,11 @@ def _input_order_memory(stages: Stages) -> list[int]:
             ranges.append((uses[0] - 1, uses[-1] - 1) if uses else (0, -1))
         else:
             ranges.append((v - 1, uses[-1] - 1 if uses else v - 1))
-    held = sums_of_ranges(stages.size, ranges)
+    retained = sums_of_ranges(stages.size, ranges)
     if stages.workspace:  # nodes from before the window are not computed at their places
-        for k in range(stages.entry, len(held)):
-            held[k] += stages.workspace[k]
-    return held
+        for k in range(stages.entry, len(retained)):
+            retained[k] += stages.workspace[k]
+    return retained
 
 
 def _useful_stages(stages: Stages) -> tuple[list[int], list[int], list[int]]:

@@ -77,7 +77,7 @@ def staged_events(data: ModelData, sequence: Sequence[int], index: str = "affine
 
 
 def _staged_event(data: ModelData, stage: int, number: int, index: str) -> int:
-    """Where node v is computed in stage k, both counted from 1.
+    """Return the event at which node v is computed in stage k, both counted from 1.
 
     Affine: n (k - 1) + v. Triangular: k (k - 1) / 2 + v, where v <= k. Both are in `models/lib/staged.mzn`.
     """

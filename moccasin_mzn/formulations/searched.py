@@ -1,24 +1,41 @@
-"""What searches take of any formulation, of schedules and of plans."""
+"""The interface of formulations to searches: a model file, the data for it, and the answer a solution stands for."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeAlias
 
+from typing_extensions import TypeVar
+
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
+from moccasin_mzn.problem.judges.plans import PlanSimulation
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Plan
+from moccasin_mzn.solvers.minizinc.run import Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
+Solution: TypeAlias = Any
+"""A solution that a solver of MiniZinc returned: its attributes are the arrays of the model's output."""
+ProblemT = TypeVar("ProblemT", default=Any)
+"""The kind of problem: an `Instance` or a `PlanProblem`."""
+DataT = TypeVar("DataT", default=Any)
+"""The reduced data of a problem."""
+AnswerT = TypeVar("AnswerT", default=Any)
+"""A schedule: a sequence of positions in `graph.nodes`, or a `Plan`."""
 
-class Searched(ABC):
+
+class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
     """A model in MiniZinc over the data that `models/lib/instance.mzn` declares; its answers are sequences or plans."""
 
     name: str
-    """As told to people."""
+    """The name that people use."""
     staged: bool
     """Do first computations keep to the input order? Then so do its proofs."""
     compiled: ClassVar[tuple[CompiledSearch, ...]] = ()
-    """Compiled searches that it needs besides those of one memory."""
+    """Compiled searches that it needs in addition to those of one memory."""
     limited: ClassVar[bool] = True
     """Is C, the most computations of a node, part of it?"""
 
@@ -29,7 +46,7 @@ class Searched(ABC):
 
     @property
     def program(self) -> Path | str:
-        """What MiniZinc compiles: the model file, or a text."""
+        """Return what MiniZinc compiles: the model file, or a text."""
         return self.file
 
     @property
@@ -42,18 +59,18 @@ class Searched(ABC):
         """Does the model have a phase 1, least peak (paper, 2.4)?"""
         return False
 
-    def elastic(self, data: Any) -> bool:
+    def elastic(self, data: DataT) -> bool:
         """Does the model, with these data, have both phases in one?"""
         return False
 
     @abstractmethod
-    def data(self, problem: Any) -> Any:
+    def data(self, problem: ProblemT) -> DataT:
         """The reduced data of a problem, with whatever `answer` needs to read solutions."""
 
     @abstractmethod
     def items(
-        self, problem: Any, data: Any, incumbent: Any, limit: int | None, objective: str = "duration"
-    ) -> dict[str, Any]:
+        self, problem: ProblemT, data: DataT, incumbent: AnswerT | None, limit: int | None, objective: str = "duration"
+    ) -> dict[str, Value]:
         """The items of the `.dzn` file.
 
         Args:
@@ -64,32 +81,32 @@ class Searched(ABC):
         """
 
     @abstractmethod
-    def answer(self, data: Any, values: Any) -> Any:
-        """What a solution stands for, from its arrays as attributes."""
+    def answer(self, data: DataT, values: Solution) -> AnswerT:
+        """Return the answer that a solution stands for."""
 
     @abstractmethod
-    def objective(self, data: Any, value: int) -> int:
+    def objective(self, data: DataT, value: int) -> int:
         """An objective or a bound of the model in the problem's unit."""
 
     @abstractmethod
-    def sums(self, data: Any) -> tuple[Sum, ...]:
+    def sums(self, data: DataT) -> tuple[Sum, ...]:
         """The largest sums of the model."""
 
     @abstractmethod
-    def check_start(self, problem: Any, answer: Any) -> Any:
+    def check_start(self, problem: ProblemT, answer: AnswerT) -> AnswerT:
         """An answer to start from, without what nothing needs: in stages there may be no place for it.
 
         Raises:
-            InputError: it is not within budgets and limits, or no solution of the formulation; the message says where.
+            InputError: it is not within budgets and limits, or no solution of the formulation; with the place.
         """
 
     # What follows has a default.
 
-    def out_of_scope(self, problem: Any, answer: Any) -> str | None:
+    def out_of_scope(self, problem: ProblemT, answer: AnswerT) -> str | None:
         """Why a schedule is no solution of this formulation, although the judge accepts it; None: it is one."""
         return None
 
-    def instant_bound(self, problem: Any) -> int:
+    def instant_bound(self, problem: ProblemT) -> int:
         """A bound that needs no search: no solution has less of the objective, in the problem's unit."""
         return 0
 
@@ -98,10 +115,77 @@ class Searched(ABC):
         """Its name, or that of the model in its place."""
         return self.name
 
-    def solution_items(self, data: Any, values: Any) -> dict[str, Any]:
+    def solution_items(self, data: DataT, values: Solution) -> dict[str, Value]:
         """A solution's arrays, and its objective, as the checker takes them."""
         return {}
 
     def parameters(self) -> str:
         """Parameters for CP-SAT, as text protocol buffer; they matter to nobody else."""
         return ""
+
+
+# --- Formulations of plans on several memories ----------------------------------------------------------------
+
+
+class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
+    """A model of plans, with data of its own in addition."""
+
+    @abstractmethod
+    def data_items(self, data: DataT, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Value]:
+        """Return the items of the `.dzn` file; see `items`."""
+
+    @abstractmethod
+    def plan(self, data: DataT, values: Solution) -> Plan:
+        """Return the plan that a solution stands for."""
+
+    def answer(self, data: DataT, values: Solution) -> Plan:
+        return self.plan(data, values)
+
+    def items(
+        self, problem: PlanProblem, data: DataT, incumbent: Plan | None, limit: int | None, objective: str = ""
+    ) -> dict[str, Value]:
+        return self.data_items(data, incumbent, limit)
+
+    def check_start(self, problem: PlanProblem, plan: Plan) -> Plan:
+        flaws = [flaw.message for flaw in problem.judge(plan).violations]
+        useful = plan if flaws else problem.pruned(plan)
+        if not flaws and (problem.out_of_scope(plan) or self.out_of_scope(problem, useful)):
+            flaws = [self.out_of_scope(problem, plan) or "it is no solution of this formulation"]
+        if flaws:
+            raise InputError(f"warm start: {flaws[0]}")
+        return useful
+
+    # What follows has a default.
+
+    def in_any_order(self) -> PlanFormulation | None:
+        """The form of this formulation that leaves the order open; None: there is none."""
+        return None
+
+    def title(self) -> str:
+        """Name and form for people."""
+        return f"{self.name}, {'staged' if self.staged else 'general'}"
+
+    def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
+        return problem.out_of_scope(plan)
+
+    def search(  # noqa: B027 (not every formulation has one)
+        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
+        better: Callable[[], Plan | None],
+    ) -> None:  # fmt: skip
+        """Look for plans without the model, in a thread of its own, until `stop()`.
+
+        Args:
+            offer: takes a plan, which is judged: it must be a solution of this formulation within budgets and limits.
+            better: the best plan of all so far, whoever found it.
+        """
+
+    def checked(
+        self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Mapping[str, Value] | None
+    ) -> list[str]:
+        """Verdicts of the solution checker, in MiniZinc, on a plan and on the model's own solution if there is one.
+
+        Raises:
+            CheckError: one of them is rejected, or has other figures than the judge's.
+            InputError: MiniZinc is missing or failed.
+        """
+        return []

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formatting import duration_text, memory_text
@@ -42,7 +41,7 @@ def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simu
     data = replace(data, max_computations=tuple(computed[v] for v in data.order))
     form = find_formulation("general")
     intervals = encode(graph, data, sequence, staged=False)
-    solution: dict[str, Any] = {
+    solution: dict[str, Value] = {
         "active": intervals.active,
         "computed_node": data.computation_nodes,
         "start": intervals.start,
@@ -75,7 +74,7 @@ def check_solution(checker: str, solution: Mapping[str, Value], correct: re.Patt
 
 
 def run_checker(checker: str, items: Mapping[str, Value]) -> str:
-    """What a checker says of the data and the solution in `items`: its first line.
+    """Return the verdict of a checker on the data and the solution in `items`: its first line.
 
     Raises:
         InputError: MiniZinc is missing or failed.

@@ -5,22 +5,22 @@ inside the window, or become more, up to what C_v leaves over. All other computa
 
     stage       ... first - 1 | first ............... last | last + 1 ...
                       frozen  |           free             |  frozen
-    u           [=============+============================+======]        read after the window: held at its end
+    u           [=============+============================+======]        read after the window: retained at its end
     v           [========]    |          [====]    [====]  |               absent when it begins
 
 A window becomes data of `models/staged.mzn`, small whatever the size of the graph: see below for what it
 takes in. Memory outside fits the budget whatever is done inside: what is read after it from inside is the same for all
 its schedules, and copies from before the window may be read in it only if they are in memory at its beginning, or can
-all be held until then.
+all be retained until then.
 
 Which nodes a window of stages takes in, and its data for the models.
 
 Nodes are positions in `graph.nodes`. A node from before the window is one of these::
 
     at hand      a copy is in memory when the window begins
-      held         and stays throughout, as it is read after the window: out of the model, its size off the budget
+      retained   and stays throughout, as it is read after the window: out of the model, its size off the budget
       chosen       a node of the model, which may be dropped, and recomputed if C_v and its inputs allow
-    absent       no copy is in memory, nor could be held until then: memory before the window is short
+    absent       no copy is in memory, nor could be retained until then: memory before the window is short
       chosen       a node of the model, which has to be recomputed before it can be read
     of no use    everything else: not in the model
 
@@ -51,7 +51,7 @@ EXIT = -1
 
 @dataclass(frozen=True)
 class Freedom:
-    """What a window may do beyond what the incumbent does in it: the more, the larger its model."""
+    """The freedom of a window beyond what the incumbent does in it: the more, the larger its model."""
 
     max_nodes: int = 500
     """Outputs from before the window may be dropped and recomputed while there is room for them in the model, those of
@@ -64,7 +64,7 @@ class Freedom:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """What a window of stages is, and how the incumbent meets its ends."""
+    """A window of stages, and how the incumbent meets its ends."""
 
     instance: Instance
     freedom: Freedom
@@ -77,11 +77,11 @@ class Cut:
     end: int
     """Positions begin + 1..end of the incumbent are in the window."""
     inside: tuple[int, ...]
-    """What the incumbent computes there."""
+    """The computations of the incumbent there."""
     at_hand: frozenset[int]
     """Nodes with a copy in memory when the last computation before the window takes place, or that may have one."""
     last_end: np.ndarray
-    """By node: the position until which the last copy from before the window is held, if there is one."""
+    """By node: the position until which the last copy from before the window is retained, if there is one."""
     slack: np.ndarray
     """Memory not in use, at each position before the window."""
     read_after: frozenset[int]
@@ -89,7 +89,7 @@ class Cut:
     counts: Sequence[int]
     """How often the whole incumbent computes each node."""
     fixed_duration: int
-    """Of all computations outside the window, in the graph's duration unit."""
+    """The duration of all computations outside the window, in the graph's duration unit."""
 
     @cached_property
     def own(self) -> tuple[int, ...]:
@@ -116,19 +116,19 @@ class Cut:
         now = self._inside_counts[v] - (not self.is_before(v))
         return now + min(self.instance.max_computations[v] - self.counts[v], self.freedom.spare)
 
-    def holding(self, nodes: Iterable[int]) -> Cut:
-        """The same with more at hand: those nodes whose last copies can all be held until the window begins.
+    def retaining(self, nodes: Iterable[int]) -> Cut:
+        """The same with more at hand: those nodes whose last copies can all be retained until the window begins.
 
         Those that are long to compute for their size come first.
         """
         durations, sizes = self.instance.graph.durations, self.instance.graph.sizes
-        slack, held = self.slack.copy(), set()
+        slack, retained = self.slack.copy(), set()
         for v in sorted(set(nodes) - self.at_hand, key=lambda v: (-durations[v] / max(1, sizes[v]), v)):
             free = slack[self.last_end[v] :]
             if free.min() >= sizes[v]:
                 free -= sizes[v]
-                held.add(v)
-        return replace(self, at_hand=self.at_hand | held, slack=slack)
+                retained.add(v)
+        return replace(self, at_hand=self.at_hand | retained, slack=slack)
 
     def inputs_before(self, v: int) -> list[int]:
         """Inputs of v from before the window. What needs no memory is always there, and does not count."""
@@ -137,14 +137,14 @@ class Cut:
 
 
 def window_data(cut: Cut) -> tuple[ModelData, Cut]:
-    """The data of a window, and the cut with all that is held until it begins.
+    """The data of a window, and the cut with all that is retained until it begins.
 
     Nodes of no use, as presolve finds them, are taken out until there are none.
     """
-    cut = cut.holding(v for v in cut.recomputed if cut.is_before(v))
-    chosen, held = _choose(cut)
-    cut = cut.holding(chosen)
-    choice = _Choice(frozenset(chosen), held, _recomputable(cut, chosen, held))
+    cut = cut.retaining(v for v in cut.recomputed if cut.is_before(v))
+    chosen, retained = _choose(cut)
+    cut = cut.retaining(chosen)
+    choice = _Choice(frozenset(chosen), retained, _recomputable(cut, chosen, retained))
     while True:
         data = reduced(_stages(cut, choice))
         simpler = _without_use(cut, choice, data)
@@ -158,7 +158,7 @@ class _Choice:
     """The nodes from before the window that matter."""
 
     chosen: frozenset[int]
-    held: frozenset[int]
+    retained: frozenset[int]
     again: dict[int, int]
     """How often each chosen node, or one of the window's own, may be recomputed; 0 is left out."""
 
@@ -186,7 +186,7 @@ def _stages(cut: Cut, choice: _Choice) -> Stages:
         size=[graph.sizes[v] if v != EXIT else 0 for v in order],
         workspace=[graph.workspace_of[v] if v != EXIT else 0 for v in order] if graph.workspaces else [],
         readers=readers,
-        budget=cut.instance.budget - sum(graph.sizes[v] for v in choice.held),
+        budget=cut.instance.budget - sum(graph.sizes[v] for v in choice.retained),
         most=[1 + choice.again.get(v, 0) for v in order],
         entry=len(entry),
         absent=frozenset(place[v] for v in entry if v not in cut.at_hand),
@@ -199,11 +199,11 @@ def _without_use(cut: Cut, choice: _Choice, data: ModelData) -> _Choice:
     again = {v: count - 1 for v, count in zip(data.order, data.max_computations, strict=True) if count > 1}
     read = {data.order[tail - 1] for tail, _ in data.edges}
     stay = frozenset(v for v in choice.chosen & cut.at_hand & cut.read_after if v not in again)
-    return replace(choice, chosen=(choice.chosen & read) - stay, held=choice.held | stay, again=again)
+    return replace(choice, chosen=(choice.chosen & read) - stay, retained=choice.retained | stay, again=again)
 
 
 def _choose(cut: Cut) -> tuple[set[int], frozenset[int]]:
-    """Nodes that must be in the model or may be recomputed, while there is room; and those to be held throughout."""
+    """Nodes that must be in the model or may be recomputed, while there is room; and those retained throughout."""
     needed = {u for v in cut.own for u in cut.inputs_before(v)}
     needed.update(u for v in cut.recomputed for u in cut.inputs_before(v))
     needed.update(v for v in cut.recomputed if cut.is_before(v) and cut.instance.graph.sizes[v])
@@ -222,7 +222,7 @@ class _Selection:
     cut: Cut
     chosen: set[int]
     through: set[int] = field(default_factory=set)
-    """At hand and read after the window: held if not chosen, and so there to be read in any case."""
+    """At hand and read after the window: retained if not chosen, and so there to be read in any case."""
 
     def add(self, candidates: set[int]) -> set[int]:
         """Let candidates be recomputed, those first that relieve most memory for their duration. What else is chosen
@@ -256,9 +256,9 @@ class _Selection:
         return chain
 
 
-def _recomputable(cut: Cut, chosen: set[int], held: frozenset[int]) -> dict[int, int]:
+def _recomputable(cut: Cut, chosen: set[int], retained: frozenset[int]) -> dict[int, int]:
     """How often chosen nodes and the window's own may be recomputed, given what is there to be read."""
-    there = set(held) | {v for v in chosen if v in cut.at_hand}
+    there = set(retained) | {v for v in chosen if v in cut.at_hand}
     again = {}
     for v in [*sorted(chosen, key=lambda v: cut.number[v]), *cut.own]:
         if cut.left(v) > 0 and all(u in there or u in again for u in cut.inputs_before(v)):
@@ -310,7 +310,7 @@ class Incumbent:
 
     @property
     def duration(self) -> int:
-        """Of the whole schedule, in the graph's duration unit."""
+        """The duration of the whole schedule, in the graph's duration unit."""
         return self._simulation.duration
 
     @cached_property
@@ -394,10 +394,10 @@ class Window:
     cut: Cut
     data: ModelData
     incumbent: Intervals
-    """What stands for the incumbent in the model with affine events, without recomputations that are of no use."""
+    """The solution that stands for the incumbent in the model with affine events, without useless recomputations."""
 
     def duration(self, objective: int) -> int:
-        """Of the full schedule, in the graph's duration unit, for a value of the model's objective."""
+        """Return the full schedule's duration, in the graph's duration unit, for a value of the model's objective."""
         return self.cut.fixed_duration + objective * self.data.duration_scale
 
     @property
@@ -422,7 +422,7 @@ def window(
     last_stage: int,
     freedom: Freedom = EVERYTHING_NEAR,
 ) -> Window | None:
-    """See `Incumbent.window`, which saves time for more than one window of a schedule."""
+    """Return a window of a schedule; see `Incumbent.window`, which saves time for more than one window."""
     return Incumbent(instance, tuple(sequence)).window(first_stage, last_stage, freedom)
 
 

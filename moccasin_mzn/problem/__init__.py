@@ -1,1 +1,1 @@
-"""Several memories: devices that compute, slow memory that only holds, and copies between them."""
+"""Problems and their answers: schedules in one memory, plans on several; their files and their judges."""

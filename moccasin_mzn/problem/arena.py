@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
@@ -81,7 +80,7 @@ class Arena:
 
     @property
     def fragmentation_percent(self) -> float:
-        """By how many percent the arena exceeds the peak."""
+        """The percentage by which the arena exceeds the peak."""
         return 100 * (self.size / self.peak - 1) if self.peak else 0.0
 
     @property
@@ -90,7 +89,7 @@ class Arena:
         return self.size == self.bound
 
     def as_dict(self) -> dict[str, int | float]:
-        """What a schedule's JSON object says of its arena; the offsets are in its intervals.
+        """Return the arena's part of a schedule's JSON object; the offsets are in its intervals.
 
         That object is a plan for a runtime as it stands: interval t of "intervals" belongs to step t of "sequence".
         Step t computes its node, reads each input at the offset of the latest interval of that node, and writes the
@@ -104,7 +103,7 @@ class Arena:
         }
 
 
-def buffers_in(given: Any) -> tuple[Buffer, ...]:
+def buffers_in(given: object) -> tuple[Buffer, ...]:
     """Buffers one after the other, as a tuple.
 
     Raises:
@@ -121,8 +120,8 @@ def check_buffers(buffers: tuple[Buffer, ...], alignment: int, capacity: int | N
     """Check what allocators rely on.
 
     Raises:
-        InputError: an alignment that is no int from 1 to `TOTAL_LIMIT`; sizes that together reach `TOTAL_LIMIT`; own
-            offsets of buffers that no arena, or none within the capacity, can have.
+        InputError: an alignment that is no int from 1 to `TOTAL_LIMIT`; sizes that are together `TOTAL_LIMIT` or more;
+            own offsets of buffers that no arena, or none within the capacity, can have.
     """
     check_alignment(alignment)
     total = sum(b.size + step for b, step in zip(buffers, steps(buffers, alignment), strict=True))
@@ -169,7 +168,7 @@ def check_capacity(capacity: int | None) -> None:
 
 
 def steps(buffers: tuple[Buffer, ...], alignment: int) -> list[int]:
-    """What the offset of each buffer must be a multiple of."""
+    """Return for each buffer the number of which its offset must be a multiple."""
     return [math.lcm(buffer.alignment, alignment) for buffer in buffers]
 
 

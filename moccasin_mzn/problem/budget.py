@@ -6,7 +6,6 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.doc_links import Page
@@ -14,12 +13,12 @@ from moccasin_mzn.errors import InputError, shown
 
 _PREFIXES = {"k": 1, "m": 2, "g": 3, "t": 4}
 UNITS = {"": 1, "b": 1}
-"""By name, in small letters."""
+"""Sizes of units in bytes, by name in small letters."""
 UNITS |= {f"{prefix}ib": 1024**power for prefix, power in _PREFIXES.items()}
 UNITS |= {prefix + b: 1000**power for prefix, power in _PREFIXES.items() for b in ("", "b")}
 _FORM = re.compile(r"(?P<number>\d{1,30}(?P<decimals>\.\d{1,30})?)\s*(?P<unit>[A-Za-z]*|%)", re.ASCII)
 FORMS = "4096, 512 MiB, 1.5 GiB; in powers of 1000 1.5 GB, 2G; K, M and T likewise"
-"""How an amount of memory may be written."""
+"""The ways of writing an amount of memory."""
 _EXPECTED = f"expected a fraction of the peak (0.8 or 80%) or an amount of memory ({FORMS})"
 
 
@@ -34,7 +33,7 @@ class Budget:
     amount: int | None = None
     """In the graph's size unit."""
     fraction: Fraction | None = None
-    """Of the peak of the input order with every node computed once."""
+    """A share of the peak of the input order with every node computed once."""
 
     def __post_init__(self) -> None:
         if (self.amount is None) == (self.fraction is None):
@@ -47,8 +46,8 @@ class Budget:
         if self.amount is not None and self.amount < 1:
             raise InputError(f"budget {shown(self.amount)} is not positive")
         if self.fraction is not None and not 0 < self.fraction <= 1:
-            told = f"budget {_told(self.fraction)} is not a fraction of the peak, over 0 and up to 1"
-            raise InputError(f"{told}; an amount has a unit: 1.5GiB")
+            wrong = f"budget {_text(self.fraction)} is not a fraction of the peak, over 0 and up to 1"
+            raise InputError(f"{wrong}; an amount has a unit: 1.5GiB")
 
     def resolve(self, peak: int) -> int:
         """The budget in the graph's size unit: a fraction f of `peak` is rounded up, ceil(f * peak)."""
@@ -99,8 +98,8 @@ class Budget:
         return cls(amount=math.floor(number * UNITS[unit]))
 
 
-def _fraction(value: Any) -> Fraction | None:
-    """A number as people mean it: 0.9 is nine tenths, not the nearest double."""
+def _fraction(value: object) -> Fraction | None:
+    """A number as people mean it: 0.9 is nine tenths, not the nearest floating-point number."""
     if value is None or isinstance(value, Fraction):
         return value
     if type(value) is int:
@@ -110,7 +109,7 @@ def _fraction(value: Any) -> Fraction | None:
     return Fraction(repr(value))
 
 
-def _told(fraction: Fraction) -> str:
+def _text(fraction: Fraction) -> str:
     try:
         return f"{float(fraction):g}"
     except OverflowError:

@@ -31,7 +31,7 @@ class Gap:
     start: int
     end: int
     window: tuple[int, int] | None = None
-    """What it takes then, from its offset on: addresses window[0]..window[1] - 1; None: nothing."""
+    """The addresses that it takes then, from its offset on: window[0]..window[1] - 1; None: nothing."""
 
     def __post_init__(self) -> None:
         _take_integers(self, ("start", "end"), "gap", TIME_LIMIT)
@@ -49,7 +49,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Buffer:
-    """What needs `size` consecutive units of memory from time `start` until just before time `end`.
+    """A buffer needs `size` consecutive units of memory from time `start` until just before time `end`.
 
     Raises:
         InputError: a name that is no str, an amount that is no int, a lifespan that is empty or begins before 0, a
@@ -60,17 +60,17 @@ class Buffer:
     name: str
     start: int
     end: int
-    """Half-open: the first time at which the memory may hold something else."""
+    """Half-open: the first time at which the memory may contain something else."""
     size: int
     """0 or more; a buffer of size 0 overlaps nothing."""
     alignment: int = 1
     """The offset must be a multiple of it."""
     offset: int | None = None
-    """Where it lies; None: that is to be found."""
+    """Its address, given; None: that is to be found."""
     hint: int | None = None
-    """Where a search puts it first, if there is room; it need not stay there."""
+    """The address at which a search puts it first, if there is room; it need not stay there."""
     gaps: tuple[Gap, ...] = ()
-    """By time; kept sorted."""
+    """The times at which it takes less; kept sorted."""
 
     def __post_init__(self) -> None:
         if type(self.name) is not str:
@@ -108,7 +108,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Piece:
-    """What a buffer takes at the times start..end - 1: addresses low..high - 1 from its offset on."""
+    """The memory that a buffer takes at the times start..end - 1: addresses low..high - 1 from its offset on."""
 
     start: int
     end: int
@@ -117,7 +117,7 @@ class Piece:
 
 
 def pieces_of(buffer: Buffer) -> list[Piece]:
-    """What a buffer takes when, by time; nothing if its size is 0 or gaps are all there is of its life."""
+    """Return what a buffer takes, by time; nothing if its size is 0 or its whole life is gaps."""
     if not buffer.size:
         return []
     pieces, at = [], buffer.start

@@ -25,7 +25,7 @@ from moccasin_mzn.problem.judges.schedules import Simulation, judge, simulate
 from moccasin_mzn.problem.platform import Memory, Plan, Platform, plan_of_sequence
 
 AUTO_COMPUTATIONS = 8
-"""So many computations per node are rarely used up."""
+"""The most computations of a node where "auto" is given: more are rarely of use."""
 MOST_COMPUTATIONS = 1000
 FREE = "free"
 """In place of an order: it is to be chosen."""
@@ -33,7 +33,7 @@ FREE = "free"
 
 @dataclass(frozen=True)
 class Instance:
-    """What is to be solved (paper, section 2); a `Problem` whose answers are schedules.
+    """A problem with one memory (paper, section 2); a `Problem` whose answers are schedules.
 
     Raises:
         InputError: an order that is not topological; a negative budget; a count of computations below 1, named by node.
@@ -47,7 +47,7 @@ class Instance:
     max_computations: tuple[int, ...]
     """C_v: how often each node may be computed, by position in `graph.nodes`; 1 or more."""
     fixed: int = 0
-    """Fixed memory that the budget as given had to hold as well, in the graph's size unit; `budget` is what it left."""
+    """Fixed memory that the budget as given included, in the graph's size unit; `budget` is what it left."""
     free_order: bool = False
     """Is the order to be chosen too? Then `order` is only what the solution is compared with."""
 
@@ -173,7 +173,7 @@ class Instance:
 
     @property
     def one_for_all(self) -> bool:
-        """Is C_v the same for all, but for nodes that the graph says are computed once?"""
+        """True if C_v is the same for all nodes, except those that the graph marks as computed once."""
         once = frozenset(self.graph.computed_once)
         return len({count for v, count in enumerate(self.max_computations) if v not in once}) <= 1
 
@@ -184,13 +184,15 @@ class Instance:
         return self.max_computations[0] if same else list(self.max_computations)
 
     def with_more_computations(self) -> Instance | None:
-        """With `AUTO_COMPUTATIONS` of each node; if each has a count of its own, of those that may be computed again.
-        What the graph says is computed once gets no more.
+        """Return the problem with `AUTO_COMPUTATIONS` of each node.
+
+        If each node has a count of its own, only those that may be recomputed get more.
+        What the graph marks as computed once gets no more.
 
         None: no node gets more.
         """
         most = tuple(max(c, AUTO_COMPUTATIONS) if c > 1 or self.one_for_all else c for c in self.max_computations)
-        most = heeded(self.graph, most)
+        most = with_computed_once(self.graph, most)
         return None if most == self.max_computations else replace(self, max_computations=most)
 
     @classmethod
@@ -203,7 +205,7 @@ class Instance:
         max_computations: int | Sequence[int] | str = 2,
         count_fixed: bool = False,
     ) -> Instance:
-        """An instance from what people say.
+        """Build an instance from the arguments of `moccasin_mzn.solve`.
 
         Args:
             graph: the computation graph.
@@ -211,7 +213,7 @@ class Instance:
             order: "input" (the file's, or else a topological one), "topological", a file of ids, or positions; "free":
                 it is to be chosen, from the input order on.
             max_computations: C_v, one for all nodes or one for each; "auto": `AUTO_COMPUTATIONS`; "unlimited": the
-                number of nodes, more than any staged schedule can use. Always 1 for what the graph says is computed
+                number of nodes, more than any staged schedule can use. Always 1 for what the graph marks as computed
                 once.
             count_fixed: the budget is for the graph's fixed memory too: what that leaves is for outputs. A fraction
                 then refers to the peak and the fixed memory together.
@@ -231,7 +233,7 @@ class Instance:
             max_computations = (max_computations,) * len(graph.nodes)
         max_computations = as_tuple("max_computations", max_computations, "an integer, or one for each node")
         if graph.computed_once and len(max_computations) == len(graph.nodes):
-            max_computations = heeded(graph, max_computations)
+            max_computations = with_computed_once(graph, max_computations)
         baseline = simulate(graph, positions)
         fixed = graph.total_fixed_memory if count_fixed else 0
         amount = Budget.of(budget).resolve(baseline.peak + fixed) - fixed
@@ -240,8 +242,8 @@ class Instance:
         return instance
 
 
-def heeded(graph: ComputationGraph, counts: Sequence[int]) -> tuple[int, ...]:
-    """Counts C_v with 1 for the nodes that the graph says are computed once."""
+def with_computed_once(graph: ComputationGraph, counts: Sequence[int]) -> tuple[int, ...]:
+    """Return counts C_v with 1 for the nodes that the graph marks as computed once."""
     once = frozenset(graph.computed_once)
     return tuple(1 if v in once else count for v, count in enumerate(counts))
 
@@ -267,7 +269,7 @@ def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[
 def without_tail(sequence: Sequence[int]) -> tuple[int, ...]:
     """A schedule up to the last first computation of a node: what comes after that is of no use.
 
-    Nothing is held longer for it, so that memory is nowhere more.
+    Nothing is retained longer for it, so that memory is nowhere more.
     """
     first = {v: t for t, v in reversed(list(enumerate(sequence, start=1)))}
     return tuple(sequence[: max(first.values(), default=0)])
@@ -299,7 +301,7 @@ def pruned(graph: ComputationGraph, sequence: Sequence[int], budget: int, second
 def pruned_plan(platform: Platform, plan: Plan) -> Plan:
     """The plan without copies and repeated computations that nothing reads; it must be one the judge accepts.
 
-    To leave out what is not read holds nothing longer, so that the plan stays within budgets and limits.
+    To leave out what is not read retains nothing longer, so that the plan stays within budgets and limits.
     """
     while True:
         computed: set[int] = set()

@@ -1,4 +1,4 @@
-"""What is to be planned on a platform of several memories, and what can be said of all plans at once."""
+"""Problems on platforms of several memories, and what is known of all their plans at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Plan, Platfo
 
 @dataclass(frozen=True)
 class PlanProblem:
-    """What is to be planned; a `Problem` whose answers are plans.
+    """A problem on several memories; a `Problem` whose answers are plans.
 
     Raises:
         InputError: the graph runs in place.
@@ -143,7 +143,7 @@ class PlanProblem:
         return {f"{names[a]} -> {names[b]}": counts[a, b] for a, b in links}
 
     def most_intervals(self, node: int, memory: int) -> int:
-        """How many retention intervals a node may have in a memory: one where nothing computes."""
+        """Return how many retention intervals a node may have in a memory: one where nothing computes."""
         return 1 if self.platform.memories[memory].durations is None else self.instance.max_computations[node]
 
     def out_of_scope(self, plan: Plan) -> str | None:
@@ -152,8 +152,8 @@ class PlanProblem:
         for (v, m), count in Counter((action.node, action.memory) for action in plan).items():
             most = self.most_intervals(v, m)
             if count > most:
-                held = count_text(count, "retention interval")
-                return f"node {node_text(graph, v)} has {held} in {memories[m].name}, at most {most} allowed"
+                intervals = count_text(count, "retention interval")
+                return f"node {node_text(graph, v)} has {intervals} in {memories[m].name}, at most {most} allowed"
         return None
 
 
@@ -203,7 +203,7 @@ class PlanArenas:
     """An arena for each memory of a platform, of the copies that a plan has there."""
 
     arenas: tuple[Arena, ...]
-    """By position in `Platform.memories`; the buffers are the memory's intervals in order of their start."""
+    """The arenas by position in `Platform.memories`; the buffers are the memory's intervals in order of their start."""
 
     @property
     def alignment(self) -> int:
@@ -211,12 +211,12 @@ class PlanArenas:
         return self.arenas[0].alignment
 
     def over(self, platform: Platform) -> tuple[int, ...]:
-        """By how much each arena exceeds the budget of its memory; 0 where it does not."""
+        """Return by how much each arena exceeds the budget of its memory; 0 where it does not."""
         pairs = zip(self.arenas, platform.memories, strict=True)
         return tuple(0 if place.budget is None else max(0, arena.size - place.budget) for arena, place in pairs)
 
     def fit(self, platform: Platform) -> bool:
-        """Is every arena within the budget of its memory?"""
+        """True if every arena is within the budget of its memory."""
         return not any(self.over(platform))
 
     def offsets(self, intervals: Sequence[PlacedInterval]) -> tuple[int, ...]:
@@ -225,7 +225,7 @@ class PlanArenas:
         return tuple(next(following[interval.memory]) for interval in intervals)
 
     def as_dict(self, platform: Platform) -> JsonObject:
-        """What a plan's JSON object says of its arenas, by memory; the offsets are in its intervals.
+        """Return the arenas' part of a plan's JSON object, by memory; the offsets are in its intervals.
 
         Interval t of "intervals" belongs to action t of "plan", which writes there; it reads each input, or the copy's
         source, at the offset of the latest interval of that node in the memory read from. Nothing is moved or freed.
@@ -279,15 +279,15 @@ def shared_buffers(graph: ComputationGraph, simulation: Simulation) -> tuple[Buf
         InputError: a graph with workspaces.
     """
     over = dict(simulation.overwrites)
-    holding: dict[int, int] = {}  # of each node: the buffer that its latest copy is in
+    buffer_at: dict[int, int] = {}  # of each node: the buffer that its latest copy is in
     ends: list[int] = []
     first: list[Buffer] = []
     for interval, buffer in zip(simulation.intervals, buffers_of(graph, simulation), strict=True):
         if interval.start in over:
-            holding[interval.node] = holding[over[interval.start]]
-            ends[holding[interval.node]] = buffer.end
+            buffer_at[interval.node] = buffer_at[over[interval.start]]
+            ends[buffer_at[interval.node]] = buffer.end
         else:
-            holding[interval.node] = len(first)
+            buffer_at[interval.node] = len(first)
             first.append(buffer)
             ends.append(buffer.end)
     return tuple(replace(buffer, end=end) for buffer, end in zip(first, ends, strict=True))

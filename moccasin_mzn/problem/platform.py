@@ -1,4 +1,4 @@
-"""What a graph runs on: memories with their budgets, what computes there and how fast, and copies between them.
+"""Platforms that graphs run on: memories with their budgets, what computes there and how fast, and copies between them.
 
 Paging and several devices are the same thing here. A device is a memory in which nodes are computed; slow memory is one
 in which nothing is::
@@ -25,7 +25,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 
 OBJECTIVES = ("duration", "energy", "traffic")
-"""Totals of a plan, in the order in which they are told."""
+"""Totals of a plan, in the order of reports."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Memory:
     budget: int | None
     """In the graph's size unit; None: as much as there may be."""
     durations: tuple[int | None, ...] | None = None
-    """Of computing each node here, in the graph's duration unit; None for a node that cannot be computed here, None for
-    all: nothing is."""
+    """The duration of computing each node here, in the graph's duration unit; None for a node that cannot be
+    computed here, None for all: nothing is."""
     energies: tuple[int | None, ...] | None = None
-    """Of computing each node here, in any unit; None: as many as `durations`."""
+    """The energy of computing each node here, in any unit; None: as many as `durations`."""
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name or not self.name.isprintable():
@@ -85,7 +85,7 @@ class Link:
     """Position in `Platform.memories`, as is `target`."""
     target: int
     durations: tuple[int, ...]
-    """Of copying the output of each node, in the graph's duration unit."""
+    """The duration of copying the output of each node, in the graph's duration unit."""
     energies: tuple[int, ...]
     """In the unit of the memories' energies."""
 
@@ -146,7 +146,7 @@ class Platform:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be least, and what the other totals may be at most.
+    """The total to minimize, and limits on the others.
 
     Raises:
         InputError: an unknown objective; a limit that is no integer of 0 or more.
@@ -201,7 +201,7 @@ class Action:
     node: int
     """Position in `ComputationGraph.nodes`."""
     memory: int = 0
-    """Where the copy comes to be: position in `Platform.memories`."""
+    """The memory of the new copy: position in `Platform.memories`."""
     source: int | None = None
     """The memory it is copied from; None: it is computed."""
 

@@ -1,4 +1,4 @@
-"""What searches, records and reports ask of a problem: a graph, its order, counts C_v, one memory or more, and a goal.
+"""The interface of problems to searches, records and reports: graph, order, counts C_v, memories and goal.
 
 ::
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Account(Protocol):
-    """What the judge finds out about a schedule."""
+    """The judge's account of a schedule."""
 
     @property
     def duration(self) -> int:
@@ -51,14 +51,16 @@ Step = TypeVar("Step", default=Any)
 """One step of a schedule: the position of the node that is computed, or an `Action` on a platform."""
 Judged = TypeVar("Judged", bound=Account, default=Any)
 """The judge's account of a schedule. Without type arguments, a problem, a board or a result is of either kind."""
+Placed = TypeVar("Placed", contravariant=True, default=Any)
+"""The arenas of a schedule: an `Arena`, or `PlanArenas` where there are several memories."""
 
 
-class Problem(Protocol[Step, Judged]):
-    """What is asked. Answers are schedules: tuples of steps."""
+class Problem(Protocol[Step, Judged, Placed]):
+    """A problem. Its answers are schedules: tuples of steps."""
 
     @property
     def graph(self) -> ComputationGraph:
-        """What is computed."""
+        """The computation graph."""
 
     @property
     def instance(self) -> Instance:
@@ -70,19 +72,19 @@ class Problem(Protocol[Step, Judged]):
 
     @property
     def objective(self) -> str:
-        """What is to be least: "duration", "energy" or "traffic"."""
+        """The total to minimize: "duration", "energy" or "traffic"."""
 
     @property
     def better(self) -> str:
-        """What a schedule of less value is, such as "is shorter"."""
+        """The words for a schedule of less value, such as "is shorter"."""
 
     @property
     def within(self) -> str:
-        """What a schedule does, such as "fits the budget 8"."""
+        """The words for a schedule within the limits, such as "fits the budget 8"."""
 
     @property
     def counted(self) -> tuple[str, str]:
-        """What C_v limits, to be read around its plural: "computation", "per node"."""
+        """The words for what C_v limits, to be read around its plural: "computation", "per node"."""
 
     # Schedules
 
@@ -90,7 +92,7 @@ class Problem(Protocol[Step, Judged]):
         """The judge's account, with all limits of the problem."""
 
     def value(self, simulation: Judged) -> int:
-        """The total of a schedule that is to be least."""
+        """The total of a schedule that is minimized."""
 
     def least_value(self) -> int:
         """A lower bound on the value that needs no search: every node computed once, where that costs least."""
@@ -120,16 +122,16 @@ class Problem(Protocol[Step, Judged]):
 
     # Arenas
 
-    def fits(self, arenas: Any) -> bool:
+    def fits(self, arenas: Placed) -> bool:
         """Whether the arenas of a schedule are within the budgets."""
 
-    def arenas_with_limits(self, arenas: Any) -> list[tuple[Arena, int, str]]:
+    def arenas_with_limits(self, arenas: Placed) -> list[tuple[Arena, int, str]]:
         """Each arena, its limit (its own size without a budget), and ", in NAME" where there are several memories."""
 
-    def arenas_document(self, arenas: Any) -> JsonObject:
+    def arenas_document(self, arenas: Placed) -> JsonObject:
         """Sizes of arenas as JSON documents have them."""
 
-    def offsets(self, arenas: Any, simulation: Judged) -> Sequence[int]:
+    def offsets(self, arenas: Placed, simulation: Judged) -> Sequence[int]:
         """The offset of each retention interval in the arena of its memory."""
 
     # Documents
@@ -157,9 +159,12 @@ class Problem(Protocol[Step, Judged]):
 
 
 def answer_document(
-    problem: Problem[Step, Judged], answer: Sequence[Step] | None, simulation: Judged | None, arenas: Any
+    problem: Problem[Step, Judged, Placed],
+    answer: Sequence[Step] | None,
+    simulation: Judged | None,
+    arenas: Placed | None,
 ) -> JsonObject:
-    """What the object of `solve --json` has of one kind of problem alone.
+    """Return the part of `solve --json` that depends on the kind of problem.
 
     That is settings, figures, schedule, retention intervals with their offsets, and arenas.
     """

@@ -1,9 +1,9 @@
-"""What a runtime needs to carry out a schedule or a plan, without the graph: steps, and the memory each one writes.
+"""Plans for runtimes: the steps of a schedule or a plan, and the memory that each one writes, without the graph.
 
-Step t computes a node, or copies what is in another memory, and writes one copy, which nothing moves and which is held
-until the last step that reads it::
+Step t computes a node, or copies what is in another memory, and writes one copy, which nothing moves and which is
+retained until the last step that reads it::
 
-    step   writes   reads         held until   size   offset      offset  8   [b ......][d]
+    step   writes   reads         kept until   size   offset      offset  8   [b ......][d]
        1   a                               3      8        0              0   [a ......]
        2   b        a (of 1)               3      4        8
        3   d        a (of 1), b (of 2)     3      1       12      arena 13
@@ -36,33 +36,33 @@ class Step:
     end: int
     """The last step that reads the copy; the step itself if none does."""
     size: int
-    """Of the copy, in the plan's size unit."""
+    """The size of the copy, in the plan's size unit."""
     memory: int = 0
-    """Where the copy comes to be: position in `RuntimePlan.memories`."""
+    """The memory of the copy: position in `RuntimePlan.memories`."""
     source: int | None = None
     """The memory it is copied from; None: it is computed."""
     offset: int | None = None
-    """Where it lies in the arena of its memory; None: nobody has said."""
+    """The offset in the arena of its memory; None: it is not given."""
 
 
 @dataclass(frozen=True)
 class RuntimePlan:
-    """Steps that read nothing but what earlier ones wrote and still hold; judged at birth, with its offsets.
+    """Steps that read nothing but what earlier ones wrote and is still retained; judged at birth, with its offsets.
 
     Raises:
-        InputError: a number that is none; a step that reads what is not held, or an older copy of a node than there
+        InputError: a number that is none; a step that reads what is not retained, or an older copy of a node than there
             is; an end that is not the last read; a node with two sizes or with other inputs than before; a copy of
             another node; offsets for some steps only, that overlap, or are negative or misaligned.
     """
 
     steps: tuple[Step, ...]
     graph_digest: str
-    """Of the graph, see `judges.certificates.graph_digest`."""
+    """The digest of the graph, see `judges.certificates.graph_digest`."""
     memories: tuple[str, ...] = ONE_MEMORY
     alignment: int = 1
     """All offsets are multiples of it."""
     name: str = ""
-    """Of the graph."""
+    """The name of the graph."""
     size_unit: str = "unit"
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ class RuntimePlan:
 
     @cached_property
     def arenas(self) -> tuple[int, ...]:
-        """How much each memory takes with these offsets, in the size unit."""
+        """Return how much each memory takes with these offsets, in the size unit."""
         tops = [0] * len(self.memories)
         for step in self.steps:
             if step.size:
@@ -114,7 +114,7 @@ class RuntimePlan:
         return replace(self, steps=steps, alignment=alignment)
 
     def actions(self, graph: ComputationGraph) -> tuple[Action, ...]:
-        """As the judges take it.
+        """Return the actions, as the judges take them.
 
         Raises:
             InputError: a node is not in the graph.
@@ -126,7 +126,7 @@ class RuntimePlan:
         graph: ComputationGraph, actions: Sequence[Action], memories: Sequence[str] = ONE_MEMORY,
         offsets: Sequence[int] | None = None, alignment: int = 1,
     ) -> RuntimePlan:  # fmt: skip
-        """What to do for actions that a judge accepts.
+        """Return the plan for actions that a judge accepts.
 
         Args:
             offsets: of the copy that each action makes, in the arena of its memory; None: there are none.
@@ -182,8 +182,8 @@ def _check_numbers(step: Step, at: int, steps: int, memories: int) -> None:
     ):  # fmt: skip
         if type(value) is not int or not least <= value <= most:
             first = 1 if what == "end" else 0  # counted from 1 in files
-            told = value + first if type(value) is int else value
-            raise InputError(f"{what} {shown(told)} is not an integer from {least + first} to {most + first}")
+            number = value + first if type(value) is int else value
+            raise InputError(f"{what} {shown(number)} is not an integer from {least + first} to {most + first}")
     for r in step.reads:
         if type(r) is not int or not 0 <= r < at:
             raise InputError(f"reads step {shown(r + 1 if type(r) is int else r)}, expected an earlier one")
@@ -212,7 +212,7 @@ def _check_reads(steps: Sequence[Step]) -> None:
     for at, (step, end) in enumerate(zip(steps, ends, strict=True)):
         if step.end != end:
             last = "nothing reads it" if end == at else f"it is last read at step {end + 1}"
-            raise InputError(f"{step_text(at, step)}: held until step {step.end + 1}, but {last}")
+            raise InputError(f"{step_text(at, step)}: retained until step {step.end + 1}, but {last}")
 
 
 def _check_read(steps: Sequence[Step], r: int, memory: int, latest: dict[tuple[NodeId, int], int]) -> None:

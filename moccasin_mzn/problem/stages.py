@@ -22,7 +22,7 @@ class Stages:
     duration: tuple[int, ...]
     size: tuple[int, ...]
     workspace: tuple[int, ...]
-    """Memory that a computation of each node takes beside its inputs and its output."""
+    """Memory that a computation of each node takes in addition to its inputs and its output."""
     inputs: tuple[tuple[int, ...], ...]
     """Ascending."""
     readers: tuple[tuple[int, ...], ...]
@@ -49,7 +49,7 @@ class Stages:
 
     @cached_property
     def memory(self) -> tuple[int, ...]:
-        """Of the input order, at the first computation of each node."""
+        """The memory of the input order, at the first computation of each node."""
         ranges = ((v, max(heads, default=v)) for v, heads in enumerate(self.readers))
         return tuple(map(add, sums_of_ranges(self.size, ranges), self.workspace))
 
@@ -96,7 +96,7 @@ def useful_stages(
     least duration. Nodes and stages count from 0.
 
     An output can be in memory in stage k only if it is computed by then and can be read in k or later. A stage where
-    all such outputs fit together, beside the largest workspace of what may be computed there, is never over the budget,
+    all such outputs fit together, with the largest workspace of what may be computed there, is never over the budget,
     whatever else is done. A recomputation pays only if its
     output was missing in some other stage: if not, keeping the earlier copy costs nothing and drops the recomputation.
     An output that is absent when a window begins was missing before.
@@ -129,12 +129,12 @@ def useful_stages(
 def _most_memory(
     size: Sequence[int], latest: Sequence[int], workspace: Sequence[int], most: Sequence[int]
 ) -> list[int]:
-    """In each stage, of all outputs that can be read then or later, and beside them of one computation there."""
-    held = sums_of_ranges(size, enumerate(latest))
+    """Return the memory in each stage of all outputs that can be read then or later, and of one computation there."""
+    retained = sums_of_ranges(size, enumerate(latest))
     if not any(workspace):
-        return held
+        return retained
     again = accumulate((w if count > 1 else 0 for w, count in zip(workspace, most, strict=True)), max)
-    return [sum(row) for row in zip(held, map(max, workspace, again), strict=True)]
+    return [sum(row) for row in zip(retained, map(max, workspace, again), strict=True)]
 
 
 def worth_counting(size: Sequence[int], readers: Sequence[Sequence[int]], most: Sequence[int]) -> list[int]:
@@ -156,7 +156,7 @@ def _last_reads(readers: Sequence[Sequence[int]], most: Sequence[int], entry: in
 
 
 def next_crowded(memory: Sequence[int], budget: int) -> list[int]:
-    """For each stage, and one more, the next one over the budget, itself included; the number of stages: none."""
+    """Find for each stage, and one more, the next one over the budget, itself included; the number of stages: none."""
     following = [len(memory)] * (len(memory) + 1)
     for k in reversed(range(len(memory))):
         following[k] = k if memory[k] > budget else following[k + 1]
@@ -164,7 +164,7 @@ def next_crowded(memory: Sequence[int], budget: int) -> list[int]:
 
 
 def sums_of_ranges(amounts: Sequence[int], ranges: Iterable[tuple[int, int]]) -> list[int]:
-    """For each stage the sum of the amounts whose range, both ends included, contains it; (0, -1) is an empty range."""
+    """Sum at each stage the amounts whose range, both ends included, contains it; (0, -1) is an empty range."""
     change = [0] * (len(amounts) + 1)
     for amount, (first, last) in zip(amounts, ranges, strict=True):
         change[first] += amount
@@ -177,3 +177,23 @@ def highest_maxima(memory: Sequence[int], budget: int, count: int) -> list[int]:
     padded = [-1, *memory, -1]
     maxima = [k for k, m in enumerate(memory) if m > budget and padded[k] <= m > padded[k + 2]]
     return sorted(maxima, key=lambda k: -memory[k])[:count]
+
+
+# --- Stages of an order, and where a sequence leaves them -----------------------------------------------------
+
+
+def first_out_of_stage(order: Sequence[int], sequence: Sequence[int]) -> int | None:
+    """The first position, from 1, at which a sequence leaves the stages of an order (paper, 2.3); None: it never does.
+
+    A stage is any of the nodes before, each once and in the order, and then its own node for the first time. After the
+    last stage there is nothing.
+    """
+    number = {v: k for k, v in enumerate(order)}
+    stage, latest = 0, -1
+    for position, v in enumerate(sequence, start=1):
+        if stage == len(order) or not latest < number[v] <= stage:
+            return position
+        latest = number[v]
+        if number[v] == stage:
+            stage, latest = stage + 1, -1
+    return None

@@ -20,16 +20,16 @@ from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Interval, Simulation, Violation, in_order, judge, simulate
 
 Key = TypeVar("Key", bound=tuple[int, ...])
-"""Of an interval: its node, where it is, its start."""
+"""The key of an interval: its node, where it is, its start."""
 
 
 def repeats(graph: ComputationGraph, sequence: Sequence[int]) -> tuple[str, ...]:
-    """A note, if a schedule computes again what the graph says is computed once; that is no violation of the problem,
-    but whoever executes the schedule may refuse it."""
+    """Return a note, if a schedule recomputes what the graph marks as computed once; that is no violation of the
+    problem, but whoever executes the schedule may refuse it."""
     counts = Counter(sequence)
     again = [node_text(graph, v) for v in graph.computed_once if counts[v] > 1]
-    told = f"computes again what the graph says is computed once: {some_of(again)}"
-    return (Page.GRAPH_FILES.after(told),) if again else ()
+    note = f"recomputes what the graph marks as computed once: {some_of(again)}"
+    return (Page.GRAPH_FILES.after(note),) if again else ()
 
 
 def validate_schedule(
@@ -38,14 +38,14 @@ def validate_schedule(
     """All that is wrong with a schedule, the first violation first; empty for a correct one.
 
     Args:
-        schedule: what a file said, or a bare sequence of positions in `graph.nodes`.
+        schedule: the content of a file, or a bare sequence of positions in `graph.nodes`.
         budget: in the graph's size unit; None takes the one the schedule claims, and no budget if it claims none. It is
             for the arena too, if the schedule has offsets.
 
     Returns:
         The judge's violations, and "wrong-interval", "wrong-peak" or "wrong-duration" for every claim that is not
-        what the simulation says. An interval must end exactly at the last read of its copy: ending earlier drops
-        what is still read, ending later holds memory the schedule does not account for.
+        what the simulation finds. An interval must end exactly at the last read of its copy: ending earlier drops
+        what is still read, ending later retains memory that the schedule does not account for.
     """
     if not isinstance(schedule, ClaimedSchedule):
         schedule = ClaimedSchedule(tuple(schedule))
@@ -72,7 +72,7 @@ def validate_plan(claimed: ClaimedPlan) -> PlanSimulation:
     """The judge's account, with further violations for claims that are not so.
 
     They are "wrong-..." for totals, peaks and arenas; and, for a plan with offsets, "wrong-interval" for a copy that
-    is not held as the plan holds it, "misaligned-offset" and "overlap", and "arena-over-budget".
+    is not retained as in the plan, "misaligned-offset" and "overlap", and "arena-over-budget".
     """
     graph, simulation = claimed.platform.graph, judge_plan(claimed.platform, claimed.plan, claimed.goal)
     wrong = []
@@ -100,43 +100,43 @@ def _intervals_of_schedule(
     graph: ComputationGraph, claimed: Sequence[Interval], simulation: Simulation
 ) -> Iterator[Violation]:
     true = {(of.node, of.start): of.end for of in simulation.intervals}
-    told = [((of.node, of.start), of.end) for of in claimed]
-    reads = "ends at {told}, {side} its last read at {true}"
+    given = [((of.node, of.start), of.end) for of in claimed]
+    reads = "ends at {claimed}, {side} its last read at {true}"
     for (node, start), text in _wrong(
-        true, told, "starts where the node is not computed", reads, "(to {true}) is missing"
+        true, given, "starts where the node is not computed", reads, "(to {true}) is missing"
     ):
         message = f"position {start}: the interval of node {node_text(graph, node)} {text}"
         yield Violation("wrong-interval", start, node, message)
 
 
 def _intervals_of_plan(claimed: ClaimedPlan, simulation: PlanSimulation) -> Iterator[Violation]:
-    """Copies that the plan holds otherwise than claimed, or that have no offset."""
+    """Return copies that the plan retains otherwise than claimed, or that have no offset."""
     true = {(of.node, of.memory, of.start): of.end for of in simulation.intervals}
-    told = [((of.node, of.memory, of.start), of.end) for of in claimed.placed or ()]
-    reads = "ends at {told}, but its last read is at {true}"
-    for (node, memory, start), text in _wrong(true, told, "begins where there is none", reads, "has no offset"):
+    given = [((of.node, of.memory, of.start), of.end) for of in claimed.placed or ()]
+    reads = "ends at {claimed}, but its last read is at {true}"
+    for (node, memory, start), text in _wrong(true, given, "begins where there is none", reads, "has no offset"):
         copied, place = node_text(claimed.platform.graph, node), claimed.platform.memories[memory].name
         message = f"position {start}: the copy of node {copied} in {place} {text}"
         yield Violation("wrong-interval", start, node, message)
 
 
 def _wrong(
-    true: Mapping[Key, int], told: Sequence[tuple[Key, int]], unknown: str, other: str, missing: str
+    true: Mapping[Key, int], given: Sequence[tuple[Key, int]], unknown: str, other: str, missing: str
 ) -> Iterator[tuple[Key, str]]:
-    """What is wrong with intervals as told, by their keys: ends that are not so, then, by their start, those missing.
+    """Return faults of given intervals, by their keys: wrong ends, then, by their start, those missing.
 
     Args:
         true: the end of each interval that there is, in order of their start.
-        unknown, other, missing: texts for an interval that there is not, for another end, for one that is not told.
+        unknown, other, missing: texts for an interval that there is not, for another end, for one that is not given.
     """
     seen = set()
-    for key, end in told:
+    for key, end in given:
         if key not in true:
             yield key, unknown
         elif key in seen:
             yield key, "is given twice"
         elif end != true[key]:
-            yield key, other.format(told=end, true=true[key], side="before" if end < true[key] else "after")
+            yield key, other.format(claimed=end, true=true[key], side="before" if end < true[key] else "after")
         seen.add(key)
     for key, end in true.items():
         if key not in seen:
@@ -154,16 +154,16 @@ class ClaimedArena:
     placed: tuple[tuple[int, int, int, int], ...]
     """Node, start and end, closed, and offset of each."""
     alignment: int
-    """What all offsets claim to be multiples of."""
+    """The number of which all offsets claim to be multiples."""
     size: int | None
-    """What the arena claims to be; None: nothing."""
+    """The size of the arena as claimed; None: nothing is."""
     budget: int | None
     place: str = ""
     """Whose memory it is, to be read behind a noun: " in local"; empty where there is one only."""
 
     @property
     def top(self) -> int:
-        """Where the topmost interval ends."""
+        """The end of the topmost interval."""
         sizes = self.graph.sizes
         return max((offset + sizes[v] for v, *_, offset in self.placed if sizes[v]), default=0)
 
@@ -197,7 +197,7 @@ class ClaimedArena:
             yield Violation("arena-over-budget", None, None, message)
 
     def verdict(self) -> str:
-        """What was judged, and how, in one line: size, overlaps, alignment, and the size against the budget."""
+        """Return what was judged, and how, in one line: size, overlaps, alignment, and the size against the budget."""
         kinds, unit = Counter(violation.kind for violation in self.violations()), self.graph.size_unit
         odd, step = kinds["misaligned-offset"] + kinds["negative-offset"], memory_text(max(1, self.alignment), "unit")
         verdicts = [
@@ -214,7 +214,7 @@ class ClaimedArena:
 def arena_of_schedule(
     graph: ComputationGraph, schedule: ClaimedSchedule, budget: int | None
 ) -> tuple[ClaimedArena, ...]:
-    """What a schedule claims of its arena; nothing if it has no offsets."""
+    """Return the claims of a schedule about its arena; nothing if it has no offsets."""
     if schedule.offsets is None or schedule.intervals is None:
         return ()
     pairs = zip(schedule.intervals, schedule.offsets, strict=True)
@@ -223,7 +223,7 @@ def arena_of_schedule(
 
 
 def arenas_of_plan(claimed: ClaimedPlan) -> tuple[ClaimedArena, ...]:
-    """What a plan claims of its arenas, one for each memory; nothing if it has no offsets."""
+    """Return the claims of a plan about its arenas, one for each memory; nothing if it has no offsets."""
     if claimed.placed is None:
         return ()
     graph, sizes = claimed.platform.graph, dict(claimed.arenas)
@@ -237,5 +237,5 @@ def arenas_of_plan(claimed: ClaimedPlan) -> tuple[ClaimedArena, ...]:
 
 
 def judged_arenas(noun: str, arenas: tuple[ClaimedArena, ...]) -> list[str]:
-    """What was judged of each arena of a schedule or a plan, in one line each."""
+    """Return what was judged of each arena of a schedule or a plan, in one line each."""
     return [arena.verdict() for arena in arenas] or [f"no arena to judge: the {noun} has no offsets"]

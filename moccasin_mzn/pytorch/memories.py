@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from moccasin_mzn.api.request import plan_options
 from moccasin_mzn.api.solve import solve_instance, solve_problem
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.devices.build import CopyCosts, with_slow_memory
 from moccasin_mzn.extensions.memories import TAKEN, Amount, capacity_of, paging_costs
-from moccasin_mzn.extensions.paging.build import SLOW, PagingCosts
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.extensions.platforms import SLOW, CopyCosts, PagingCosts, with_slow_memory
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.platform import Action, Memory, Plan, Platform

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.extensions.devices.build import CopyCosts, with_slow_memory
-from moccasin_mzn.extensions.paging.build import LOCAL
+from moccasin_mzn.extensions.platforms import LOCAL, CopyCosts, with_slow_memory
 from moccasin_mzn.graphs.importers.torch.memory import Member
 from moccasin_mzn.graphs.importers.torch.nodes import storage_bytes
 from moccasin_mzn.problem.judges.plans import judge_plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO
 
-from moccasin_mzn.extensions.paging.build import SLOW
+from moccasin_mzn.extensions.platforms import SLOW
 from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.pytorch.gradients import ACCUMULATED

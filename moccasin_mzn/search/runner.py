@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, ClassVar
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
 from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formulations.model_size import READS_PER_SECOND, reads_by_copies
+from moccasin_mzn.formulations.complexity import READS_PER_SECOND, reads_by_copies
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem

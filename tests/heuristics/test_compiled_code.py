@@ -10,8 +10,8 @@ import pytest
 from numba import config
 from script_loading import load_script
 
-from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.search import problem_of, set_of
+from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.heuristics.free_order import state as free
 from moccasin_mzn.heuristics.staged import state as staged
 from moccasin_mzn.problem.instance import Instance

@@ -80,9 +80,9 @@ from moccasin_mzn.cli.install import searches
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
-from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
+from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.formulations.searched import PlanProblem
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn import solve

@@ -81,7 +81,7 @@ def test_searches_agree_with_brute_force_where_nodes_are_computed_once(seed, for
     assert not any(result.sequence.count(v) > 1 for v in once if expected is not None)
 
 
-AGAIN = "computes again what the graph says is computed once: a (relu) (see Graph files: docs/graphs.md#graph-files)"
+AGAIN = "recomputes what the graph marks as computed once: a (relu) (see Graph files: docs/graphs.md#graph-files)"
 
 
 def test_methods_without_counts_are_named():

@@ -14,12 +14,11 @@ from strategies import graphs, valid_sequences
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.data import stages_of_plan
-from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.paging.search import problem_of as paging_problem_of
 from moccasin_mzn.extensions.paging.search import set_of
+from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.formulations import find_formulation
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.formulations.windows import Incumbent
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -29,6 +28,7 @@ from moccasin_mzn.problem.instance import Instance, without_tail
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import plan_of_sequence
+from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.options import Options
 

@@ -15,7 +15,7 @@ from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.data import devices_data
-from moccasin_mzn.extensions.memories import asked_problem
+from moccasin_mzn.extensions.memories import several_memories_problem
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
@@ -107,7 +107,10 @@ def test_the_largest_working_set_has_its_workspace():
 def test_what_plans_for_several_devices_is_refused():
     platform = Platform(GRAPH, (Memory("local", 9, (1, 1)),))
     problem = PlanProblem(Instance.build(GRAPH, 9), platform)
-    for asked in (lambda: asked_problem(GRAPH, None, devices={"gpu": 9}), lambda: devices_data(problem, True)):
+    for asked in (
+        lambda: several_memories_problem(GRAPH, None, devices={"gpu": 9}),
+        lambda: devices_data(problem, True),
+    ):
         with pytest.raises(InputError) as error:
             asked()
         assert str(error.value) == (

@@ -19,13 +19,12 @@ from soaking.plans import best_plan, places_of, plan_flaw
 from soaking.witnesses import useless_too, without_useless
 from strategies import any_sequences, graphs, valid_sequences
 
-from moccasin_mzn.extensions.devices.build import CopyCosts, device_platform, parse_device
-from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.extensions.platforms import CopyCosts, PagingCosts, device_platform, paging_platform, parse_device
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.stages import first_out_of_stage
 
 CASES = [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 1000))]
 

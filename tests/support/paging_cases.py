@@ -9,7 +9,7 @@ from cases import draw_case
 from plan_oracle import BestPlan, best_plan, best_staged_paging, places_of
 from working import working
 
-from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
+from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
+from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem

@@ -18,8 +18,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Formulation, find_formulation
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.problem.budget import Budget
@@ -29,6 +28,7 @@ from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, plan_of_sequence
 from moccasin_mzn.problem.problem import Account, answer_document
+from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.result import Result

@@ -29,9 +29,8 @@ from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.formulations.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
-from moccasin_mzn.formulations.searched import Searched
+from moccasin_mzn.formulations.complexity import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
+from moccasin_mzn.formulations.searched import PlanFormulation, Searched
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions

@@ -5,27 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import models_folder
+from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, check_capacity, steps
 from moccasin_mzn.problem.buffer import Buffer, pieces_of
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, Value, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 MOST_MODELLED = 300
 """The model of the least arena is not tried for more buffers, or, where these have gaps, pieces of them."""
 SEARCH_SHARE = 0.5
-"""Of a time limit, if the model is tried after the search."""
+"""The share of a time limit for the search, if the model is tried after the search."""
 MODEL_SECONDS = 30.0
-"""Of the model, without a time limit."""
+"""Seconds for the model, without a time limit."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,12 @@ class Allocation:
     """"optimal": no arena is smaller; "feasible": not proven, or not sought since the capacity is kept; "infeasible":
     none is within the capacity; "unknown": none within it was found."""
 
-    def document(self, capacity: int | None = None) -> dict[str, Any]:
+    def document(self, capacity: int | None = None) -> JsonObject:
         """The object that `allocate --json` prints, but for its seconds."""
         arena = self.arena
         offsets = {buffer.name: offset for buffer, offset in zip(arena.buffers, arena.offsets, strict=True)}
-        told = {"buffers": len(arena.buffers), "peak": arena.peak, **arena.as_dict(), "arena_bound": self.bound}
-        return {**told, "capacity": capacity, "status": self.status, "offsets": offsets}
+        figures = {"buffers": len(arena.buffers), "peak": arena.peak, **arena.as_dict(), "arena_bound": self.bound}
+        return {**figures, "capacity": capacity, "status": self.status, "offsets": offsets}
 
 
 def allocate_buffers(
@@ -96,7 +97,7 @@ def _status(arena: Arena, bound: int, capacity: int | None) -> str:
     return "optimal" if arena.size <= bound else "feasible"
 
 
-# --- The least arena, proven: `models/addresses.mzn`, by CP-SAT unless told otherwise -------------------------
+# --- The least arena, proven: `models/addresses.mzn`, by CP-SAT unless another solver is given -----------------
 
 
 MODEL, CHECKER = "addresses.mzn", "addresses.mzc.mzn"
@@ -126,7 +127,7 @@ def least_arena(
     items = model_items(buffers, alignment, scale, begin_with, limit)
     found: list[Arena] = []
 
-    def note(values: Any) -> None:
+    def note(values: Solution) -> None:
         arena = Arena(buffers, tuple(offset * scale for offset in values.offset), alignment)
         claimed = values.arena * scale
         if arena.size > claimed:
@@ -146,7 +147,7 @@ def least_arena(
 
 def model_items(
     buffers: tuple[Buffer, ...], alignment: int, scale: int, begin_with: Arena | None, limit: int | None
-) -> dict[str, Any]:
+) -> dict[str, Value]:
     """The `.dzn` items of `models/addresses.mzn`; sizes, steps, offsets and limits divided by `scale`."""
     step = [max(1, s // scale) for s in steps(buffers, alignment)]
     if limit is None:

@@ -8,17 +8,16 @@ Where the arena of the best schedule does not fit::
                                 budget proper
     the budget proper again     in one window of stages after the other, wherever the arena has room; see `release`
 
-What schedules and plans with offsets have in common: the clock, allocations, and what is said of the best answer.
+What schedules and plans with offsets have in common: the clock, allocations, and the status of the best answer.
 
-An arena takes at least the peak, so that what is proven within memory budgets, a bound or that there is nothing, holds
-for arenas all the more.
+An arena takes at least the peak, so that what is proven within memory budgets, a bound or that there is nothing, is
+proven for arenas all the more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.arena import Arena, Buffer, check_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
-from moccasin_mzn.problem.plan_problem import buffers_of
+from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
 from moccasin_mzn.search.result import Result, Status
 from moccasin_mzn.solvers.minizinc.run import Limits
 
@@ -47,7 +46,7 @@ MOMENT = 0.1
 class Arrangement:
     """One call: the best answer whose arenas are within the budgets."""
 
-    problem: Any
+    problem: Instance | PlanProblem
     search: Callable[..., Result]
     alignment: int
     deadline: Deadline
@@ -96,9 +95,9 @@ class Arrangement:
     def interrupt(self) -> None:
         self.interrupted = True
 
-    def searched(self, *asked: Any) -> Result:
-        """Of a search within memory budgets."""
-        result = self.search(*asked)
+    def searched(self, *request: object) -> Result:
+        """Run a search within memory budgets."""
+        result = self.search(*request)
         self.interrupted |= result.interrupted
         return result
 
@@ -111,7 +110,7 @@ class Arrangement:
         return self.best is not None and self.best.value <= self.bound
 
     def concluded(self, first: Result, best: Result, optimal: str, feasible: str) -> Result:
-        """What is said of the best answer, which may be that of the first search.
+        """Return the best answer with its status and reason, which may be that of the first search.
 
         Args:
             optimal, feasible: why the status is that, if it is not as the first search left it.
@@ -163,11 +162,11 @@ def _stages(simulation: Simulation) -> list[tuple[int, int]]:
 
 
 FIRST_SHARE, ALLOCATION_SHARE, LAST_SHARE = 0.15, 0.1, 0.05
-"""Of the time limit: for the first search, for the first allocation, and to make the arena of the answer smaller."""
+"""Shares of the time limit: for the first search, the first allocation, and to make the arena of the answer smaller."""
 MORE_SHARE = 0.5
-"""Of what remains, for another search where the first one found nothing."""
+"""The share of what remains for another search where the first one found nothing."""
 EFFORT_SECONDS, LAST_SECONDS = 60.0, 5.0
-"""Of an allocation, and of the last one, at most."""
+"""The most seconds of an allocation, and of the last one."""
 EXACT_BUFFERS = 100
 """The model of the least arena is tried for no more."""
 MODEL_SECONDS, AGAIN_SECONDS = 60.0, 60.0
@@ -178,9 +177,9 @@ STEPS = 0.8, 1.0, 1.5
 """Before each round, what the arena is over the budget is taken from the memory budget times this: in the end boldly,
 since no arena that fits is worse than any."""
 RELEASE_SHARE = 0.6
-"""Of the time for lower budgets, for windows of stages with the budget proper."""
+"""The share of the time for lower budgets that is for windows of stages with the budget proper."""
 WINDOW_SECONDS, PLACING_SECONDS, WINDOW_SHARE = 4.0, 8.0, 0.1
-"""Of the search with a window of all stages, and of an allocation then, at most; and the most of what remains."""
+"""The most seconds of a search with a window of all stages and of an allocation then; the share of what remains."""
 NARROW, PLACINGS, PROMISING = 0.25, 3, 0.004
 """The search with a window takes as much of that as it has of all stages, at least such a share; and where an arena is
 over the budget by no more than such a share of it, so many allocations are made."""
@@ -243,7 +242,7 @@ class _Schedules(Arrangement):
         return self._answer(first)
 
     def _first(self) -> Result:
-        """Of the budget proper: with a share of the time, and where that ends without an answer, with more of it."""
+        """Search with the budget proper in a share of the time, and in more of it where that ends without an answer."""
         limit = self.deadline.seconds
         if limit is None:
             return self.searched(self.problem, None)
@@ -256,7 +255,7 @@ class _Schedules(Arrangement):
             seconds = self.seconds(limit, MORE_SHARE)
 
     def _allocated(self, result: Result, seconds: float, near: Result | None = None, attempt: int = 0) -> Result:
-        """With an arena; the search for it begins with that of `near`."""
+        """Return a result with an arena; the search for it begins with that of `near`."""
         buffers, offsets = buffers_of(self.problem.graph, result.simulation), None
         if near is not None:
             offsets = carried_over(near.arenas, near.simulation, buffers, result.simulation, self.alignment)
@@ -295,7 +294,7 @@ class _Schedules(Arrangement):
         self._release()
 
     def _is_staged(self, result: Result) -> bool:
-        """Are schedules in stages of the input order, as local search wants them?"""
+        """True if schedules are in stages of the input order, as local search needs them."""
         return result.formulation is not None and result.formulation.staged and not self.problem.free_order
 
     def _lower(self, first: Result, rounds: int) -> None:
@@ -369,7 +368,7 @@ class _Schedules(Arrangement):
                 return
             again, trial = None, released(reserved, window)
             if len(runs(trial)) * amount + self.problem.graph.total_size > TOTAL_LIMIT:
-                continue  # more than a graph may hold
+                continue  # more than a graph may have
             seconds = self.seconds(max(NARROW, window.count / count) * WINDOW_SECONDS, WINDOW_SHARE)
             result = self._near(Reserved(self.problem, runs(trial)), self.best, seconds, window)
             if result is None:
@@ -385,7 +384,7 @@ class _Schedules(Arrangement):
             again = window.tighter(over, amount) if over > 0 else window.looser(amount)
 
     def _placed(self, result: Result, near: Result, seconds: float) -> Result:
-        """With an arena that may be near another one; where it nearly fits, it is tried again."""
+        """Return a result with an arena that may be near another one; where it nearly fits, it is tried again."""
         budget = self.problem.budget
         for attempt in range(PLACINGS):
             near = result = self._allocated(result, seconds, near, attempt)

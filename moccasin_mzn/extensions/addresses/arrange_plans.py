@@ -23,13 +23,13 @@ from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.search.result import Listener, Progress, Result, ignore
 
 FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.05
-"""Of the time limit: for the first search, and for the allocation in one memory."""
+"""Shares of the time limit: for the first search, and for the allocation in one memory."""
 EFFORT_SECONDS = 5.0
-"""Of the allocation in one memory, at most."""
+"""The most seconds of an allocation in one memory."""
 EXACT_BUFFERS, MODEL_SECONDS = 60, 30.0
 """The model of the least arena is tried for no more copies, and for so long."""
 TRIED = 5
-"""Of the plans found on the way, the best so many get arenas."""
+"""How many of the best plans found on the way get arenas."""
 AGAIN_SECONDS = 60.0
 """Without a time limit: of each search at lower budgets."""
 ARRANGEMENT = "the search for arenas"

@@ -52,7 +52,7 @@ class Branching:
         self.control[DEPTH] = 0
 
     def go_on(self, nodes: int) -> int:
-        """For so many nodes; see `branching.search`."""
+        """Search so many nodes; see `branching.search`."""
         from moccasin_mzn.extensions.addresses.branching import search
 
         return search(
@@ -70,7 +70,7 @@ def offsets_within(
 
     Args:
         boxes: start, end, size, step as int64[n] each.
-        stop: asked often; True ends the search.
+        stop: called often; True ends the search.
         given: int64[n], offsets that are not to be found, or -1; None: all are to be.
         times: int64[3, m], sorted: buffer, start and end, half-open, of when it takes its memory, at least once each;
             None: as long as it lives.
@@ -116,13 +116,13 @@ def _beside(b: int, spans: Array) -> Array:
 def _apart(first: Array, behind: Array) -> list[Array]:
     """Buffers in parts of which no two have a section in common, nor one after the other that anything links."""
     order = np.argsort(first, kind="stable")
-    reach = np.maximum.accumulate(behind[order])
-    breaks = np.flatnonzero(first[order][1:] >= reach[:-1]) + 1
+    furthest = np.maximum.accumulate(behind[order])
+    breaks = np.flatnonzero(first[order][1:] >= furthest[:-1]) + 1
     return np.split(order, breaks)
 
 
 def _joined(lists: list[Array]) -> tuple[Array, Array]:
-    """Where each list begins in all of them together."""
+    """Return where each list begins in all of them together."""
     begins = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
     return begins, np.concatenate(lists).astype(np.int64)
 

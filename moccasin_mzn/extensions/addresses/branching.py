@@ -12,7 +12,7 @@ placements only: offsets never decrease, at the same offset ranks do not; none g
 altogether; and what has nothing above it is not tried elsewhere.
 
 A buffer is in the sections of its spans only: in gaps it takes nothing, but lives on. One that has an offset waits
-there, and what would raise it leads nowhere; all the rest holds for it, too.
+there, and what would raise it leads nowhere; all the rest is so for it, too.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from moccasin_mzn.heuristics.compiling import compiled
 
 RUNNING, FOUND, EXHAUSTED = 0, 1, -1
 AREA, TIME, TOTAL = 0, 1, 2
-"""By what buffers are ranked, largest first: size by life, life, and most memory of what waits in one of its sections.
-"""
+"""Keys by which buffers are ranked, largest first: size by life, life, and most memory of what waits in one section."""
 RANKINGS = ((TIME, AREA, TOTAL), (TOTAL, AREA, TIME), (TOTAL, TIME, AREA))
 BEGIN, COUNT, POS, LOW, HIGH, LEAST, LEAST_RANK, HEIGHT, CHOSEN, MOVED, RAISED, BARE, NEXT = range(13)
 """Rows of `frames`: its list in the pool and how long it is, the next candidate, its sections, the offset and the rank
 from which candidates count, where the first of them may end, or just above an offset that is given, the buffer placed,
 its marks in both trails, whether nothing waits above it, and the section from which parts are still to be searched."""
 DEPTH, MODE, MARK = range(3)
-"""Of `control`."""
+"""Positions in `control`."""
 _ENTER, _NEXT, _DOWN, _DONE, _FAILED = range(5)
 
 
@@ -44,7 +43,7 @@ def total_of(b, boxes, total):
 
 @compiled
 def key_of(b, which, boxes, most):
-    """What a ranking compares; see `RANKINGS`."""
+    """Return what a ranking compares; see `RANKINGS`."""
     return boxes[4, b] * boxes[0, b] if which == AREA else boxes[4, b] if which == TIME else most[b]
 
 

@@ -12,7 +12,7 @@ of the longest chain of buffers below it, and its *tail* that of the longest cha
     0       ---------------------------------------------
 
 As in job shops, where memory is a machine and an offset a starting time (Dell'Amico and Trubian, 1993), taking out b
-leaves an order whose heads and tails tell for every place how long the longest chain through b would be there.
+leaves an order whose heads and tails give for every place how long the longest chain through b would be there.
 """
 
 from __future__ import annotations

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import scale_of
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.presolve import ModelData, Stages, presolve, reduced
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.formulations.searched import Solution
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import buffers_of
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
+from moccasin_mzn.problem.stages import first_out_of_stage
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Value, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 MOST_COMPUTATIONS = 80
 """With more, the model, quadratic in computations, is too large to prove anything."""
 _CROWDED = -1
 """A budget that every stage exceeds: presolve then keeps recomputations that relieve no memory. With addresses they may
-pay, since a copy that is computed again may lie elsewhere."""
+pay, since a copy that is recomputed may lie elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class JointAnswer:
     """"optimal", "feasible", "infeasible" or "unknown", of the least duration within an arena of the budget's size."""
     sequence: tuple[int, ...] | None
     arena: Arena | None
-    """Of the retention intervals of `sequence`."""
+    """The arena of the retention intervals of `sequence`."""
     bound: int
     """No schedule whose arena is within the budget is shorter, in the graph's duration unit; 0: nothing is known."""
     interrupted: bool
@@ -105,7 +105,7 @@ class _Joint:
         self.arena: Arena | None = None
         self.bound = 0
 
-    def items(self, form: Formulation, sequence: Sequence[int] | None, arena: Arena | None) -> dict[str, Any]:
+    def items(self, form: Formulation, sequence: Sequence[int] | None, arena: Arena | None) -> dict[str, Value]:
         """The `.dzn` items, with a warm start if it is a solution of the model."""
         slots: list[int] = []
         if sequence is not None and arena is not None and self._has(sequence, arena):
@@ -114,7 +114,7 @@ class _Joint:
         return {**items, "alignment": self.step, **({"incumbent_offset": slots} if slots else {})}
 
     def _has(self, sequence: Sequence[int], arena: Arena) -> bool:
-        """Is it in stages, with no more computations than allowed and with offsets in the unit of the model?"""
+        """True if it is in stages, with no more computations than allowed and with offsets in the unit of the model."""
         counts = dict(zip(self.data.order, self.data.max_computations, strict=True))
         return (
             all(sequence.count(v) <= most for v, most in counts.items())
@@ -129,7 +129,7 @@ class _Joint:
         rows = zip(self.data.order, self.data.max_computations, strict=True)
         return [slot for v, most in rows for slot in (copies[v] + [0] * most)[:most]]
 
-    def solution(self, values: Any) -> None:
+    def solution(self, values: Solution) -> None:
         """Take an improving solution: the arena is judged at birth, the sequence by the simulator."""
         graph, data = self.instance.graph, self.data
         performed = sorted(

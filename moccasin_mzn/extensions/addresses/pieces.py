@@ -64,7 +64,7 @@ def place_pieces(order, pinned, boxes, first, pieces, wanted, best_fit, in_time,
     """Give each buffer of `order`, one after the other, an offset at which it fits; see `kernel.place`.
 
     Args:
-        pinned: so many buffers at the beginning of `order` lie where `wanted` says, in each other's way or not.
+        pinned: so many buffers at the beginning of `order` lie at `wanted`, in each other's way or not.
         first: int64[n + 1]: pieces[:, first[b] : first[b + 1]] are those of buffer b, by time.
         pieces: int64[4, m]: start, end, lowest and first higher address, from the offset of the buffer on.
         wanted: int64[n]: the offset to be tried before all others, or -1.

@@ -18,7 +18,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -48,7 +47,7 @@ class Window:
         return self.last - self.first + 1
 
     def tighter(self, over: int, amount: int) -> Window | None:
-        """What to try after an arena was too large by `over`: with more reserved, or the middle half; None: no more.
+        """Return what to try after an arena was too large by `over`: more reserved, or the middle half; None: no more.
 
         Args:
             amount: what is reserved in other stages.
@@ -60,7 +59,7 @@ class Window:
         return Window(middle - quarter, middle + quarter) if self.last - self.first >= FEWEST_STAGES else None
 
     def looser(self, amount: int) -> Window | None:
-        """What to try after it fitted: half as much reserved; None: that would be no more to speak of."""
+        """Return what to try after it fitted: half as much reserved; None: that would be no more to speak of."""
         return replace(self, reserved=self.reserved // 2) if self.reserved > LEAST_RELEASED * amount else None
 
 
@@ -71,10 +70,12 @@ class Reserved:
     instance: Instance
     """The budget is the whole memory."""
     windows: tuple[Window, ...]
-    """Where memory is reserved, disjoint and ascending."""
+    """The stages in which memory is reserved, disjoint and ascending."""
 
     def extended(self) -> Instance:
-        """With two nodes for each window, which take no time: one takes the memory, the other one reads it at the end.
+        """Return the instance with two nodes for each window, which take no time.
+
+        One takes the memory, the other one reads it at the end.
 
         Raises:
             InputError: sizes become too large for a graph.
@@ -138,7 +139,7 @@ def windows(instance: Instance) -> Iterator[Window]:
 
 
 def released(reserved: Sequence[int], window: Window) -> list[int]:
-    """What is reserved in each stage once no more than it says is reserved in a window."""
+    """Return what is reserved in each stage, with no more than the window's amount inside the window."""
     inside = range(window.first, window.last + 1)
     return [min(amount, window.reserved) if k in inside else amount for k, amount in enumerate(reserved)]
 
@@ -169,6 +170,15 @@ def near_by(
     deadline, starts = Deadline(seconds), [reserved.inserted(sequence)]
     found: list[tuple[int, ...]] = []
     search = LocalSearch(reserved.extended(), seed, None if within is None else reserved.stages_of(within))
-    start: dict[str, Any] = {"draft" if within is None else "better": lambda *_: starts.pop() if starts else None}
-    search.run(found.append, lambda: stop() or deadline.over(), **start)
+
+    def over() -> bool:
+        return stop() or deadline.over()
+
+    def first(*_: object) -> tuple[int, ...] | None:
+        return starts.pop() if starts else None
+
+    if within is None:
+        search.run(found.append, over, draft=first)
+    else:
+        search.run(found.append, over, better=first)
     return reserved.stripped(found[-1]) if found else None

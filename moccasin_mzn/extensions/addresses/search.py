@@ -49,7 +49,7 @@ BRANCHED, LOOKS = 0.3, 200
 UNITS = 2**30
 """Insertion counts in units, of which all sizes together are not many more."""
 ROUNDS = 20
-"""Of repair from the best arena known, without a time limit, where there is no insertion."""
+"""Rounds of repair from the best arena known, without a time limit, where there is no insertion."""
 MOST_BUFFERS = 20_000
 """With more, only the order of time is tried, in which the dead are forgotten: other orders take quadratic time."""
 
@@ -66,7 +66,7 @@ def search_arena(
 
     Args:
         begin_with: offsets of an arena that is known.
-        stop: asked often; True ends the search.
+        stop: called often; True ends the search.
         on_interrupt: called on an interrupt from the keyboard, which then ends the search with the best arena so far;
             None: the interrupt is raised.
 
@@ -99,7 +99,7 @@ class _Start:
 
 
 class _Pieces:
-    """What the kernels of `pieces` take, besides boxes: of the buffers that take part."""
+    """The arguments of the kernels of `pieces`, in addition to boxes: those of the buffers that take part."""
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
         rows = [pieces_of(buffer) for buffer in buffers]
@@ -146,7 +146,7 @@ class _Search:
         return self.best is not None and self.best <= self.enough
 
     def over(self, share: float = 1.0) -> bool:
-        """Is such a share of the time over, or is the search to stop?"""
+        """True if such a share of the time is over, or the search is to stop."""
         return self.stop() or self.deadline.over(share)
 
     def take(self, offset: np.ndarray) -> None:
@@ -157,7 +157,7 @@ class _Search:
             self.offsets[self.solid] = offset
 
     def hinted(self, buffers: tuple[Buffer, ...]) -> None:
-        """Take the arena in which buffers lie where hints say, by start, if there are any hints."""
+        """Take the arena in which buffers lie at their hints, by start, if there are any hints."""
         from moccasin_mzn.extensions.addresses.kernel import UNLIMITED
         from moccasin_mzn.extensions.addresses.pieces import place_pieces
 
@@ -275,7 +275,7 @@ class _Search:
         return [(by_time, True)] + [(np.lexsort(key).astype(np.int64), False) for key in keys]
 
     def _scarce(self) -> Iterator[np.ndarray]:
-        """At how many of the times at which memory is scarce each buffer lives."""
+        """Return at how many of the times at which memory is scarce each buffer lives."""
         start, end, size, _ = self.boxes
         times = np.unique(start)
         first, behind = np.searchsorted(times, start), np.searchsorted(times, end)
@@ -341,12 +341,12 @@ def compile_all() -> None:
     search = _Search(buffers, 1, None, 0, Deadline(), lambda: True)
     search.run()
     order = np.arange(len(search.solid), dtype=np.int64)
-    asked = iter((False,))
-    search._aim(0.5, _Start(search.best or 0, order, False, search.offsets), 1, lambda: next(asked, True))
+    answers = iter((False,))
+    search._aim(0.5, _Start(search.best or 0, order, False, search.offsets), 1, lambda: next(answers, True))
     search._insert(search.offsets[search.solid], WARM, 1.0)
     looks = itertools.count()
     offsets_within(search.boxes, search.bound, lambda: next(looks) >= len(RANKINGS))
     search = _Search((replace(buffers[0], offset=100, hint=1), *buffers[1:]), 1, None, 0, Deadline(), lambda: True)
     search.hinted((replace(buffers[0], hint=1), *buffers[1:]))
-    asked = iter((False,))
-    search._aim(0.5, _Start(search.best or 0, order, False, search.offsets), 1, lambda: next(asked, True))
+    answers = iter((False,))
+    search._aim(0.5, _Start(search.best or 0, order, False, search.offsets), 1, lambda: next(answers, True))

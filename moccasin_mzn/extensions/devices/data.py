@@ -1,4 +1,4 @@
-"""From a problem on several memories to the data of its models: numbers made small, useless intervals left out.
+"""Presolve, from a problem on several memories to the data of its models: small numbers, without useless intervals.
 
 Nodes are renumbered 1..n along the input order; sizes, durations and energies are each divided by their greatest common
 divisor.
@@ -31,21 +31,21 @@ NOT_HERE = -1
 
 @dataclass(frozen=True)
 class DevicesData:
-    """What `models/lib/devices_data.mzn` declares. Nodes and stages are numbered from 1, memories as the platform's."""
+    """The items that `models/lib/devices_data.mzn` declares. Nodes and stages count from 1, memories from 0."""
 
     problem: PlanProblem
     staged: bool
     scales: tuple[int, int, int]
     """Durations, energies and sizes times these are in the problem's units."""
     durations: tuple[tuple[int, ...], ...]
-    """By node and memory; `NOT_HERE` where it cannot be computed, as in `energies`."""
+    """Durations by node and memory; `NOT_HERE` where it cannot be computed, as in `energies`."""
     energies: tuple[tuple[int, ...], ...]
     copy_durations: tuple[tuple[int, ...], ...]
-    """By link and node."""
+    """Durations by link and node."""
     copy_energies: tuple[tuple[int, ...], ...]
     sizes: tuple[int, ...]
     budgets: tuple[int, ...]
-    """Of each memory, at most all sizes together."""
+    """The budget of each memory, at most all sizes together."""
     edges: tuple[tuple[int, int], ...]
     """(tail, head), sorted."""
     most: tuple[tuple[int, ...], ...]
@@ -187,7 +187,7 @@ class _Reach:
         return sum(count for m, count in enumerate(self.most[k]) if self.computable[k][m]) > 1
 
     def _next_crowded(self, m: int, latest: list[int]) -> list[int]:
-        """For stages 1..n + 1 the next one, itself included, in which not all that may be read fits; n + 1: none."""
+        """Find for stages 1..n + 1 the next one, or itself, in which not all that may be read fits; n + 1: none."""
         sizes = [size if counts[m] else 0 for size, counts in zip(self.sizes, self.most, strict=True)]
         memory = sums_of_ranges(sizes, ((k if self.staged else 0, last - 1) for k, last in enumerate(latest)))
         return [0, *(stage + 1 for stage in next_crowded(memory, self.budgets[m]))]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from moccasin_mzn.extensions.devices.data import (
     COMPUTED,
@@ -22,22 +22,23 @@ from moccasin_mzn.extensions.devices.data import (
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.formulations.formulation import header
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Plan
+from moccasin_mzn.solvers.minizinc.run import Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
 NO_INCUMBENT = PlacedIntervals()
 
 
 @dataclass(frozen=True)
-class DevicesFormulation(PlanFormulation):
-    """Where each node is computed, what is copied where, and what is computed again, decided together.
+class DevicesFormulation(PlanFormulation[DevicesData]):
+    """Where each node is computed, what is copied where, and what is recomputed, decided together.
 
-    Staged, first computations keep to the input order; what that leaves out is said in `lib/devices_staged.mzn`.
+    Staged, first computations keep to the input order; what that leaves out stands in `lib/devices_staged.mzn`.
     General, the order is open, which is exact but for tiny graphs alone.
     """
 
@@ -56,8 +57,10 @@ class DevicesFormulation(PlanFormulation):
     def data(self, problem: PlanProblem) -> DevicesData:
         return devices_data(problem, self.staged)
 
-    def data_items(self, data: DevicesData, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Any]:
-        """See `PlanFormulation`. An incumbent that has no place in the reduced data is left out, its limit is not."""
+    def data_items(
+        self, data: DevicesData, incumbent: Plan | None = None, limit: int | None = None
+    ) -> dict[str, Value]:
+        """Return the items of the `.dzn` file. An incumbent without a place in them is left out, not its limit."""
         start = (encode(data, incumbent) if incumbent else None) or NO_INCUMBENT
         links = data.problem.platform.links
         return {
@@ -88,7 +91,7 @@ class DevicesFormulation(PlanFormulation):
         ]
         return (*totals, Sum("size", sizes, data.order, data.scales[-1]))
 
-    def plan(self, data: DevicesData, values: Any) -> Plan:
+    def plan(self, data: DevicesData, values: Solution) -> Plan:
         sources = [link.source + 1 for link in data.problem.platform.links]
         rows = values.copied if sources else [()] * len(values.active)
         source = tuple(next((s for s, copied in zip(sources, row, strict=True) if copied), COMPUTED) for row in rows)
@@ -108,19 +111,21 @@ class DevicesFormulation(PlanFormulation):
         return f"position {in_place + 1}: node {node} is out of place in stages of the input order"
 
     def search(
-        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
         better: Callable[[], Plan | None],
     ) -> None:  # fmt: skip
         from moccasin_mzn.extensions.devices.search import search_plans
 
         search_plans(problem, seed, offer, stop, better)
 
-    def solution_items(self, data: DevicesData, values: Any) -> dict[str, Any]:
+    def solution_items(self, data: DevicesData, values: Solution) -> dict[str, Value]:
         arrays = {name: tuple(getattr(values, name)) for name in ("active", "start", "end", "computed")}
         totals = {f"total_{what}": getattr(values, f"total_{what}") for what in OBJECTIVES}
         return {**arrays, "copied": [tuple(row) for row in values.copied], **totals}
 
-    def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
+    def checked(
+        self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Mapping[str, Value] | None
+    ) -> list[str]:
         from moccasin_mzn.formulations.solution_checkers import check_solution
 
         data = with_room_for(self.data(problem), plan)
@@ -129,8 +134,8 @@ class DevicesFormulation(PlanFormulation):
         return verdicts if solution is None else [*verdicts, check_solution(self.checker, solution, VERDICT)]
 
 
-def _header(data: DevicesData) -> dict[str, Any]:
-    """What `models/lib/instance.mzn` declares; these models use the graph, and the last stages."""
+def _header(data: DevicesData) -> dict[str, Value]:
+    """Return the items that `models/lib/instance.mzn` declares; these models use the graph, and the last stages."""
     durations = [min(cost for cost in costs if cost >= 0) for costs in data.durations]
     graph = data.problem.platform.graph
     items = header(graph, data.order, durations, data.sizes, data.edges, data.budgets[0])
@@ -138,7 +143,7 @@ def _header(data: DevicesData) -> dict[str, Any]:
 
 
 def _limits(data: DevicesData, objective_limit: int | None) -> list[int]:
-    """Of each total, in the data's unit: the goal's, the incumbent's value, or what no plan is over."""
+    """Return each total's limit, in the data's unit: the goal's, the incumbent's value, or what no plan is over."""
     goal, limits = data.problem.goal, []
     for what, scale in zip(OBJECTIVES, data.scales, strict=True):
         known = [goal.limit(what), objective_limit if what == goal.objective else None]
@@ -147,7 +152,7 @@ def _limits(data: DevicesData, objective_limit: int | None) -> list[int]:
 
 
 def _most(data: DevicesData, what: str) -> list[int]:
-    """What all intervals of each node together take at most."""
+    """Return what all intervals of each node together take at most."""
     links = data.problem.platform.links
     totals = [0] * len(data.order)
     for v, m, _ in data.intervals:
@@ -174,7 +179,7 @@ def with_room_for(data: DevicesData, plan: Plan) -> DevicesData:
     return replace(data, staged=False, most=tuple(tuple(opened[v, m] for m in memories) for v in data.order))
 
 
-def plan_solution(data: DevicesData, plan: Plan, simulation: PlanSimulation) -> dict[str, Any]:
+def plan_solution(data: DevicesData, plan: Plan, simulation: PlanSimulation) -> dict[str, Value]:
     """A plan as the arrays of a solution; `data` is that of `with_room_for`."""
     intervals = arrays_of_plan(data, plan)
     links = data.problem.platform.links
@@ -192,7 +197,7 @@ def plan_solution(data: DevicesData, plan: Plan, simulation: PlanSimulation) -> 
     }
 
 
-def check_plan(checker: str, data: DevicesData, items: dict[str, Any], simulation: PlanSimulation) -> str:
+def check_plan(checker: str, data: DevicesData, items: dict[str, Value], simulation: PlanSimulation) -> str:
     """Have the checker judge a plan; the verdict in one line, in the problem's units.
 
     Args:

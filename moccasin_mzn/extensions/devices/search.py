@@ -2,6 +2,14 @@
 
 First each device by itself, as if there were no other, by local search over recomputations; then outputs moved to
 another memory instead; then small changes of what is best.
+
+A staged plan is also a table of what is done in which slot, in which actions are added and taken away in any order. ::
+
+    (stage, node, slot)      (1, 1, gpu)   (1, 1, to cpu)   (2, 2, gpu)   (3, 1, to gpu)   (3, 3, gpu)
+    source                   None          gpu              None          cpu              None
+
+Nodes and stages are numbered from 1 along the input order, memories from 0. Slots of computations are the memories,
+those of copies the memories plus their number: see `devices.data.stages_of_plan`.
 """
 
 from __future__ import annotations
@@ -14,28 +22,51 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import permutations
 from operator import itemgetter
-from typing import Any
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.devices.data import stages_of_plan
-from moccasin_mzn.extensions.devices.slots import Slot, Slots, plan_of, slots_of
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Plan, plan_of_sequence
+from moccasin_mzn.problem.platform import Action, Plan, plan_of_sequence
 from moccasin_mzn.search.conclusion import known_at_once
 
+Slot = tuple[int, int, int]
+Slots = dict[Slot, int | None]
+"""Source of the action in each slot that is used; None: computed."""
+
+
+def slots_of(problem: PlanProblem, plan: Plan) -> Slots:
+    """Return the table of a staged plan."""
+    number = {v: k for k, v in enumerate(problem.instance.order, 1)}
+    memories = len(problem.platform.memories)
+    stages = stages_of_plan(problem.instance.order, memories, plan)
+    return {
+        (stage, number[action.node], action.memory + memories * (action.source is not None)): action.source
+        for stage, action in zip(stages, plan, strict=True)
+    }
+
+
+def plan_of(problem: PlanProblem, slots: Slots) -> Plan:
+    """Return the plan of a table: its actions by stage, node and slot."""
+    order, memories = problem.instance.order, len(problem.platform.memories)
+    return tuple(Action(order[v - 1], slot % memories, slots[stage, v, slot]) for stage, v, slot in sorted(slots))
+
+
+# --- The search -----------------------------------------------------------------------------------------------
+
+
 ROUNDS = 3
-"""Of local search on each device, and of changes to one plan, each in another order."""
+"""The number of rounds of local search on each device, and of changes to one plan, each in another order."""
 STARTS, SWEEPS = 3, 10
-"""So many of the first plans are changed; and so often all actions of a plan are looked at."""
+"""The number of the first plans that are changed, and of passes over all actions of a plan."""
 SECONDS_PER_DEVICE = 5.0
 IDLE_SECONDS = 0.05
 """Between two looks for a plan from elsewhere."""
 
 
 def search_plans(
-    problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+    problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
     better: Callable[[], Plan | None],
 ) -> None:  # fmt: skip
     """Look for plans in stages of the input order until `stop()`; see `PlanFormulation.search`."""
@@ -103,7 +134,7 @@ def one_device(
 
 
 def _improved(
-    problem: PlanProblem, plan: Plan, rng: random.Random, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+    problem: PlanProblem, plan: Plan, rng: random.Random, offer: Callable[[Plan], object], stop: Callable[[], bool],
     sweeps: int,
 ) -> None:  # fmt: skip
     improver = Improver(problem, pruned_plan(problem.platform, plan), rng)
@@ -130,7 +161,7 @@ class Greedy:
     """One such plan.
 
     Args:
-        device: where nodes are computed, and where all that is not moved out is held. A node that another device
+        device: where nodes are computed, and where all that is not moved out is retained. A node that another device
             computes at less cost, its inputs copied there and its output copied back, is computed there.
         store: the memory that outputs are moved to, with links to the device and back.
     """
@@ -152,10 +183,10 @@ class Greedy:
         """The plan's table, which may be over budgets other than the device's; None: outputs have nowhere to go."""
         resident: set[int] = set()
         for k in range(1, self.n + 1):
-            held = {u for u in resident if self._next_use(u, k) <= self.n}
-            missing = [u for u in self.inputs[k] if u not in held]
+            retained = {u for u in resident if self._next_use(u, k) <= self.n}
+            missing = [u for u in self.inputs[k] if u not in retained]
             needed = {k, *self.inputs[k]}
-            resident = held | needed
+            resident = retained | needed
             if not self._make_room(resident, needed, k):
                 return None
             for u in missing:
@@ -216,7 +247,7 @@ class Greedy:
         return [u for u in self.inputs[k] if not (home == self.store and u in self.stored)]
 
     def _cost(self, k: int, m: int) -> float:
-        """Of computing node k in memory m, with its copies, as the objective counts it; infinite without links."""
+        """Return the cost of node k in memory m, with its copies, in the objective's unit; infinite without links."""
         what = "energies" if self.problem.goal.objective == "energy" else "durations"
         platform, order = self.problem.platform, self.problem.instance.order
         total = getattr(self.memories[m], what)[order[k - 1]]
@@ -232,9 +263,9 @@ class Greedy:
         return target + len(self.memories)
 
 
-# --- Plans made better by small changes, each judged: computed again or copied, computed here or there --------
+# --- Plans made better by small changes, each judged: recomputed or copied, computed here or there
 
-# Slow beside compiled local search, but it knows all that the judge knows: any number of memories, limits, any
+# Slower than compiled local search, but it knows all that the judge knows: any number of memories, limits, any
 # objective.
 
 
@@ -265,7 +296,7 @@ class Improver:
         self.slots = slots_of(problem, plan)
 
     def sweep(self, stop: Callable[[], bool]) -> Iterator[Plan]:
-        """Try each action in random order; tells of plans that are better."""
+        """Try each action in random order, and report plans that are better."""
         for slot in self.rng.sample(sorted(self.slots), len(self.slots)):
             for changed in self._changes(slot) if slot in self.slots else ():
                 if stop():
@@ -306,7 +337,7 @@ class Improver:
             yield self._with(slot, {})
 
     def _copied(self, stage: int, v: int, memory: int) -> Iterator[Slots]:
-        """Copied instead of computed again, from where it was copied to right after its first computation."""
+        """Copy instead of recomputing, from where it was copied to right after its first computation."""
         home = next(m for m in range(self.count) if (v, v, m) in self.slots)
         yield self._with((stage, v, memory), {})
         for store in self._others(memory):

@@ -1,4 +1,4 @@
-"""Slow memory beside recomputation (POET, Patil et al., ICML 2022): outputs are written out and read back."""
+"""Slow memory together with recomputation (POET, Patil et al., ICML 2022): outputs are written out and read back."""
 
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 

@@ -1,4 +1,4 @@
-"""What the models of paging take: the problem without slow memory, and costs by node along the input order."""
+"""The data of the models of paging: the problem without slow memory, and costs by node along the input order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import reduce
 from operator import itemgetter
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
+from moccasin_mzn.extensions.platforms import LOCAL, SLOW
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import staged_events
 from moccasin_mzn.problem.instance import Instance
@@ -31,14 +31,14 @@ class Total:
     limit: int = 0
 
     def most(self, model: ModelData) -> tuple[int, ...]:
-        """By node, with as many intervals as it may have."""
+        """Return its largest value by node, with as many intervals as it may have."""
         rows = zip(self.compute, self.write, self.read, model.max_computations, strict=True)
         return tuple(max(compute, read) * most + write for compute, write, read, most in rows)
 
 
 @dataclass(frozen=True)
 class PagingData:
-    """What `models/lib/instance.mzn` and `models/lib/paging_header.mzn` declare."""
+    """The items that `models/lib/instance.mzn` and `models/lib/paging_header.mzn` declare."""
 
     problem: PlanProblem
     model: ModelData

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging import PAGING
-from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.extensions.paging.data import (
     PagedIntervals,
     PagingData,
@@ -23,24 +22,25 @@ from moccasin_mzn.extensions.paging.data import (
     local_instance,
     totals_of,
 )
+from moccasin_mzn.extensions.platforms import LOCAL, SLOW
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Intervals, find_formulation, models_folder
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.formulations.presolve import presolve
+from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
-from moccasin_mzn.problem.stages import Stages
+from moccasin_mzn.problem.stages import Stages, first_out_of_stage
+from moccasin_mzn.solvers.minizinc.run import Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
 
 @dataclass(frozen=True)
-class PagingFormulation(PlanFormulation):
-    """Paging beside recomputation.
+class PagingFormulation(PlanFormulation[PagingData]):
+    """Paging together with recomputation.
 
     The general form has every plan with at most C_v intervals in local memory and one in slow memory as a solution,
     or one that is as good. The staged one has those in stages of the input order, where what is read back takes the
@@ -76,7 +76,7 @@ class PagingFormulation(PlanFormulation):
         """Numbers made small, outputs and stages left out in which a second interval can never be of use.
 
         A second interval pays only if the output was missing in some crowded stage, whether it is computed or read
-        back, and all costs are 0 or more: so the presolve of recomputation holds.
+        back, and all costs are 0 or more: so the presolve of recomputation is valid.
         """
         platform = problem.platform
         everything = platform.graph.total_size
@@ -90,7 +90,7 @@ class PagingFormulation(PlanFormulation):
             can_page(problem),
         )
 
-    def data_items(self, data: PagingData, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Any]:
+    def data_items(self, data: PagingData, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Value]:
         model, platform = data.model, data.problem.platform
         start = PagedIntervals()
         if incumbent is not None:
@@ -118,7 +118,7 @@ class PagingFormulation(PlanFormulation):
         totals = [Sum(total.what, total.most(model), model.order, total.scale) for total in data.totals]
         return (*totals, *(one for one in form.sums(model) if one.what == "size"))
 
-    def plan(self, data: PagingData, values: Any) -> Plan:
+    def plan(self, data: PagingData, values: Solution) -> Plan:
         return decode_plan(
             data.model, PagedIntervals(*(tuple(getattr(values, name)) for name in ("active", "start", "end", "paged")))
         )
@@ -126,7 +126,7 @@ class PagingFormulation(PlanFormulation):
     def objective(self, data: PagingData, value: int) -> int:
         return value * data.totals[0].scale
 
-    def solution_items(self, data: PagingData, values: Any) -> dict[str, Any]:
+    def solution_items(self, data: PagingData, values: Solution) -> dict[str, Value]:
         return {name: tuple(getattr(values, name)) for name in ("active", "start", "end", "paged", "total")}
 
     def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
@@ -145,14 +145,16 @@ class PagingFormulation(PlanFormulation):
 
         return instant_bound(problem) if self.staged else 0
 
-    def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
+    def checked(
+        self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Mapping[str, Value] | None
+    ) -> list[str]:
         from moccasin_mzn.formulations.solution_checkers import check_solution
 
         verdicts = [check_plan(self.in_any_order(), problem, plan, simulation)]
         return verdicts if solution is None else [*verdicts, check_solution(self.checker, solution, VERDICT)]
 
     def search(
-        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
         better: Callable[[], Plan | None],
     ) -> None:  # fmt: skip
         from moccasin_mzn.extensions.paging.search import PagingSearch
@@ -162,7 +164,7 @@ class PagingFormulation(PlanFormulation):
 
 # --- The instant bound of recomputation (see `bounds.instant`), for plans that may read back instead ------------
 
-# What the input order holds too much at a stage must be dropped there and come again, whatever brings it: an output
+# What the input order retains too much at a stage must be dropped there and come again, whatever brings it: an output
 # that comes again is computed at least once more, or written and read back at least once. So the cheaper of the two
 # takes the place of its duration. That a computation reads its inputs, which recomputation's other bounds build on,
 # plays no part.
@@ -186,10 +188,10 @@ def instant_bound(problem: PlanProblem) -> int:
 VERDICT = re.compile(r"CORRECT: cost (\d+), peak (\d+), slow (\d+)")
 
 
-def check_plan(form: PlanFormulation, problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
+def check_plan(form: PlanFormulation[PagingData], problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
     """Have a plan in any order checked, as retention intervals of free events, by the general form of paging.
 
-    The intervals do not tell of writes that nothing reads back, nor of when the others take place: peaks are compared
+    The intervals do not show writes that nothing reads back, nor when the others take place: peaks are compared
     with those of the plan that has each write as late as can be.
 
     Returns:

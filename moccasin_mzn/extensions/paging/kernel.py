@@ -1,7 +1,7 @@
-"""Compiled: annealing over sets of second intervals, each computed again or read back from slow memory.
+"""Compiled: annealing over sets of second intervals, each recomputed or read back from slow memory.
 
 Nodes are numbered 0..n-1 along the input order. A set gives each slot (one for every interval that C_v allows beyond
-the first) a stage, or NONE, and says whether it is read back. It stands for the plan in stages of the input order whose
+the first) a stage, or NONE, and whether it is read back. It stands for the plan in stages of the input order whose
 local intervals end at their last reads and whose writes follow them at once. Every such set respects precedence, since
 first computations come before all reads; only budgets and limits may be exceeded, for a penalty. A set is judged by
 running it from the first event to the last, which takes some microseconds for hundreds of nodes.
@@ -170,7 +170,7 @@ def _pick_used(stage, generator):
 
 @compiled
 def _way(problem, generator):
-    """Computed again (0) or read back (1)?"""
+    """Recomputed (0) or read back (1)?"""
     if not problem.paging:
         return 0
     return np.int64(unit(generator) < 0.5)

@@ -7,14 +7,13 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moccasin_mzn.extensions.paging.build import LOCAL, SLOW, PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.data import can_page, costs_of, local_instance, plan_with_writes
 from moccasin_mzn.extensions.paging.kernel import BEST, CHANGES, NONE, Problem, Workspace, anneal
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.extensions.platforms import LOCAL, SLOW, PagingCosts, paging_platform
 from moccasin_mzn.heuristics.annealing import INCUMBENT, NOTHING, Annealing, Round, mean_of_positive
 from moccasin_mzn.heuristics.compiled_searches import ignore, small_instance
 from moccasin_mzn.heuristics.compiling import size_unit
@@ -24,6 +23,10 @@ from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Plan, plan_of_sequence
+from moccasin_mzn.problem.stages import first_out_of_stage
+
+if TYPE_CHECKING:
+    from moccasin_mzn.heuristics.staged.search import LocalSearch
 
 EVENTS_PER_CHUNK = 5_000_000
 """Moves between two looks at the clock, times events."""
@@ -33,9 +36,9 @@ LONGEST = 4
 HOT, WARM, COOL, COLD = 1.0, 0.3, 0.1, 0.02
 """Temperatures in mean costs."""
 PLAIN_ROUNDS, MORE_PLAIN_ROUNDS, MOST_PLAIN_ROUNDS = 2, 3, 10
-"""Of the search without slow memory: at first; so many more each time later, as they get longer; at most."""
+"""Rounds of the search without slow memory: at first; how many more each time later, as they get longer; at most."""
 
-Offer = Callable[[Plan], Any]
+Offer = Callable[[Plan], object]
 Set = tuple[np.ndarray, np.ndarray]
 
 
@@ -44,8 +47,8 @@ class SetAnnealing(Annealing[Plan, Set]):
 
     cold, patience = COLD, 4
 
-    def __init__(self, asked: PlanProblem, seed: int = 0) -> None:
-        self.asked, self.instance, self.problem = asked, local_instance(asked), problem_of(asked)
+    def __init__(self, posed: PlanProblem, seed: int = 0) -> None:
+        self.posed, self.instance, self.problem = posed, local_instance(posed), problem_of(posed)
         problem, slots = self.problem, len(self.problem.slot_node)
         self.tail, self.head = useful_edges(staged_problem(self.instance), self.instance)
         self._numbers = itertools.count()
@@ -66,7 +69,7 @@ class SetAnnealing(Annealing[Plan, Set]):
         return self._control[BEST]
 
     def _rounds(self) -> Iterator[Round]:
-        """From nothing and from the best plan in turn."""
+        """Start from nothing and from the best plan in turn."""
         for number in self._numbers:
             steps = FIRST_ROUND * 2 ** min(LONGEST, number // 2)
             if number % 2 == 0 or self.duration is None:
@@ -88,12 +91,12 @@ class SetAnnealing(Annealing[Plan, Set]):
         )  # fmt: skip
 
     def _found(self) -> Plan:
-        return pruned_plan(self.asked.platform, plan_of(self.instance, self.problem, *self._best))
+        return pruned_plan(self.posed.platform, plan_of(self.instance, self.problem, *self._best))
 
     def adopt(self, known: Plan) -> None:
         chosen = set_of(self.instance, self.problem, known)
-        simulation = judge_plan(self.asked.platform, plan_of(self.instance, self.problem, *chosen), self.asked.goal)
-        value = self.asked.value(simulation)
+        simulation = judge_plan(self.posed.platform, plan_of(self.instance, self.problem, *chosen), self.posed.goal)
+        value = self.posed.value(simulation)
         if simulation.feasible and value < self._control[BEST]:
             self._control[BEST] = value
             for mine, new in zip(self._best, chosen, strict=True):
@@ -105,7 +108,7 @@ class PagingSearch:
     only how many depends on time."""
 
     def __init__(self, problem: PlanProblem, seed: int = 0) -> None:
-        self._asked = problem
+        self._posed = problem
         self._seed = seed
         self._sets = SetAnnealing(problem, seed)
         self._instance, self._problem = self._sets.instance, self._sets.problem
@@ -144,18 +147,18 @@ class PagingSearch:
         self._local.run(lambda sequence: self._offer_ways(sequence, offer), stop, known, max_rounds=rounds)
 
     @cached_property
-    def _local(self) -> Any:
+    def _local(self) -> LocalSearch:
         """The search without slow memory, with what the objective counts as durations."""
         from moccasin_mzn.heuristics.staged.search import LocalSearch
 
         instance = self._instance
-        if self._asked.goal.objective == "energy":
-            energies = tuple(self._asked.platform.memories[LOCAL].cost(v)[1] for v in range(len(instance.order)))
+        if self._posed.goal.objective == "energy":
+            energies = tuple(self._posed.platform.memories[LOCAL].cost(v)[1] for v in range(len(instance.order)))
             instance = replace(instance, graph=replace(instance.graph, durations=energies))
         return LocalSearch(instance, self._seed)
 
     def _offer_ways(self, sequence: tuple[int, ...], offer: Offer) -> None:
-        """A schedule, and the same with what is cheaper, or all, read back instead of computed again."""
+        """A schedule, and the same with what is cheaper, or all, read back instead of recomputed."""
         problem, node = self._problem, self._problem.slot_node
         stage, back = set_of(self._instance, problem, plan_of_sequence(sequence))
         ways = [back]
@@ -167,8 +170,8 @@ class PagingSearch:
 
     def _offer(self, plan: Plan, offer: Offer) -> None:
         """Offer a plan if it is within budgets and limits, and go on from it if it is the best."""
-        plan = pruned_plan(self._asked.platform, plan)
-        if judge_plan(self._asked.platform, plan, self._asked.goal).feasible:
+        plan = pruned_plan(self._posed.platform, plan)
+        if judge_plan(self._posed.platform, plan, self._posed.goal).feasible:
             offer(plan)
             self._sets.adopt(plan)
 

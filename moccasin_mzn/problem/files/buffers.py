@@ -79,7 +79,7 @@ def parse_buffers(
 
 
 def buffers_text(buffers: Sequence[Buffer], offsets: Sequence[int] | None = None) -> str:
-    """The CSV of buffers, as minimalloc writes it; optional columns only where they say something.
+    """The CSV of buffers, as minimalloc writes it; optional columns only where they differ from the usual value.
 
     Args:
         offsets: of all of them; None: those that buffers have of their own.
@@ -93,14 +93,16 @@ def buffers_text(buffers: Sequence[Buffer], offsets: Sequence[int] | None = None
         "offset": ["" if buffer.offset is None else str(buffer.offset) for buffer in buffers],
     }
     usual = {"alignment": "1", "hint": "-1", "gaps": "", "offset": ""}
-    told = [name for name in columns if any(field != usual[name] for field in columns[name])]
-    if offsets is not None and "offset" not in told:
-        told.append("offset")
+    columns_written = [name for name in columns if any(field != usual[name] for field in columns[name])]
+    if offsets is not None and "offset" not in columns_written:
+        columns_written.append("offset")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_NEEDED, *told])
+    writer.writerow([*_NEEDED, *columns_written])
     for at, buffer in enumerate(buffers):
-        writer.writerow([buffer.name, buffer.start, buffer.end, buffer.size, *(columns[name][at] for name in told)])
+        writer.writerow(
+            [buffer.name, buffer.start, buffer.end, buffer.size, *(columns[name][at] for name in columns_written)]
+        )
     return out.getvalue()
 
 

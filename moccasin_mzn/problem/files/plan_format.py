@@ -1,7 +1,8 @@
-"""Schedules and plans as files for runtimes, in a format of its own version: `plan.schema.json` beside this module.
+"""Schedules and plans as files for runtimes, in a format of its own version: `plan.schema.json` in this folder.
 
-Beside what schedules (`files.schedules`) and plans (`files.plans`) have, such a file tells of what graph it is, and
-each interval, one for each step, tells its size and which steps wrote what is read: to run it no graph is needed::
+In addition to what schedules (`files.schedules`) and plans (`files.plans`) have, such a file has the digest of its
+graph, and each interval, one for each step, has its size and the steps that wrote what is read: so it runs without a
+graph::
 
     {"format": "moccasin_mzn plan", "version": 1, "graph_digest": "9f86...", "size_unit": "byte",
      "sequence": ["a", "b"],
@@ -15,11 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import resources
 from os import PathLike
-from typing import Any
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.files import load_json, parse_json
+from moccasin_mzn.files import Json, JsonObject, load_json, parse_json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.files.plans import claimed_plan, is_plan
 from moccasin_mzn.problem.files.schedules import FORMAT, VERSION, check_version, claimed_schedule, is_versioned
@@ -29,31 +29,31 @@ from moccasin_mzn.problem.runtime_plan import ONE_MEMORY, RuntimePlan, Step, rea
 from moccasin_mzn.problem.validate import validate_plan, validate_schedule
 
 KEYS = ("format", "version", "graph_digest", "size_unit")
-"""What this format adds to an object; None for each without an answer, but for the unit."""
+"""The keys that this format adds to an object; their values are None without an answer, except the unit."""
 
 
-def schema() -> dict[str, Any]:
+def schema() -> JsonObject:
     """The JSON Schema of version 1."""
     file = resources.files(__package__) / "plan.schema.json"
     return parse_json(file.read_text(encoding="utf-8"), "plan.schema.json")
 
 
-def versioned(graph: ComputationGraph, answer: Sequence[Any] | None, document: dict[str, Any]) -> dict[str, Any]:
+def versioned(graph: ComputationGraph, answer: Sequence[Json] | None, document: JsonObject) -> JsonObject:
     """An answer's object with what this format adds.
 
     Args:
         answer: a schedule's sequence or a plan's actions, which the judge has accepted or found over the budget only;
             None: there is none.
-        document: what `Problem.document` says of it, and more.
+        document: the answer's object, and more.
     """
-    told: dict[str, Any] = {**dict.fromkeys(KEYS), "size_unit": graph.size_unit, **document}
+    whole: JsonObject = {**dict.fromkeys(KEYS), "size_unit": graph.size_unit, **document}
     if answer is None:
-        return told
+        return whole
     actions = [of if isinstance(of, Action) else Action(of) for of in answer]
     reads, _ = reads_of(graph, actions)
     for interval, action, read in zip(document["intervals"], actions, reads, strict=True):
         interval |= {"size": graph.sizes[action.node], "reads": [r + 1 for r in read]}
-    return {**told, "format": FORMAT, "version": VERSION, "graph_digest": graph_digest(graph)}
+    return {**whole, "format": FORMAT, "version": VERSION, "graph_digest": graph_digest(graph)}
 
 
 def read_runtime_plan(path: str | PathLike[str], graph: ComputationGraph | None = None) -> RuntimePlan:
@@ -67,11 +67,11 @@ def read_runtime_plan(path: str | PathLike[str], graph: ComputationGraph | None 
         return runtime_plan(document, graph)
 
 
-def runtime_plan(document: Any, graph: ComputationGraph | None = None) -> RuntimePlan:
-    """What a runtime is to do by the content of such a file.
+def runtime_plan(document: Json, graph: ComputationGraph | None = None) -> RuntimePlan:
+    """Return the steps of a runtime in the content of such a file.
 
     Args:
-        graph: what the plan is to be a plan of; None: its own figures are all there is to judge it by.
+        graph: what the plan is to be a plan of; None: it is judged by its own figures only.
 
     Raises:
         InputError: it is in another format or of another version, broken, or not so; see `RuntimePlan`; with a graph
@@ -93,14 +93,14 @@ def runtime_plan(document: Any, graph: ComputationGraph | None = None) -> Runtim
     return found
 
 
-def _text(document: dict[str, Any], key: str, default: str) -> str:
+def _text(document: JsonObject, key: str, default: str) -> str:
     value = document.get(key, default)
     if type(value) is not str:
         raise InputError(f"{key} {shown(value)} is not a string")
     return value
 
 
-def _steps(document: dict[str, Any]) -> tuple[tuple[str, ...], list[Step]]:
+def _steps(document: JsonObject) -> tuple[tuple[str, ...], list[Step]]:
     """Names of memories, and the steps, of which it is not yet known whether they make sense."""
     several = "plan" in document
     done = _list(document, "plan" if several else "sequence")
@@ -114,15 +114,15 @@ def _steps(document: dict[str, Any]) -> tuple[tuple[str, ...], list[Step]]:
             if not isinstance(interval, dict):
                 raise InputError(f"expected an object, got {shown(interval)}")
             node, memory, source = _action(names, one) if several else (one, 0, None)
-            told = [node, at + 1, names[memory] if several else None]
-            expected = [interval.get("node"), interval.get("start"), interval.get("memory")]
-            if type(node) not in (int, str) or [*map(str, told)] != [*map(str, expected)]:
-                raise InputError(f"node, start, memory: {shown(expected)}, but the step has {shown(told)}")
+            expected = [node, at + 1, names[memory] if several else None]
+            found = [interval.get("node"), interval.get("start"), interval.get("memory")]
+            if type(node) not in (int, str) or [*map(str, expected)] != [*map(str, found)]:
+                raise InputError(f"node, start, memory: {shown(found)}, but the step has {shown(expected)}")
             steps.append(_step(interval, node, memory, source))
     return names, steps
 
 
-def _step(interval: dict[str, Any], node: Any, memory: int, source: int | None) -> Step:
+def _step(interval: JsonObject, node: Json, memory: int, source: int | None) -> Step:
     for key in ("end", "size", "reads"):
         if key not in interval:
             raise InputError(f'expected a key "{key}"')
@@ -134,13 +134,13 @@ def _step(interval: dict[str, Any], node: Any, memory: int, source: int | None) 
     )  # fmt: skip
 
 
-def _list(document: dict[str, Any], key: str) -> list[Any]:
+def _list(document: JsonObject, key: str) -> list[Json]:
     if not isinstance(document.get(key), list):
         raise InputError(f"{key}: expected a list, got {shown(document.get(key))}")
     return document[key]
 
 
-def _memories(document: dict[str, Any]) -> tuple[str, ...]:
+def _memories(document: JsonObject) -> tuple[str, ...]:
     platform = document.get("platform")
     memories = platform.get("memories") if isinstance(platform, dict) else None
     if not isinstance(memories, list) or not all(isinstance(one, dict) for one in memories):
@@ -151,7 +151,7 @@ def _memories(document: dict[str, Any]) -> tuple[str, ...]:
     return names
 
 
-def _action(names: tuple[str, ...], one: Any) -> tuple[Any, int, int | None]:
+def _action(names: tuple[str, ...], one: Json) -> tuple[Json, int, int | None]:
     """Node, memory and source of an action."""
     entry = one if isinstance(one, dict) else {}
     copied = "copy" in entry
@@ -165,14 +165,14 @@ def _action(names: tuple[str, ...], one: Any) -> tuple[Any, int, int | None]:
     return entry["copy" if copied else "compute"], target, source[0] if copied else None
 
 
-def _check_arenas(document: dict[str, Any], found: RuntimePlan) -> None:
-    told = {"arena": document.get("arena")}
+def _check_arenas(document: JsonObject, found: RuntimePlan) -> None:
+    claimed = {"arena": document.get("arena")}
     if found.memories != ONE_MEMORY or "plan" in document:
         arenas = document.get("arenas", {})
         if not isinstance(arenas, dict) or not all(isinstance(one, dict) for one in arenas.values()):
             raise InputError("arenas: expected an object of objects")
-        told = {name: one.get("arena") for name, one in arenas.items()}
-    for name, size in told.items() if found.placed else ():
+        claimed = {name: one.get("arena") for name, one in arenas.items()}
+    for name, size in claimed.items() if found.placed else ():
         if name not in ("arena", *found.memories):
             raise InputError(f"arenas: unknown memory {shown(name)}, expected one of {', '.join(found.memories)}")
         true = found.arenas[0 if name == "arena" and "plan" not in document else found.memories.index(name)]
@@ -180,7 +180,7 @@ def _check_arenas(document: dict[str, Any], found: RuntimePlan) -> None:
             raise InputError(f"arena {shown(size)}{'' if name == 'arena' else f' of {name}'}, the steps end at {true}")
 
 
-def _check_against(document: dict[str, Any], found: RuntimePlan, graph: ComputationGraph) -> None:
+def _check_against(document: JsonObject, found: RuntimePlan, graph: ComputationGraph) -> None:
     digest = graph_digest(graph)
     if found.graph_digest != digest:
         raise InputError(f"plan of the graph {found.graph_digest[:12]}, this graph is {digest[:12]}")
@@ -193,8 +193,8 @@ def _check_against(document: dict[str, Any], found: RuntimePlan, graph: Computat
     actions = found.actions(graph)
     offsets = [step.offset or 0 for step in found.steps] if found.placed else None
     true = RuntimePlan.of(graph, actions, found.memories, offsets, found.alignment)
-    for at, (told, other) in enumerate(zip(found.steps, true.steps, strict=True)):
+    for at, (claimed, other) in enumerate(zip(found.steps, true.steps, strict=True)):
         for what in ("reads", "end", "size"):
-            if getattr(told, what) != getattr(other, what):
-                pair = [getattr(step, what) for step in (told, other)]
+            if getattr(claimed, what) != getattr(other, what):
+                pair = [getattr(step, what) for step in (claimed, other)]
                 raise InputError(f"intervals[{at}].{what}: {shown(pair[0])}, by the graph {shown(pair[1])}")

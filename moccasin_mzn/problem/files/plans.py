@@ -1,6 +1,6 @@
 """Platforms, goals and plans as JSON documents, and back: nodes by id, memories by name.
 
-What runs the plan stands beside it, so that a file can be judged without knowing how it was made::
+What runs the plan stands in the same file, so that a file can be judged without knowing how it was made::
 
     {"plan": [{"compute": "a", "in": "local"}, {"copy": "a", "from": "local", "to": "slow"}, ...],
      "goal": {"objective": "duration", "max_traffic": 100},
@@ -18,17 +18,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.files import load_json
+from moccasin_mzn.files import Json, JsonObject, load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.files.schedules import amount, check_version, positions
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Link, Memory, Plan, Platform
 
 
-def plan_document(platform: Platform, plan: Plan) -> list[dict[str, Any]]:
+def plan_document(platform: Platform, plan: Plan) -> list[JsonObject]:
     """The actions of a plan the judge accepts, by names."""
     nodes, names = platform.graph.nodes, [memory.name for memory in platform.memories]
     return [
@@ -39,7 +38,7 @@ def plan_document(platform: Platform, plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def platform_document(platform: Platform) -> dict[str, Any]:
+def platform_document(platform: Platform) -> JsonObject:
     """Budgets and costs, one for each node in the order of the graph's file."""
     names = [memory.name for memory in platform.memories]
     return {
@@ -52,7 +51,7 @@ def platform_document(platform: Platform) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def goal_document(goal: Goal) -> dict[str, Any]:
+def goal_document(goal: Goal) -> JsonObject:
     """The objective and the limits that there are."""
     limits = {f"max_{what}": goal.limit(what) for what in OBJECTIVES}
     return {"objective": goal.objective, **{name: limit for name, limit in limits.items() if limit is not None}}
@@ -71,7 +70,7 @@ class ClaimedInterval:
 
 @dataclass(frozen=True)
 class ClaimedPlan:
-    """What a plan file says; the plan is not judged, its nodes and memories exist."""
+    """The content of a plan file; the plan is not judged, its nodes and memories exist."""
 
     platform: Platform
     plan: Plan
@@ -85,10 +84,10 @@ class ClaimedPlan:
     arenas: tuple[tuple[int, int], ...] = ()
     """Sizes of arenas claimed, by position of the memory."""
     alignment: int = 1
-    """What all offsets claim to be multiples of."""
+    """The number of which all offsets claim to be multiples."""
 
 
-def is_plan(document: Any) -> bool:
+def is_plan(document: Json) -> bool:
     """Does a JSON document look like that of a plan?"""
     return isinstance(document, dict) and "plan" in document
 
@@ -104,8 +103,8 @@ def read_plan(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedPlan
         return claimed_plan(document, graph)
 
 
-def claimed_plan(document: Any, graph: ComputationGraph) -> ClaimedPlan:
-    """What the content of such a file says; see `read_plan`."""
+def claimed_plan(document: Json, graph: ComputationGraph) -> ClaimedPlan:
+    """Return the plan in the content of such a file; see `read_plan`."""
     if not is_plan(document) or not isinstance(document["plan"], list):
         raise InputError('expected an object with a key "plan" and a list of actions')
     check_version(document)
@@ -114,7 +113,7 @@ def claimed_plan(document: Any, graph: ComputationGraph) -> ClaimedPlan:
     return ClaimedPlan(platform, plan, goal, *_claims(platform, document), **_offsets(platform, document))
 
 
-def platform_of(graph: ComputationGraph, document: Any) -> Platform:
+def platform_of(graph: ComputationGraph, document: Json) -> Platform:
     """The platform that `platform_document` describes.
 
     Raises:
@@ -140,7 +139,7 @@ def platform_of(graph: ComputationGraph, document: Any) -> Platform:
     return Platform(graph, tuple(known), tuple(between))
 
 
-def plan_of(platform: Platform, document: list[Any]) -> Plan:
+def plan_of(platform: Platform, document: list[Json]) -> Plan:
     """The plan that `plan_document` describes.
 
     Raises:
@@ -154,7 +153,7 @@ def _names(platform: Platform) -> dict[str, int]:
     return {memory.name: m for m, memory in enumerate(platform.memories)}
 
 
-def _action(graph: ComputationGraph, names: dict[str, int], where: str, entry: Any) -> Action:
+def _action(graph: ComputationGraph, names: dict[str, int], where: str, entry: Json) -> Action:
     if isinstance(entry, dict) and ("compute" in entry) != ("copy" in entry):
         copied = "copy" in entry
         with located(where):
@@ -164,26 +163,26 @@ def _action(graph: ComputationGraph, names: dict[str, int], where: str, entry: A
     raise InputError(f'{where}: expected {{"compute", "in"}} or {{"copy", "from", "to"}}, got {shown(entry)}')
 
 
-def _memory(names: dict[str, int], where: str, name: Any) -> int:
+def _memory(names: dict[str, int], where: str, name: Json) -> int:
     if not isinstance(name, str) or name not in names:
         raise InputError(f"{where}: unknown memory {shown(name)}, expected one of {', '.join(names)}")
     return names[name]
 
 
-def _objects(what: str, found: Any) -> list[dict[str, Any]]:
+def _objects(what: str, found: Json) -> list[JsonObject]:
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
         raise InputError(f"{what}: expected a list of objects")
     return found
 
 
-def _list(entry: dict[str, Any], where: str, key: str) -> tuple[Any, ...]:
+def _list(entry: JsonObject, where: str, key: str) -> tuple[Json, ...]:
     values = entry.get(key)
     if not isinstance(values, list):
         raise InputError(f"{where}.{key}: expected a list, got {shown(values)}")
     return tuple(values)
 
 
-def goal_in(document: Any) -> Goal:
+def goal_in(document: Json) -> Goal:
     """The goal that `goal_document` describes.
 
     Raises:
@@ -197,7 +196,9 @@ def goal_in(document: Any) -> Goal:
     return Goal(**document)
 
 
-def _claims(platform: Platform, document: dict[str, Any]) -> tuple[Any, Any]:
+def _claims(
+    platform: Platform, document: JsonObject
+) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[int, int], ...]]:
     totals = tuple((what, amount(what, document[what])) for what in OBJECTIVES if document.get(what) is not None)
     peaks = document.get("peaks") or {}
     if not isinstance(peaks, dict):
@@ -206,8 +207,8 @@ def _claims(platform: Platform, document: dict[str, Any]) -> tuple[Any, Any]:
     return totals, tuple((_memory(names, "peaks", name), amount(f"peaks.{name}", peaks[name])) for name in peaks)
 
 
-def _offsets(platform: Platform, document: dict[str, Any]) -> dict[str, Any]:
-    """What a file says of arenas; nothing if it has no offsets."""
+def _offsets(platform: Platform, document: JsonObject) -> JsonObject:
+    """Return the fields of a `ClaimedPlan` about arenas; none if the file has no offsets."""
     intervals = _objects("intervals", document.get("intervals") or [])
     if not any("offset" in entry for entry in intervals):
         return {}

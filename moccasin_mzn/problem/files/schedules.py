@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.files import load_json, load_text, parse_json
+from moccasin_mzn.files import Json, JsonObject, load_json, load_text, parse_json
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.formats.reader import column, objects
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -20,7 +19,7 @@ from moccasin_mzn.problem.judges.schedules import Interval
 
 @dataclass(frozen=True)
 class ClaimedSchedule:
-    """What a schedule file says; nothing of it is checked against the graph but that its nodes exist."""
+    """The content of a schedule file; it is not judged, its nodes exist in the graph."""
 
     sequence: tuple[int, ...]
     """Positions of nodes in `graph.nodes`, in the order of computing them."""
@@ -37,7 +36,7 @@ class ClaimedSchedule:
     arena: int | None = None
     """Size of the arena claimed, in the graph's size unit."""
     alignment: int | None = None
-    """What all offsets claim to be multiples of."""
+    """The number of which all offsets claim to be multiples."""
 
 
 def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedSchedule:
@@ -58,8 +57,8 @@ def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> Claimed
         return claimed_schedule(document, graph)
 
 
-def claimed_schedule(document: Any, graph: ComputationGraph) -> ClaimedSchedule:
-    """What the content of such a file says; see `read_schedule`."""
+def claimed_schedule(document: Json, graph: ComputationGraph) -> ClaimedSchedule:
+    """Return the schedule in the content of such a file; see `read_schedule`."""
     if isinstance(document, list):
         return ClaimedSchedule(positions(graph, "sequence", document))
     if not isinstance(document, dict):
@@ -93,7 +92,7 @@ def read_order(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int,
     return order
 
 
-def positions(graph: ComputationGraph, what: str, ids: Sequence[Any]) -> tuple[int, ...]:
+def positions(graph: ComputationGraph, what: str, ids: Sequence[Json]) -> tuple[int, ...]:
     """Positions of the nodes in a list that messages call `what`.
 
     Raises:
@@ -106,7 +105,7 @@ def positions(graph: ComputationGraph, what: str, ids: Sequence[Any]) -> tuple[i
     return tuple(found)
 
 
-def amount(what: str, value: Any) -> int:
+def amount(what: str, value: Json) -> int:
     """An integer >= 0 that a file claims.
 
     Raises:
@@ -126,9 +125,7 @@ def _positions_in_lines(graph: ComputationGraph, text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _intervals(
-    graph: ComputationGraph, document: dict[str, Any]
-) -> tuple[tuple[Interval, ...], tuple[int, ...] | None]:
+def _intervals(graph: ComputationGraph, document: JsonObject) -> tuple[tuple[Interval, ...], tuple[int, ...] | None]:
     """Retention intervals, and the offset of each if there are any."""
     values = objects(document, "intervals")
     nodes = positions(graph, "intervals", column(values, "intervals", "node"))
@@ -143,15 +140,15 @@ def _intervals(
     return tuple(map(Interval, nodes, starts, ends)), tuple(offsets) if placed else None
 
 
-# --- How often nodes may be computed, as people say it: a number, "auto", or a file that says it for each -----
+# --- How often nodes may be computed: a number, "auto", or a file with a count for each ------------------------
 
 
 USUAL_COUNT = 2
-"""For nodes that a file does not name."""
+"""The count of nodes that a file does not name."""
 
 
 def parse_count(text: str) -> int | str | Path:
-    """Read how often a node may be computed: a positive integer, "auto", or a file that says it for each node.
+    """Read how often a node may be computed: a positive integer, "auto", or a file with a count for each node.
 
     Raises:
         InputError: it is none of them.
@@ -165,7 +162,7 @@ def parse_count(text: str) -> int | str | Path:
     raise InputError(f"max computations {shown(text)}: expected a positive integer, auto or a file")
 
 
-def counts_of(given: Any, graph: ComputationGraph) -> Any:
+def counts_of(given: Json, graph: ComputationGraph) -> Json:
     """C_v as `Instance.build` takes it, of that, a text or a file.
 
     Raises:
@@ -203,9 +200,9 @@ def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int
     return tuple(counts)
 
 
-# --- How a file says which kind of plan it is, and of which version -------------------------------------------
+# --- Kinds of plans and their versions ------------------------------------------------------------------------
 
-# There are two kinds: plans for runtimes, which `solve --output` writes and which tell all that is needed to run
+# There are two kinds: plans for runtimes, which `solve --output` writes and which have all that is needed to run
 # them; and plans of PyTorch training steps, which `run torch --save` writes and which are of use only with the
 # network.
 
@@ -213,20 +210,20 @@ def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int
 FORMAT, VERSION = "moccasin_mzn plan", 1
 TORCH_FORMAT = "moccasin_mzn PyTorch plan"
 FORMER_TORCH_FORMAT = "moccasin_mzn plan 1"
-"""What files of such plans said before they had a version, which is 1."""
+"""The format of such files before they had a version, which is 1."""
 
 
-def is_versioned(document: Any) -> bool:
-    """Does a JSON document say that it is a plan for runtimes? Older ones, which say nothing, still read as plans."""
+def is_versioned(document: Json) -> bool:
+    """True if a JSON document has the format of plans for runtimes. Older files without a format are plans, too."""
     return _format(document) == FORMAT
 
 
-def is_torch_plan(document: Any) -> bool:
-    """Does a JSON document say that it is a plan of a PyTorch training step?"""
+def is_torch_plan(document: Json) -> bool:
+    """True if a JSON document has the format of plans of PyTorch training steps."""
     return _format(document) in (TORCH_FORMAT, FORMER_TORCH_FORMAT)
 
 
-def check_version(document: Any) -> None:
+def check_version(document: Json) -> None:
     """Refuse a plan for runtimes of a version that is not known, and plans of PyTorch; what is neither is passed over.
 
     Raises:
@@ -241,7 +238,7 @@ def check_version(document: Any) -> None:
         _check_number("plan", document.get("version"))
 
 
-def check_torch_version(document: Any) -> None:
+def check_torch_version(document: Json) -> None:
     """Refuse what is no plan of a PyTorch training step, or of a version that is not known.
 
     Raises:
@@ -258,10 +255,10 @@ def check_torch_version(document: Any) -> None:
         _check_number("PyTorch plan", document.get("version"))
 
 
-def _format(document: Any) -> Any:
+def _format(document: Json) -> Json:
     return document.get("format") if isinstance(document, dict) else None
 
 
-def _check_number(what: str, version: Any) -> None:
+def _check_number(what: str, version: Json) -> None:
     if type(version) is not int or version != VERSION:
         raise InputError(f"{what} of version {shown(version)}, this program reads {VERSION}")

@@ -26,24 +26,24 @@ class Box(NamedTuple):
     """Half-open."""
     size: int
     step: int
-    """What the offset must be a multiple of."""
+    """The number of which the offset must be a multiple."""
     gaps: tuple[tuple[int, int, int, int], ...] = ()
     """Start, end, and the lowest and the first higher address from the offset on that are taken then; half-open."""
     fixed: int | None = None
-    """What the offset must be; None: anything."""
+    """The offset that is given; None: any."""
 
 
 @dataclass(frozen=True)
 class Flaw:
-    """What is wrong with a placement. Buffers are numbered from 0."""
+    """A fault of a placement. Buffers are numbered from 0."""
 
     kind: str
     """"negative", "misaligned", "moved" or "overlap"."""
     buffer: int
     other: int | None
-    """For an overlap: the other buffer, which was there before."""
+    """The other buffer of an overlap, which was there before."""
     time: int | None
-    """For an overlap: the first time at which both live."""
+    """The first time of an overlap, at which both live."""
     detail: str
     """What the offset is; for an overlap both address ranges, that of the other buffer first, ends included."""
 
@@ -53,7 +53,7 @@ def flaws(
 ) -> Iterator[Flaw]:  # fmt: skip
     """All flaws of single buffers, then overlaps in order of time; none for a correct placement.
 
-    At least one overlap is found if there is any; of many between the same buffers not all are told.
+    At least one overlap is found if there is any; of many between the same buffers not all are reported.
 
     Args:
         boxes: the buffers, or the first four fields of each.

@@ -4,20 +4,20 @@ It knows only the graph, counts in integers, and shares no code with what makes 
 so of every schedule (`_RULES`); the rest is arithmetic.
 
 **Sights.** At the first computation of a node, sight j, let for any node u before(j, u) be "u was computed before";
-held(j, u) "u is in memory", as the sight itself and its inputs are; later(j, u) "before, not held, and computed again
+held(j, u) "u is in memory", as the sight itself and its inputs are; later(j, u) "before, not in memory, and recomputed
 later". Ancestors of the sight are before it, it and its descendants are not; in a given order all that is known. If u
-is before, and w, which reads u, is not, or is computed again later, then w reads a copy of u that is held or computed
-later. Sums of this with nothing left but what is computed again are flows from what is before to what is not, through
-what is held, of which the budget allows so much.
+is before, and w, which reads u, is not, or is recomputed later, then w reads a copy of u that is retained or computed
+later. Sums of this with nothing left but what is recomputed are flows from what is before to what is not, through
+what is retained, which the budget limits.
 
 **Blocks.** In an order, sights may cut schedules: block j is between the first computations of sights j - 1 and j.
 What is before it for the first time is old there. For an old u let again(j, u) be "computed in block j", through(j, u)
-"in memory from sight j - 1 to sight j". What is read in a block or is held at its end was held at its beginning, or is
-computed in it. Without blocks again(0, u) is "computed more than once".
+"in memory from sight j - 1 to sight j". What is read in a block or is retained at its end was in memory at its
+beginning, or is computed in it. Without blocks again(0, u) is "computed more than once".
 
 **Cases.** An inequality is a sum of weights of variables that are so, or are not so, which is >= d. A tree decides
 variables. Where d is left then, larger weights may be lowered to it, as one of them is enough. Multipliers y >= 0 at a
-leaf bound w, the duration of what is computed again, by linear duality: the sum of y d, and of the lesser of w - P and
+leaf bound w, the duration of what is recomputed, by linear duality: the sum of y d, and of the lesser of w - P and
 -N for each variable with y times weights P of its being so and N of not. If that is > 0 with w = 0, there is no case.
 """
 
@@ -52,6 +52,7 @@ _RULES = {
     "spans": ("old alone seen", 1, "+again.u +through.u -held<.u -held.u"),
     "during": ("old alone seen", "through", "-again.u"),
 }
+Json = Any  # a JSON value that has not been checked yet
 Variable = tuple[str, int, int]  # kind, sight or block, node
 Inequality = tuple[dict[tuple[Variable, bool], int], int]  # weights of what is so or is not so, and d
 
@@ -83,15 +84,15 @@ class Proven:
 
 
 def graph_digest(graph: ComputationGraph) -> str:
-    """Of all that a certificate is about: ids, durations, sizes, workspaces, edges, in whatever order they come."""
+    """A digest of all that a certificate is about: ids, durations, sizes, workspaces, edges, in any order."""
     ids = [str(node) for node in graph.nodes]
     inputs = [sorted(ids[u] for u in inputs) for inputs in graph.predecessors]
     rows = sorted(zip(ids, graph.durations, graph.sizes, graph.workspace_of, inputs, strict=True))
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
-def check_certificate(graph: ComputationGraph, document: Any) -> Proven:
-    """What a certificate, as JSON gives it, proves of a graph; `CertificateError` if anything in it is not so."""
+def check_certificate(graph: ComputationGraph, document: Json) -> Proven:
+    """Return what a certificate, a JSON value, proves of a graph; `CertificateError` if anything in it is not so."""
     _read("the certificate", document, dict.fromkeys(_KEYS))
     scope = ANY_ORDER if document["order"] is None else IN_ORDER
     for key, expected in (("format", FORMAT), ("version", VERSION), ("scope", scope), ("graph", graph_digest(graph))):
@@ -106,17 +107,17 @@ def check_certificate(graph: ComputationGraph, document: Any) -> Proven:
     entries = _read("inequalities", document["inequalities"], [None])
     known = [rules.inequality(f"inequalities[{k}]", entry) for k, entry in enumerate(entries)]
     leaves = _tree(graph, _read("tree", document["tree"], [None]), known, claimed)
-    told, words = _read("trusted", document["trusted"], [{"by": str, "scope": str, "bound": None}]), []
-    for what, one in [("bound", bound), *((f"trusted[{k}].bound", one["bound"]) for k, one in enumerate(told))]:
+    trusted, bounds = _read("trusted", document["trusted"], [{"by": str, "scope": str, "bound": None}]), []
+    for what, one in [("bound", bound), *((f"trusted[{k}].bound", one["bound"]) for k, one in enumerate(trusted))]:
         least = None if one == INFEASIBLE else _read(what, one, 0)
         less = duration is None or (least is not None and least <= duration)
         _require(less, f"{what} is {one}, but the schedule takes {duration}")
-        words.append(least)
-    trusted = tuple(Trust(one["by"], one["scope"], least) for one, least in zip(told, words[1:], strict=True))
-    return Proven(scope, budget, duration, claimed, len(known), leaves, trusted)
+        bounds.append(least)
+    trust = tuple(Trust(one["by"], one["scope"], least) for one, least in zip(trusted, bounds[1:], strict=True))
+    return Proven(scope, budget, duration, claimed, len(known), leaves, trust)
 
 
-def _schedule(graph: ComputationGraph, document: dict[str, Any], order: list[int] | None, budget: int) -> int | None:
+def _schedule(graph: ComputationGraph, document: dict[str, Json], order: list[int] | None, budget: int) -> int | None:
     """The duration of the schedule, if there is one: from the definition of retention intervals."""
     if document["schedule"] is None and document["duration"] is None:
         return None
@@ -134,18 +135,18 @@ def _schedule(graph: ComputationGraph, document: dict[str, Any], order: list[int
     for t, v in enumerate(sequence):
         change[t] += graph.sizes[v]
         change[last_read[t] + 1] -= graph.sizes[v]
-    for t, (held, v) in enumerate(zip(accumulate(change), sequence, strict=False)):
-        memory = held + graph.workspace_of[v]
+    for t, (retained, v) in enumerate(zip(accumulate(change), sequence, strict=False)):
+        memory = retained + graph.workspace_of[v]
         _require(memory <= budget, f"schedule[{t}]: memory {memory} is over the budget {budget}")
-    duration, told = sum(graph.durations[v] for v in sequence), _read("duration", document["duration"], 0)
-    _require(told == duration, f"duration is {told}, but that of the schedule is {duration}")
+    duration, claimed = sum(graph.durations[v] for v in sequence), _read("duration", document["duration"], 0)
+    _require(claimed == duration, f"duration is {claimed}, but that of the schedule is {duration}")
     return duration
 
 
 class _Rules:
-    """What is so of every schedule."""
+    """The inequalities that hold for every schedule."""
 
-    def __init__(self, graph: ComputationGraph, budget: int, order: Any, sights: list[int], blocks: Any) -> None:
+    def __init__(self, graph: ComputationGraph, budget: int, order: Json, sights: list[int], blocks: Json) -> None:
         self.graph, self.budget, self.sights, self.blocks = graph, budget, sights, blocks
         places = [order.index(v) for v in sights if order]
         along = type(blocks) is bool and (not blocks or (order is not None and places == sorted(set(places))))
@@ -153,8 +154,8 @@ class _Rules:
         self.sides = [(_reached(graph.predecessors, v), _reached(graph.successors, v)) for v in sights if order is None]
         self.sides += [(set(order[:k]), set(order[k + 1 :])) for k in places]
 
-    def inequality(self, where: str, entry: Any) -> Inequality:
-        """By a rule; or by a sum of rules, divided and rounded up, in what is computed again."""
+    def inequality(self, where: str, entry: Json) -> Inequality:
+        """Return an inequality by a rule; or by a sum of rules, divided and rounded up, in what is recomputed."""
         if type(entry) is list:
             return self._rule(where, entry)
         entry, demand = _read(where, entry, {"sum": [[None]], "divisor": 1}), 0
@@ -171,7 +172,7 @@ class _Rules:
             total[of, True], total[of, False] = (max(0, weight - least) for weight in pair)
         return {one: -(-weight // by) for one, weight in total.items()}, -(-demand // by)
 
-    def _rule(self, where: str, entry: list[Any]) -> Inequality:
+    def _rule(self, where: str, entry: list[Json]) -> Inequality:
         """A rule for a sight or block and nodes, in what is not known."""
         name, j, *ends = entry if len(entry) in (3, 4) and type(entry[0]) is str else ("", 0)
         j, (u, w) = _read(where, j, 0), (*_read(where, ends, [self.graph]), None, None)[:2]
@@ -184,8 +185,8 @@ class _Rules:
             "alone": w is None, "reader": u is not None and w in self.graph.successors[u],
         }  # fmt: skip
         _require(all(holds.get(need) for need in needs.split()), f"{where}: there is no such rule")
-        words = [word.partition(".") for word in text.split()]
-        ones = [((one.strip("+-<"), j - ("<" in one), u if of == "u" else w), one[0] == "+") for one, _, of in words]
+        terms = [word.partition(".") for word in text.split()]
+        ones = [((one.strip("+-<"), j - ("<" in one), u if of == "u" else w), one[0] == "+") for one, _, of in terms]
         ones += [(("again", i, u), True) for i in blocks if name == "comes" and (i > j or not self.blocks)]
         if type(least) is int:
             return _left(dict.fromkeys(ones, 1), least, self._known)
@@ -195,7 +196,7 @@ class _Rules:
         return _left({**rest, **dict.fromkeys(ones, max(0, demand))}, demand, self._known)
 
     def _known(self, variable: Variable) -> bool | None:
-        """What is so of a variable at a sight, whatever is done; None: it depends."""
+        """Return the value of a variable at a sight, where it is the same in all schedules; None: it depends."""
         kind, j, u = variable
         if kind not in ("before", "held", "later"):
             return None
@@ -206,8 +207,8 @@ class _Rules:
         return False if u == v or u in after or (kind == "later" and at_hand) else None
 
 
-def _left(weights: dict[Any, int], demand: int, value: Callable[[Variable], bool | None]) -> Inequality:
-    """What is left of an inequality where some variables have a value."""
+def _left(weights: dict[Json, int], demand: int, value: Callable[[Variable], bool | None]) -> Inequality:
+    """Return what is left of an inequality where some variables have a value."""
     left = {(of, is_so): weight for (of, is_so), weight in weights.items() if value(of) is None}
     return left, demand - sum(weight for (of, is_so), weight in weights.items() if value(of) is is_so)
 
@@ -221,7 +222,7 @@ def _reached(near: tuple[tuple[int, ...], ...], v: int) -> set[int]:
     return found
 
 
-def _tree(graph: ComputationGraph, items: list[Any], known: list[Inequality], claimed: int | None) -> int:
+def _tree(graph: ComputationGraph, items: list[Json], known: list[Inequality], claimed: int | None) -> int:
     """The number of leaves of a tree, in which a branch is followed by what is below "not so", then by that of "so"."""
     waiting: list[dict[Variable, bool]] = [{}]  # what is decided in each case that is still to come, the next one last
     for k, item in enumerate(items):
@@ -243,7 +244,7 @@ def _tree(graph: ComputationGraph, items: list[Any], known: list[Inequality], cl
     return (len(items) + 1) // 2
 
 
-def _leaf(graph: ComputationGraph, where: str, item: Any, known: list[Inequality], decided: dict[Any, bool]) -> Any:
+def _leaf(graph: ComputationGraph, where: str, item: Json, known: list[Inequality], decided: dict[Json, bool]) -> Json:
     """The least duration, by linear duality, of schedules that do what is decided; None: there are none."""
     item, value = _read(where, item, {"multipliers": [[0]], "denominator": 0}), 0
     unit, priced = item["denominator"], dict[tuple[Variable, bool], int]()
@@ -269,10 +270,10 @@ def _require(is_so: bool, text: str) -> None:
         raise CertificateError(text)
 
 
-def _read(where: str, value: Any, form: Any) -> Any:
+def _read(where: str, value: Json, form: Json) -> Json:
     """A value of a form: an integer for one that is no less, a graph for its nodes, which become positions, str for a
     line of text, [form] for a list, forms by key for an object, None for anything."""
-    expected: Any = {list: "a list", dict: "an object", type: "a text of one line"}.get(type(form))
+    expected: Json = {list: "a list", dict: "an object", type: "a text of one line"}.get(type(form))
     if type(form) is list and type(value) is list:
         return [_read(f"{where}[{k}]", one, form[0]) for k, one in enumerate(value)]
     if type(form) is dict and type(value) is dict:
@@ -293,8 +294,7 @@ def _read(where: str, value: Any, form: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Json) -> str:
     if type(value) in (list, dict) or (type(value) is int and value.bit_length() > MOST_BITS):
         return {list: "a list", dict: "an object", int: "a huge integer"}[type(value)]
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:56]} ..."
+    return text if len(text := json.dumps(value)) <= 60 else f"{text[:56]} ..."

@@ -19,7 +19,7 @@ Paging of the graph a -> b, b -> c, a -> d, c -> d, with a written to slow memor
     a, slow              [===========]            read by the copy at 5
     a, local again                   [===]        read by d at 6
 
-For plans of one memory without copies all of it is what `simulate` says of the sequence.
+For plans of one memory without copies all of it is what `simulate` finds for the sequence.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ class PlacedInterval:
 
 @dataclass(frozen=True)
 class PlanSimulation:
-    """What a plan does. With violations, the figures are those of the actions that are possible to count."""
+    """The account of a plan. With violations, the figures are those of the actions that are possible to count."""
 
     memory: tuple[tuple[int, ...], ...]
     """Memory in use, in the graph's size unit: `memory[m][t - 1]` is that of memory m at position t."""
     peaks: tuple[int, ...]
     """Largest of each memory."""
     duration: int
-    """Of all actions, in the graph's duration unit."""
+    """The duration of all actions, in the graph's duration unit."""
     energy: int
-    """Of all actions, in the platform's unit."""
+    """The energy of all actions, in the platform's unit."""
     traffic: int
     """Sum of the sizes of all copies, in the graph's size unit."""
     intervals: tuple[PlacedInterval, ...]
@@ -79,7 +79,7 @@ class PlanSimulation:
 
 
 def judge_plan(platform: Platform, plan: Sequence[Action], goal: Goal | None = None) -> PlanSimulation:
-    """Run a plan, and say what is wrong with it.
+    """Run a plan, and report what is wrong with it.
 
     Violations are "unknown-node" and "unknown-memory"; "cannot-compute" and "no-link" for what the platform does not
     offer; "missing-input" and "missing-copy" for reads of what is not there; "never-computed", without a position;
@@ -174,8 +174,8 @@ class _Run:
             PlacedInterval(action.node, action.memory, t, self._end[t], action.source) for t, action in self._opened
         )
 
-    def with_workspaces(self, m: int, held: Sequence[int]) -> tuple[int, ...]:
-        used, workspaces = list(held), self.platform.graph.workspace_of
+    def with_workspaces(self, m: int, retained: Sequence[int]) -> tuple[int, ...]:
+        used, workspaces = list(retained), self.platform.graph.workspace_of
         for t, action in self._opened:
             if action.memory == m and action.source is None:
                 used[t - 1] += workspaces[action.node]

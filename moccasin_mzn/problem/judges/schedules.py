@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Protocol
 
 from moccasin_mzn.errors import shown
 from moccasin_mzn.formatting import memory_text, over_text
@@ -76,7 +76,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a sequence does. With violations, the figures are those of the computations that are possible to count."""
+    """The account of a sequence. With violations, the figures are those of the computations that can be counted."""
 
     memory: tuple[int, ...]
     """Memory in use at each position, in the graph's size unit; `memory[t - 1]` is that of position t."""
@@ -177,7 +177,18 @@ def judge(graph: ComputationGraph, sequence: Sequence[int], budget: int) -> Simu
     return replace(simulation, violations=in_order((*simulation.violations, *over)))
 
 
-def profile(sizes: Sequence[int], intervals: Iterable[Any], length: int) -> tuple[int, ...]:
+class Retained(Protocol):
+    """A copy of the output of `node` in memory at all positions start..end."""
+
+    @property
+    def node(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+def profile(sizes: Sequence[int], intervals: Iterable[Retained], length: int) -> tuple[int, ...]:
     """Memory at positions 1..length: of the outputs whose closed interval (`node`, `start`, `end`) contains it."""
     change = [0] * (length + 2)
     for interval in intervals:
@@ -191,6 +202,6 @@ def in_order(violations: Sequence[Violation]) -> tuple[Violation, ...]:
     return tuple(sorted(violations, key=lambda v: (v.position is None, v.position or 0)))
 
 
-def _is_position(value: Any, n: int) -> bool:
+def _is_position(value: int, n: int) -> bool:
     """True for an integer of any type (numpy's too) in 0..n-1."""
     return not isinstance(value, bool) and hasattr(value, "__index__") and 0 <= value < n

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, Intervals
-from moccasin_mzn.formulations.model_size import why_too_large
+from moccasin_mzn.formulations.complexity import why_too_large
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.formulations.windows import Incumbent, Window
 from moccasin_mzn.search.board import Board

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import in_any_order
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem

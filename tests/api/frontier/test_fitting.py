@@ -14,10 +14,10 @@ from stairs import Stairs
 from moccasin_mzn.api.frontier.questions import Knowledge
 from moccasin_mzn.api.frontier.sweep import seek_least
 from moccasin_mzn.api.frontier.variants import Rematerialization, fitting_schedule
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
+from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.search.options import Options
 
 

@@ -107,7 +107,7 @@ def test_amounts_in_powers_of_1000(command, graph):
         (["--device", "gpu=6", "--copy-latency", "1.5"], "--copy-latency 1.5: expected an integer of 0 or more"),
         (
             ["--device", "gpu=6", "--copy-energy", "inf"],
-            "--copy-energy inf: expected a number; a time of inf says that there is no link",
+            "--copy-energy inf: expected a number; a time of inf means that there is no link",
         ),
         (
             ["--device", "gpu=6", "--copy-time", "-1"],

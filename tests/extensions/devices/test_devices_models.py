@@ -15,8 +15,8 @@ from few import few
 
 from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.extensions.devices.data import decode, devices_data, encode
-from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem

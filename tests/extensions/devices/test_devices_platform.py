@@ -10,7 +10,10 @@ from device_cases import best_staged, draw_problem
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices import search
-from moccasin_mzn.extensions.devices.build import (
+from moccasin_mzn.extensions.devices.data import devices_data
+from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
+from moccasin_mzn.extensions.devices.search import Greedy, Improver, moved_out, plan_of, search_plans, slots_of
+from moccasin_mzn.extensions.platforms import (
     CopyCosts,
     Device,
     device_platform,
@@ -18,10 +21,6 @@ from moccasin_mzn.extensions.devices.build import (
     parse_device,
     with_slow_memory,
 )
-from moccasin_mzn.extensions.devices.data import devices_data
-from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.extensions.devices.search import Greedy, Improver, moved_out, search_plans
-from moccasin_mzn.extensions.devices.slots import plan_of, slots_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance

@@ -12,9 +12,9 @@ from few import few
 from paging_cases import best, draw_problem
 
 from moccasin_mzn.api.solve import solve_problem
-from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.data import decode_plan, encode_plan
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan

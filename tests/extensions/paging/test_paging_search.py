@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from paging_cases import best, draw_problem
 from strategies import graphs
 
-from moccasin_mzn.extensions.paging.build import LOCAL, SLOW, PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.paging.kernel import LIMIT_EXCESS, LOCAL_EXCESS, NONE, SLOW_EXCESS, VALUE, run
 from moccasin_mzn.extensions.paging.search import PagingSearch, plan_of, problem_of, set_of, workspace_for
+from moccasin_mzn.extensions.platforms import LOCAL, SLOW, PagingCosts, paging_platform
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance

@@ -1,8 +1,9 @@
-"""A platform of several devices, from what people say: budgets, slowness, and costs of copies per unit of size."""
+"""Platforms of several devices, or of one and slow memory, from budgets, slowness and costs per unit of size."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,7 +27,7 @@ class CopyCosts:
     time: Fraction = Fraction(0)
     """Per unit of size, in the graph's duration unit."""
     latency: int = 0
-    """Of each copy, in the graph's duration unit."""
+    """The fixed duration of each copy, in the graph's duration unit."""
     energy: Fraction = Fraction(0)
     """Per unit of size, in any unit."""
 
@@ -41,16 +42,16 @@ class CopyCosts:
 
 @dataclass(frozen=True)
 class Device:
-    """One device as asked for.
+    """One device as a user describes it.
 
     Raises:
         InputError: a factor or power that is no number of 0 or more; nonsense as a budget.
     """
 
     budget: Budget | None = None
-    """Of its memory; a fraction is of the input order's peak. None: as much as there may be."""
+    """The budget of its memory; a fraction is of the input order's peak. None: as much as there may be."""
     slowness: Fraction | None = None
-    """Durations are the graph's, times this, rounded up, in place of what the graph says of this device."""
+    """Durations are the graph's, times this, rounded up, in place of the graph's durations of this device."""
     computes: bool = True
     """False: infinitely slow, its memory alone is of use."""
     power: Fraction = Fraction(1)
@@ -105,11 +106,11 @@ def device_platform(
 def with_slow_memory(
     platform: Platform, capacity: int | None, out_costs: CopyCosts | None, in_costs: CopyCosts | None
 ) -> Platform:  # fmt: skip
-    """A platform with slow memory besides, linked to all its memories.
+    """Return a platform with slow memory added, linked to all its memories.
 
     Args:
         capacity: in the graph's size unit; None: as much as there may be.
-        out_costs, in_costs: of writing to slow memory and of reading back; None: not possible.
+        out_costs, in_costs: costs of writing to slow memory and of reading back; None: not possible.
 
     Raises:
         InputError: a device is called "slow".
@@ -136,7 +137,7 @@ def _durations(graph: ComputationGraph, name: str, device: Device, first: bool) 
 
 
 def unknown_device(graph: ComputationGraph, name: str) -> InputError:
-    """What to raise where durations are asked for that the graph does not have."""
+    """Return the error for durations that the graph does not have."""
     known = ", ".join(graph.device_durations) or "none"
     expected = f"expected one of them, or a slowness, as in {name}=16GiB:4"
     return InputError(f"device {name}: the graph has durations of {known}; {expected}")
@@ -150,14 +151,14 @@ def parse_device(text: str) -> tuple[str, Device]:
         InputError: it is neither.
     """
     name, is_there, rest = text.partition("=")
-    amount, told, slowness = rest.partition(":")
+    amount, colon, slowness = rest.partition(":")
     if not name.strip() or not is_there or not amount.strip():
-        told = f"device {shown(text)}: expected NAME=BUDGET, such as gpu=0.8 or cpu=16GiB:4"
-        raise InputError(Page.DEVICES.after(told))
+        wrong = f"device {shown(text)}: expected NAME=BUDGET, such as gpu=0.8 or cpu=16GiB:4"
+        raise InputError(Page.DEVICES.after(wrong))
     budget = None if amount.strip() == "inf" else Budget.parse(amount)
     if slowness.strip() == "inf":
         return name.strip(), Device(budget, computes=False)
-    return name.strip(), Device(budget, exact(f"slowness of device {name}", slowness) if told else None)
+    return name.strip(), Device(budget, exact(f"slowness of device {name}", slowness) if colon else None)
 
 
 def exact(what: str, text: str) -> Fraction:
@@ -169,4 +170,71 @@ def exact(what: str, text: str) -> Fraction:
     plain = text.strip().replace(".", "", 1)
     if not (plain.isascii() and plain.isdigit() and len(plain) <= 30):
         raise InputError(f"{what} {shown(text)}: expected a number of 0 or more, such as 0.25")
+    return Fraction(text.strip())
+
+
+# --- A platform of one device and slow memory, from costs per unit of size ------------------------------------
+
+
+LOCAL, SLOW = 0, 1
+"""Positions of the two memories."""
+_NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class PagingCosts:
+    """Costs per unit of size; the cost of an output is rounded up to an integer.
+
+    Raises:
+        InputError: a negative one, or one that is no exact number.
+    """
+
+    out_time: Fraction | None = Fraction(0)
+    """The duration of writing to slow memory, in the graph's duration unit; None: nothing can be written."""
+    in_time: Fraction | None = Fraction(0)
+    """The duration of reading back; None: nothing can be read back."""
+    out_energy: Fraction = Fraction(0)
+    """The energy of writing, in any unit."""
+    in_energy: Fraction = Fraction(0)
+    power: Fraction = Fraction(1)
+    """Energy of computing per unit of duration."""
+
+    def __post_init__(self) -> None:
+        for what, value in list(vars(self).items()):
+            object.__setattr__(self, what, value := plain(value))
+            if value is None and what in ("out_time", "in_time"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | Fraction) or value < 0:
+                raise InputError(f"{what.replace('_', ' ')} {shown(value)} is not an exact number of 0 or more")
+
+    def ways(self) -> tuple[CopyCosts | None, CopyCosts | None]:
+        """Costs of writing and of reading back; None: not possible."""
+        out = None if self.out_time is None else CopyCosts(self.out_time, energy=self.out_energy)
+        return out, None if self.in_time is None else CopyCosts(self.in_time, energy=self.in_energy)
+
+
+def paging_platform(
+    graph: ComputationGraph, budget: int, costs: PagingCosts, slow_capacity: int | None = None
+) -> Platform:
+    """Return a platform of one device with `budget`, and slow memory.
+
+    Args:
+        budget: of local memory, in the graph's size unit.
+        slow_capacity: in the graph's size unit; None: as much as there may be.
+    """
+    energies = tuple(math.ceil(duration * costs.power) for duration in graph.durations)
+    local = Memory("local", budget, graph.durations, energies)
+    return with_slow_memory(Platform(graph, (local,)), slow_capacity, *costs.ways())
+
+
+def parse_cost(what: str, text: str) -> Fraction | None:
+    """Read a cost per unit of size, exactly: 3, 0.25, 1e-6; "inf": None, not possible.
+
+    Raises:
+        InputError: it is no such number.
+    """
+    if text.strip() == "inf":
+        return None
+    if not _NUMBER.fullmatch(text.strip()):
+        raise InputError(f"{what} {shown(text)}: expected a number of 0 or more, such as 0.25, or inf")
     return Fraction(text.strip())
