@@ -211,8 +211,7 @@ def frontier(
     Raises:
         InputError: nonsense in an argument, arguments that do not go together, MiniZinc or a solver missing or failed.
     """
-    from moccasin_mzn.api.frontier.sweep import Plan as Sweep
-    from moccasin_mzn.api.frontier.sweep import sweep
+    from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
     from moccasin_mzn.api.frontier.variants import prepared_sweep
 
     check_time_limit(time_limit)
@@ -225,7 +224,7 @@ def frontier(
     whole = {} if memories is None else {"budget": None if devices else "100%"}
     variant = prepared_sweep(how, memories)(_graph(graph, in_place), order=order, count_fixed=count_fixed, **whole)
     begin = time.monotonic() + ready(*variant.compiled)
-    plan = Sweep(points, time_limit, tuple(variant.amount(budget) for budget in wanted))
+    plan = SweepPlan(points, time_limit, tuple(variant.amount(budget) for budget in wanted))
     return FrontierResult(sweep(variant, plan, on_progress or (lambda line: None), begin))
 
 

@@ -19,30 +19,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
 
-DEFAULT_MARKS = "not slow and not full"
-"""The selection of `make test`, which pyproject.toml has too."""
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_generate_tests(metafunc):
-    """Leave out cases that the default run would deselect: three quarters of all, and to make them takes half a minute.
-
-    A run with other marks, or of tests by name, makes all of them.
-    """
-    outcome = yield
-    config, calls = metafunc.config, getattr(metafunc, "_calls", None)
-    if calls and config.option.markexpr == DEFAULT_MARKS and not any("::" in argument for argument in config.args):
-        marks = {mark.name for mark in metafunc.definition.iter_markers()}
-        few_cases = metafunc.definition.get_closest_marker("few")
-        kept = [call for call in calls if not {"full", "slow"} & {mark.name for mark in call.marks}]
-        if few_cases and not any(mark.name == "few" for call in calls for mark in call.marks):
-            keep = set(spread(len(kept))[: few_cases.args[0]])
-            kept = [call for place, call in enumerate(kept) if place in keep]
-        metafunc._calls[:] = [] if {"full", "slow"} & marks else kept
-        metafunc._calls[:] = metafunc._calls or calls[:1]  # deselected later
-    return outcome
-
-
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(config, items):
     """Mark as `full` all but a few cases of a test marked `few(count)`, of those that would run by default."""

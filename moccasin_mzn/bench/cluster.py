@@ -16,7 +16,7 @@ from typing import TypeAlias
 import psutil
 
 from moccasin_mzn.api.race.racer import usable_cores
-from moccasin_mzn.bench.execute import Outcome, blocked_signals, execute
+from moccasin_mzn.bench.execute import RunOutcome, blocked_signals, execute
 from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.errors import InputError, missing
 from moccasin_mzn.formatting import count_text
@@ -28,7 +28,7 @@ try:
 except ImportError:
     raise missing("distributed", "bench") from None
 
-_Future: TypeAlias = "Future[Outcome | None]"
+_Future: TypeAlias = "Future[RunOutcome | None]"
 ALLOWED_FAILURES = 20
 """The number of workers that may be lost with the same run before it is given up."""
 CONNECT_SECONDS = 5
@@ -44,7 +44,7 @@ LOOK_SECONDS = 5.0
 
 def run_all(
     runs: Sequence[Run], scheduler: str | None, workers: int, warn: Callable[[str], None]
-) -> Generator[tuple[Run, Outcome | str], None, None]:
+) -> Generator[tuple[Run, RunOutcome | str], None, None]:
     """Execute the runs, in about their order, as many at once as threads and memory allow.
 
     Closing the generator stops all runs.
@@ -86,7 +86,7 @@ def needs(run: Run) -> dict[str, int]:
     return {"threads": run.row["threads"], "memory": run.row["memory_limit"] or 0}
 
 
-def _execute_here(run: Run) -> Outcome | None:
+def _execute_here(run: Run) -> RunOutcome | None:
     """Execute a run in a worker; None if the scheduler has dropped it, which ends the run."""
     worker = distributed.get_worker()
     key = worker.get_current_task()
@@ -110,7 +110,7 @@ def _next(done: queue.SimpleQueue[_Future], client: Client, warn: Callable[[str]
                 warned = True
 
 
-def _outcome(future: _Future) -> Outcome | str:
+def _outcome(future: _Future) -> RunOutcome | str:
     """Return the outcome of a run, or why there is none."""
     try:
         return future.result() or "it was stopped"

@@ -43,14 +43,14 @@ _ANSWER = (
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The row and the trace of one run, for the store."""
 
     row: Row
     trace: tuple[Row, ...]
 
 
-def execute(run: Run, stop: Callable[[], bool] = never) -> Outcome | None:
+def execute(run: Run, stop: Callable[[], bool] = never) -> RunOutcome | None:
     """Execute a run and return its outcome, errors and crashes included; None if `stop`, which is polled, was true."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     text = unpacked(run.graph)
@@ -75,7 +75,7 @@ def execute(run: Run, stop: Callable[[], bool] = never) -> Outcome | None:
         "version": version("moccasin_mzn"),
     }
     trace = (dict(zip(TRACE_VALUES, (p.seconds, p.value, p.bound, p.source), strict=True)) for p in attempt.trace)
-    return _storable(Outcome(row, tuple(trace)))
+    return _storable(RunOutcome(row, tuple(trace)))
 
 
 def _attempt(run: Run, given: ComputationGraph | str, stop: Callable[[], bool]) -> Attempt:
@@ -88,7 +88,7 @@ def _attempt(run: Run, given: ComputationGraph | str, stop: Callable[[], bool]) 
     return run_request(request, hard_limit=run.hard_limit, memory_limit=run.row["memory_limit"], stop=stop)
 
 
-def _storable(outcome: Outcome) -> Outcome:
+def _storable(outcome: RunOutcome) -> RunOutcome:
     """Return the outcome, or an error in its place if an integer is too large for a store."""
     large = {name: value for name, value in outcome.row.items() if _is_large(value)}
     if not large and not any(_is_large(value) for point in outcome.trace for value in point.values()):
@@ -96,7 +96,7 @@ def _storable(outcome: Outcome) -> Outcome:
     name, value = next(iter(large.items()), ("a bound", ""))
     reason = f"{name} {value} is too large for a store, which has integers below 2^{INTEGER_BITS}"
     nothing = dict.fromkeys((*large, *_ANSWER))
-    return Outcome({**outcome.row, **nothing, "status": "error", "reason": reason, "valid": False}, ())
+    return RunOutcome({**outcome.row, **nothing, "status": "error", "reason": reason, "valid": False}, ())
 
 
 def _is_large(value: object) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from moccasin_mzn.bounds.instant import cover_bound, moment_bound, moments_bounds
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.bounds.worker import CLAUSES_PER_SECOND, State, Worker
+from moccasin_mzn.bounds.worker import CLAUSES_PER_SECOND, BoundState, Worker
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.heuristics.compiled_searches import ignore
@@ -68,7 +68,7 @@ def duration_bound(
     def offer(sequence: tuple[int, ...]) -> None:
         (on_schedule if meets(sequence) else on_draft)(sequence)
 
-    state = State(instance, Stages.of(instance), deadline, on_bound, offer, on_draft, stop, incumbent)
+    state = BoundState(instance, Stages.of(instance), deadline, on_bound, offer, on_draft, stop, incumbent)
     instant = cover_bound(state.stages)
     if instant is None:
         state.end("infeasible")
@@ -83,7 +83,7 @@ def duration_bound(
     return DurationBound(state.value, infeasible, sequence, reason, state.relaxation)
 
 
-def _see_moments(state: State) -> None:
+def _see_moments(state: BoundState) -> None:
     """Bounds from the stages with most memory, one after the other and together, as long as they take little of the
     time; or more of it where relaxations will hardly be solved."""
     stages, instance, limit = state.stages, state.instance, state.deadline.seconds or 0.0

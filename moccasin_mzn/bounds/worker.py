@@ -201,7 +201,7 @@ CLOSE = 4
 
 
 @dataclass
-class State:
+class BoundState:
     """What is known. Durations of recomputations are in the unit of `stages`."""
 
     instance: Instance
@@ -283,7 +283,7 @@ class State:
 class Worker:
     """Asks one question after the other, of one thread until it may use all."""
 
-    state: State
+    state: BoundState
     seed: int
     threads: int
     may_join: Callable[[], bool]

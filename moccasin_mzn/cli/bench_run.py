@@ -21,7 +21,7 @@ from moccasin_mzn.formatting import count_text
 from moccasin_mzn.terminal import own_stderr, stopped_by_signals
 
 if TYPE_CHECKING:
-    from moccasin_mzn.bench.execute import Outcome
+    from moccasin_mzn.bench.execute import RunOutcome
     from moccasin_mzn.bench.matrix import BenchGraph, Run
     from moccasin_mzn.bench.rows import Row
     from moccasin_mzn.bench.store import Store
@@ -202,7 +202,7 @@ class _Progress:
         self.ended, self.waiting = 0.0, sum(map(_effort, missing))
         self.begin = time.monotonic()
 
-    def take(self, run: Run, outcome: Outcome | str) -> None:
+    def take(self, run: Run, outcome: RunOutcome | str) -> None:
         """Store and print the outcome of a run, or print why it could not be done."""
         if isinstance(outcome, str):
             _note(f"not done: {run.label}: {outcome}")

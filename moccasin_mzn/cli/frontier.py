@@ -67,7 +67,7 @@ def frontier(
     Each point has a schedule and a bound. Ctrl-C ends the sweep and keeps what is found. With --paging or --device the
     budgets are those of local memory, or of the first device, which is then given by its name alone.
     """
-    from moccasin_mzn.api.frontier.sweep import Plan, sweep
+    from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
     from moccasin_mzn.api.frontier.variants import prepared_sweep
     from moccasin_mzn.checks import check_time_limit
     from moccasin_mzn.graphs.formats import read_graph
@@ -76,7 +76,7 @@ def frontier(
 
     begin = time.monotonic()
     check_time_limit(time_limit)
-    plan, amounts = Plan(points, time_limit), [Budget.parse(budget) for budget in budgets]
+    plan, amounts = SweepPlan(points, time_limit), [Budget.parse(budget) for budget in budgets]
     inputs = {"the graph": graph, "the order": options["order"], "a limit of computations": options["max_computations"],
               "the model": options["model"]}  # fmt: skip
     check_outputs({"--output": output, "--csv": table, "--plot": plot}, inputs)
@@ -89,7 +89,7 @@ def frontier(
     with stopped_by_signals():
         variant = prepare(read_graph(graph).run_in_place(in_place), **problem)
         begin += ready(*variant.compiled)
-        plan = Plan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
+        plan = SweepPlan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
         found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)
     all_written = _write(found, output, table, plot, as_json, getattr(variant, "show", None))
     return (EXIT_FOUND if found.found else EXIT_NONE) if all_written else EXIT_BAD_INPUT

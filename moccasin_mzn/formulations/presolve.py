@@ -67,7 +67,7 @@ class ModelData:
 
 
 @dataclass(frozen=True)
-class Stages:
+class StageData:
     """Nodes 1..n along an order and how often each may be computed: what is reduced, in any units.
 
     A window of stages (see `windows`) begins with `entry` nodes computed before it, some of them `absent`, and may end
@@ -142,10 +142,10 @@ def as_given(instance: Instance) -> ModelData:
     )
 
 
-def _stages(instance: Instance) -> Stages:
+def _stages(instance: Instance) -> StageData:
     graph, order = instance.graph, instance.order
     number = {v: k for k, v in enumerate(order, 1)}
-    return Stages(
+    return StageData(
         order=order,
         duration=[graph.durations[v] for v in order],
         size=[graph.sizes[v] for v in order],
@@ -157,7 +157,7 @@ def _stages(instance: Instance) -> Stages:
     )
 
 
-def reduced(stages: Stages, staged: bool = True) -> ModelData:
+def reduced(stages: StageData, staged: bool = True) -> ModelData:
     """The data of the models; see `presolve`."""
     n = len(stages.size)
     size_scale = math.gcd(*stages.size, *stages.workspace) or 1
@@ -192,7 +192,7 @@ def reduced(stages: Stages, staged: bool = True) -> ModelData:
     )
 
 
-def _input_order_memory(stages: Stages) -> list[int]:
+def _input_order_memory(stages: StageData) -> list[int]:
     """At each stage, if all nodes are computed once, and what is absent is there from its first use on."""
     ranges = []
     for v in range(1, len(stages.size) + 1):
@@ -208,7 +208,7 @@ def _input_order_memory(stages: Stages) -> list[int]:
     return retained
 
 
-def _useful_stages(stages: Stages) -> tuple[list[int], list[int], list[int]]:
+def _useful_stages(stages: StageData) -> tuple[list[int], list[int], list[int]]:
     """C_v, and first and last stage in which a recomputation of each node can be of use; stages count from 1."""
     counts, earliest, latest = useful_stages(
         stages.size, [[x - 1 for x in heads] for heads in stages.readers], stages.most, stages.budget, once=True,

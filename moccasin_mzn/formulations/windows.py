@@ -38,7 +38,7 @@ import numpy as np
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formatting import count_text
-from moccasin_mzn.formulations.presolve import ModelData, Stages, reduced
+from moccasin_mzn.formulations.presolve import ModelData, StageData, reduced
 from moccasin_mzn.formulations.retention import Intervals, as_intervals, decode, unused_event
 from moccasin_mzn.graphs.memory_model import refuse_in_place
 from moccasin_mzn.graphs.wording import node_text
@@ -163,7 +163,7 @@ class _Choice:
     """How often each chosen node, or one of the window's own, may be recomputed; 0 is left out."""
 
 
-def _stages(cut: Cut, choice: _Choice) -> Stages:
+def _stages(cut: Cut, choice: _Choice) -> StageData:
     """The window's own numbering 1..n: chosen nodes, the window's own, the exit."""
     graph = cut.instance.graph
     entry = sorted(choice.chosen, key=lambda v: cut.number[v])
@@ -180,7 +180,7 @@ def _stages(cut: Cut, choice: _Choice) -> Stages:
         readers.append([])
     for k in after:
         readers[k - 1].append(len(order))
-    return Stages(
+    return StageData(
         order=order,
         duration=[graph.durations[v] if v != EXIT else 0 for v in order],
         size=[graph.sizes[v] if v != EXIT else 0 for v in order],

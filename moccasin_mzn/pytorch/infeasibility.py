@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.api.frontier.questions import Answer, Knowledge, Question
+from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Knowledge
 from moccasin_mzn.api.frontier.sweep import seek_least
 from moccasin_mzn.api.frontier.variants import Rematerialization, fitting_schedule
 from moccasin_mzn.api.solve import solve_instance
@@ -252,7 +252,7 @@ class _Search:
         left = deadline.remaining() or 0.0
         return 0.0 if self.interrupted or left < _SHORTEST else left
 
-    def _ask(self, question: Question) -> None:
+    def _ask(self, question: BudgetQuestion) -> None:
         question, deadline = replace(question, attempt=self.passes), Deadline(question.seconds)
         answer = self._at_once(question, deadline) or self.variant.ask(
             replace(question, seconds=max(_SHORTEST, deadline.remaining() or 0.0))
@@ -260,12 +260,12 @@ class _Search:
         self.knowledge.learn(question.budget, answer)
         self.interrupted |= answer.interrupted
 
-    def _at_once(self, question: Question, deadline: Deadline) -> Answer | None:
+    def _at_once(self, question: BudgetQuestion, deadline: Deadline) -> BudgetAnswer | None:
         if self.options.search == "off":
             return None
         instance, seed = self.variant.at(question.budget), self.variant.seed(question) or 0
         found = fitting_schedule(instance, seed, lambda: deadline.over(_AT_ONCE_SHARE), question.near)
-        return None if found is None else Answer(((found, "local search for memory"),))
+        return None if found is None else BudgetAnswer(((found, "local search for memory"),))
 
 
 # --- What is known of a budget beyond the plan that was found, or was not -------------------------------------

@@ -143,8 +143,9 @@ class Options(SearchOptions):
     )  # fmt: skip
     if_none: IfNone = option(
         STOP, "more|hint|stop",
-        "No schedule found: try more computations per node and answer with that; try it, and a free order, and report "
-        "it; or neither.  [default: more, hint if --max-computations is given]", always=True,
+        "If no schedule is found: more: answer with one that computes nodes more often; hint: try that, and a free "
+        "order, and report what helps; stop: try neither.  [default: more, hint if --max-computations is given]",
+        always=True,
     )  # fmt: skip
     """Action where no schedule is found. "more": the answer may compute nodes more often, if that helps; "hint": what
     would help is tried and reported; "stop": it is reported, but not tried."""

@@ -49,7 +49,7 @@ CALM_SECONDS, CALM = 1.0, 2.0
 
 
 @dataclass(frozen=True)
-class Question:
+class Alternative:
     """Another problem than the one that was posed."""
 
     option: str
@@ -128,17 +128,17 @@ class Trials:
 
     # The questions
 
-    def questions(self) -> list[Question]:
+    def questions(self) -> list[Alternative]:
         """Return the other problems, the most promising one first."""
         posed, form = self.record.instance, self.options.form
         open_order = posed.free_order or not form.staged
         given = replace(posed, free_order=open_order)
         more = given.with_more_computations() if form.limited else None
         count = "auto" if posed.one_for_all else f"FILE with {AUTO_COMPUTATIONS} where it allows 2 or more"
-        found = [] if more is None else [Question(f"--max-computations {count}", more, more=True)]
+        found = [] if more is None else [Alternative(f"--max-computations {count}", more, more=True)]
         if form.limited and not open_order:
             both = f"{ORDER_FREE} --max-computations {count}"
-            found.append(Question(ORDER_FREE if more is None else both, replace(more or given, free_order=True)))
+            found.append(Alternative(ORDER_FREE if more is None else both, replace(more or given, free_order=True)))
         return found
 
     def _all_helps(self) -> list[Help]:
@@ -213,7 +213,7 @@ class Trials:
             if self.helps[-1].outcome == FOUND:
                 return
 
-    def _try(self, question: Question, seconds: float) -> Help:
+    def _try(self, question: Alternative, seconds: float) -> Help:
         """Search for a schedule; and for a better one till the deadline, if that is to be the answer."""
         begin, instance = self.record.seconds, question.instance
         record = Board(instance, time.monotonic(), self.options.until_gap)

@@ -18,7 +18,7 @@ from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import Stages
 from moccasin_mzn.solvers.cpsat.branching import Branched, branch
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, SolverError, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, SolverError, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 WORST, GIVEN = MODELS / "blocks.mzn", MODELS / "lib" / "blocks.mzn"
@@ -46,7 +46,7 @@ def bound_of(items: dict, model=GIVEN, solver: str = "gecode") -> int | None:
     """The optimum, in the unit of the data; None if there is none."""
     found: list[int] = []
     limits = Limits(120, None if solver == "gecode" else 1, parameters="linearization_level:2")
-    listener = Listener(solution=lambda values: found.append(values.objective), bound=lambda bound: None)
+    listener = OutputListener(solution=lambda values: found.append(values.objective), bound=lambda bound: None)
     status = run_model(find_backend(solver), model, dzn_text(items), limits, listener).status
     assert status in ("optimal", "infeasible")
     return found[-1] if status == "optimal" else None

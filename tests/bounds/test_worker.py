@@ -15,7 +15,7 @@ from moccasin_mzn.bounds import worker
 from moccasin_mzn.bounds import worker as question
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.bounds.worker import State, Worker
+from moccasin_mzn.bounds.worker import BoundState, Worker
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.heuristics.compiled_searches import ignore
@@ -48,7 +48,7 @@ def test_bounds_of_two_threads_from_any_stages_are_never_above_brute_force(seed)
     rng, case, most = random.Random(seed), draw_case(seed), 2 + seed % 2
     instance = Instance.build(case.graph, case.budget, max_computations=most)
     best = least_duration(case.graph, case.graph.input_order(), case.budget, most)
-    state = State(instance, Stages.of(instance), Deadline(20), ignore, ignore, ignore, never, lambda: None)
+    state = BoundState(instance, Stages.of(instance), Deadline(20), ignore, ignore, ignore, never, lambda: None)
     state.begin(set(rng.sample(range(state.stages.n), rng.randint(1, state.stages.n))))
     Worker(state, seed, 2, lambda: True).run()
     if best is None:  # the finest relaxation may have a solution all the same

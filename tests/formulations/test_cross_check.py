@@ -19,7 +19,7 @@ from moccasin_mzn.formulations import Formulation, Intervals, decode, find_formu
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 GRAPHS = 200
@@ -123,7 +123,7 @@ def run(
 
     text = dzn_text(form.data_items(case.graph, data, incumbent, objective=objective))
     limits = Limits(TIME_LIMIT, 1 if solver == "cp-sat" else None, 0)
-    listener = Listener(solution=note, bound=lambda bound: None)
+    listener = OutputListener(solution=note, bound=lambda bound: None)
     found.status = run_model(find_backend(solver), model or form.file, text, limits, listener).status
     return found
 

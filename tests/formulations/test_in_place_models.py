@@ -19,7 +19,7 @@ from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 SEEDS = few(few(range(200), keep={2, 7, *range(0, 200, 3)}, mark=pytest.mark.slow), keep={0, 2, 7})
@@ -126,7 +126,7 @@ def test_in_place_models_accept_a_warm_start_as_a_solution(tmp_path, seed):
     text = dzn_text(form.data_items(case.graph, data, best.sequence))
     outcome = run_model(
         find_backend("cp-sat"), model, text, Limits(60, 1, 0),
-        Listener(solution=lambda values: found.append(values), bound=lambda bound: None),
+        OutputListener(solution=lambda values: found.append(values), bound=lambda bound: None),
     )  # fmt: skip
     values = found[-1]
     assert outcome.status == "optimal" and values.objective * data.duration_scale == best.duration

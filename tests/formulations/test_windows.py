@@ -27,7 +27,7 @@ from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 Sequence = tuple[int, ...]
@@ -150,7 +150,7 @@ class Solved:
             model or form.file,
             dzn_text(items),
             Limits(60, 1 if solver == "cp-sat" else None, 0),
-            Listener(solution=note, bound=lambda bound: None),
+            OutputListener(solution=note, bound=lambda bound: None),
         ).status
 
 

@@ -13,7 +13,7 @@ from strategies import graphs, valid_sequences
 from working import working
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.heuristics.free_order.moves import Mix, move, undo_to
+from moccasin_mzn.heuristics.free_order.moves import SequenceMix, move, undo_to
 from moccasin_mzn.heuristics.free_order.search import OrderAnnealing
 from moccasin_mzn.heuristics.free_order.state import (
     DURATION,
@@ -62,7 +62,7 @@ def test_the_account_of_a_state_is_the_simulators_after_every_move_and_undoing_i
     generator, trail, room = np.array([seed + 1], np.uint64), np.zeros((256, 2), np.int64), np.zeros((4, 5), np.int64)
     moved = 0
     for step in range(120):
-        length = move(problem, state, generator, Mix(), 0.5, 5.0, trail, room)
+        length = move(problem, state, generator, SequenceMix(), 0.5, 5.0, trail, room)
         after = assert_account_is_the_simulators(instance, problem, state)
         if step % 3 == 0:
             undo_to(problem, state, trail, length, 0)
@@ -97,7 +97,7 @@ def test_the_account_is_the_simulators_for_any_shape_of_graph_size_and_limit_on_
     generator, trail, room = np.array([7], np.uint64), np.zeros((256, 2), np.int64), np.zeros((4, 5), np.int64)
     before = instance.order
     for step in range(60):
-        length = move(problem, state, generator, Mix(), 0.5, 1.0 + top, trail, room)
+        length = move(problem, state, generator, SequenceMix(), 0.5, 1.0 + top, trail, room)
         after = assert_account_is_the_simulators(instance, problem, state)
         if step % 3 == 0:
             undo_to(problem, state, trail, length, 0)

@@ -16,7 +16,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import LARGEST, Verdict, conclude, doubtful, verdict
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.solvers.minizinc.run import Listener, Outcome, _note_statistics
+from moccasin_mzn.solvers.minizinc.run import Outcome, OutputListener, _note_statistics
 from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum, find_backend
 
 GRAPH = ComputationGraph(
@@ -121,7 +121,7 @@ def test_claims_at_the_end_of_a_run():
 
 def test_claims_come_as_statistics():
     outcome = Outcome()
-    listener = Listener(solution=lambda values: None, bound=lambda bound: None)
+    listener = OutputListener(solution=lambda values: None, bound=lambda bound: None)
     for statistics in ({"claim": "optimal"}, {"flatTime": timedelta(seconds=2)}, {"confirmedBy": "CP-SAT"}):
         _note_statistics(statistics, listener, outcome)
     assert (outcome.claim, outcome.confirmed_by, outcome.flatten_seconds) == ("optimal", "CP-SAT", 2)

@@ -21,7 +21,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.searchers.given_order import Relaxation
+from moccasin_mzn.search.searchers.given_order import RelaxationSearcher
 from moccasin_mzn.search.trials import Trials
 
 # x is read by a, b and z, and has to leave while the wide A and B are there: computed three times it fits 9, else 13.
@@ -70,7 +70,7 @@ def test_more_computations_are_the_answer_where_none_were_named(options):
 
 @pytest.mark.full
 def test_within_the_time_limit_more_computations_are_tried_beside_the_search(monkeypatch):
-    monkeypatch.setattr(Relaxation, "search", lambda self, runner: None)  # so that nothing is proven
+    monkeypatch.setattr(RelaxationSearcher, "search", lambda self, runner: None)  # so that nothing is proven
     result = solve(THRICE, 10, search="only", time_limit=3)
     assert (result.status, result.duration, result.instance.counts) == ("feasible", 13, 8)
     assert result.reason == (
@@ -139,7 +139,7 @@ def hard_graph():
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("order", "budget"), [("input", "45%"), ("free", "30%")])
 def test_the_least_peak_seen_is_that_of_the_search(order, budget, monkeypatch):
-    monkeypatch.setattr(Relaxation, "search", lambda self, runner: None)  # so that nothing is proven
+    monkeypatch.setattr(RelaxationSearcher, "search", lambda self, runner: None)  # so that nothing is proven
     graph, heard = hard_graph(), []
     result = solve(
         graph, budget, order=order, max_computations=2, search="only", time_limit=1, on_progress=heard.append

@@ -6,7 +6,7 @@ from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 TIME_LIMIT = 120
@@ -32,6 +32,6 @@ def proven(
     items = form.data_items(data, incumbent, limit)
     limits = Limits(TIME_LIMIT, 1 if solver == "cp-sat" else None, 0)
     outcome = run_model(
-        find_backend(solver), form.file, dzn_text(items), limits, Listener(judge, lambda bound: None)
+        find_backend(solver), form.file, dzn_text(items), limits, OutputListener(judge, lambda bound: None)
     )  # fmt: skip
     return outcome.status, values[-1] if values else None

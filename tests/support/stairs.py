@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from moccasin_mzn.api.frontier.questions import Answer, Measured, Question
+from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Measured
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -28,7 +28,7 @@ class Stairs:
     swept: str = ""
     input_increase: int = 0
     graph: ComputationGraph = GRAPH
-    asked: list[Question] = field(default_factory=list)
+    asked: list[BudgetQuestion] = field(default_factory=list)
 
     @property
     def peak(self) -> int:
@@ -52,18 +52,18 @@ class Stairs:
             raise JudgeError(f"no schedule: {schedule}")
         return Measured(peak, duration)
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: BudgetQuestion) -> BudgetAnswer:
         self.asked.append(question)
         interrupted = len(self.asked) == self.ends_after
         best = self.best(question.budget)
         if self.vague:
             if best is None:
-                return Answer(interrupted=interrupted)
+                return BudgetAnswer(interrupted=interrupted)
             longer = (best[0], best[1] + (question.attempt == 0))
-            return Answer(((longer, "fake"),), interrupted=interrupted)
+            return BudgetAnswer(((longer, "fake"),), interrupted=interrupted)
         if best is None:
-            return Answer(infeasible=True, bound_source="fake", interrupted=interrupted)
-        return Answer(((best, "fake"),), best[1], "fake", interrupted=interrupted)
+            return BudgetAnswer(infeasible=True, bound_source="fake", interrupted=interrupted)
+        return BudgetAnswer(((best, "fake"),), best[1], "fake", interrupted=interrupted)
 
 
 @st.composite

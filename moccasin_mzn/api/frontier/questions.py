@@ -23,7 +23,7 @@ from moccasin_mzn.search.result import Progress, Result
 
 
 @dataclass(frozen=True)
-class Question:
+class BudgetQuestion:
     """A question: how short can a schedule within this budget be?"""
 
     budget: int
@@ -42,7 +42,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class BudgetAnswer:
     """The answer: what a search with one budget found and proved."""
 
     schedules: tuple[tuple[Schedule, str], ...] = ()
@@ -163,7 +163,7 @@ class Variant(ABC, Generic[Varied]):
             raise JudgeError(f"the simulator rejects a schedule of the frontier: {flaw}")
         return Measured(self.peak_of(simulation), simulation.duration)
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: BudgetQuestion) -> BudgetAnswer:
         """Search once with this budget.
 
         Raises:
@@ -175,7 +175,7 @@ class Variant(ABC, Generic[Varied]):
             result = self.solved(problem, options, listener, self.start(problem, question.start))
         except EnoughError:
             return listener.answer()
-        return Answer(
+        return BudgetAnswer(
             ((result.answer, result.found_by),) if result.answer is not None and result.valid else (),
             result.bound,
             listener.bound_source if listener.bound == result.bound else "search",
@@ -183,7 +183,7 @@ class Variant(ABC, Generic[Varied]):
             result.interrupted,
         )
 
-    def seed(self, question: Question) -> int | None:
+    def seed(self, question: BudgetQuestion) -> int | None:
         """Return another seed for every attempt."""
         seed = self.options.seed
         return ((seed or 0) + question.attempt) % _SEEDS if question.attempt else seed
@@ -203,7 +203,7 @@ class EnoughError(Exception): ...
 class Listener:
     """Listener that ends a search as soon as its schedule is good enough; it records who found what."""
 
-    question: Question
+    question: BudgetQuestion
     latest: Progress | None = None
     """The latest improvement with a schedule."""
     bound: int = 0
@@ -218,10 +218,10 @@ class Listener:
             if self.question.any_schedule or (enough is not None and value is not None and value <= enough):
                 raise EnoughError
 
-    def answer(self) -> Answer:
+    def answer(self) -> BudgetAnswer:
         latest = self.latest
         schedules = () if latest is None or latest.answer is None else ((latest.answer, latest.source),)
-        return Answer(schedules, self.bound, self.bound_source)
+        return BudgetAnswer(schedules, self.bound, self.bound_source)
 
 
 # --- What all answers together imply for every budget ---------------------------------------------------------
@@ -279,7 +279,7 @@ class Knowledge:
         for schedule, source in self.variant.known():
             self._add(schedule, source, self.variant.peak)
 
-    def learn(self, budget: int, answer: Answer) -> None:
+    def learn(self, budget: int, answer: BudgetAnswer) -> None:
         for schedule, source in answer.schedules:
             self._add(schedule, source, budget)
         if answer.infeasible and budget >= self.least:

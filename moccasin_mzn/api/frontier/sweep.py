@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from moccasin_mzn.api.frontier.points import Frontier
-from moccasin_mzn.api.frontier.questions import Knowledge, ProgressLine, Question, Variant
+from moccasin_mzn.api.frontier.questions import BudgetQuestion, Knowledge, ProgressLine, Variant
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
@@ -43,7 +43,7 @@ UNUSED = 0.5
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """The extent of a sweep.
 
     Raises:
@@ -64,7 +64,7 @@ class Plan:
 
 
 def sweep(
-    variant: Variant, plan: Plan, report: ProgressLine = lambda line: None, begin: float | None = None
+    variant: Variant, plan: SweepPlan, report: ProgressLine = lambda line: None, begin: float | None = None
 ) -> Frontier:
     """Find the frontier as well as time allows. An interrupt from the keyboard ends the sweep, not this function.
 
@@ -83,7 +83,7 @@ def sweep(
 @dataclass
 class _Sweep:
     variant: Variant
-    plan: Plan
+    plan: SweepPlan
     report: ProgressLine
     deadline: Deadline
     chosen: set[int] = field(default_factory=set)
@@ -194,10 +194,10 @@ class _Sweep:
         """Improve what is known at a budget, unless all is."""
         best, seconds = self.knowledge.best(budget), max(SHORTEST, min(seconds, self.remaining()))
         start, enough = None if best is None else best.schedule, self.knowledge.bound(budget).bound
-        self.ask(Question(budget, seconds, start=start, enough=enough, attempt=self.turns[budget]))
+        self.ask(BudgetQuestion(budget, seconds, start=start, enough=enough, attempt=self.turns[budget]))
         self.turns[budget] += 1
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: BudgetQuestion) -> None:
         """Put a question, unless the answer is known, and learn from the answer.
 
         Raises:
@@ -269,7 +269,7 @@ SHORTEST_PROBE = 0.5
 
 
 def seek_least(
-    knowledge: Knowledge, ask: Callable[[Question], None], remaining: Callable[[], float], prove: bool = True,
+    knowledge: Knowledge, ask: Callable[[BudgetQuestion], None], remaining: Callable[[], float], prove: bool = True,
     hopeless: Collection[int] = (),
 ) -> None:  # fmt: skip
     """Close in on the least feasible budget while there is time.
@@ -289,7 +289,7 @@ def seek_least(
             return
         least, seconds = knowledge.least, max(SHORTEST_PROBE, remaining() / SEARCHES)
         near = knowledge.found[0].schedule if knowledge.found else None
-        ask(Question(budget, seconds, enough=knowledge.bound(budget).bound, any_schedule=True, near=near))
+        ask(BudgetQuestion(budget, seconds, enough=knowledge.bound(budget).bound, any_schedule=True, near=near))
         if knowledge.least == least and knowledge.best(budget) is None:
             vain.add(budget)
 

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from moccasin_mzn.api.frontier.points import Schedule
-from moccasin_mzn.api.frontier.questions import Answer, Listener, Question, Variant
+from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Listener, Variant
 from moccasin_mzn.api.request import Counts, Given, Memories, model_of, plan_options
 from moccasin_mzn.api.solve import solve_instance, solve_problem
 from moccasin_mzn.bounds.least_budget import least_budget_bound
@@ -104,7 +104,7 @@ class Rematerialization(Variant[Instance]):
 
         return FreeOrderBound.of(self.graph)
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: BudgetQuestion) -> BudgetAnswer:
         """Solve it with this budget; where any schedule will do, by looking at memory alone as well.
 
         Raises:

@@ -17,7 +17,7 @@ from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, check_capacity, steps
 from moccasin_mzn.problem.buffer import Buffer, pieces_of
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, Solution, Value, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, OutputListener, Solution, Value, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 MOST_MODELLED = 300
@@ -133,7 +133,7 @@ def least_arena(
             raise InputError(f"{solver} reports an arena of {claimed}, but its buffers end at {arena.size}")
         found.append(arena)
 
-    backend, listener = find_backend(solver), Listener(note, lambda bound: None)
+    backend, listener = find_backend(solver), OutputListener(note, lambda bound: None)
 
     def over() -> bool:
         return enough is not None and any(arena.size <= enough for arena in found)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import scale_of
 from moccasin_mzn.formulations import Formulation, find_formulation
-from moccasin_mzn.formulations.presolve import ModelData, Stages, presolve, reduced
+from moccasin_mzn.formulations.presolve import ModelData, StageData, presolve, reduced
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import buffers_of
 from moccasin_mzn.problem.stages import first_out_of_stage
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Solution, Value, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, Solution, Value, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 MOST_COMPUTATIONS = 80
@@ -53,7 +53,7 @@ def solve_jointly(
     form, search = find_formulation("staged" if staged else "general"), _Joint(instance, alignment, staged)
     sequence, arena = incumbent or (None, None)
     items = search.items(form, sequence, arena)
-    listener = Listener(search.solution, search.bounded)
+    listener = OutputListener(search.solution, search.bounded)
     outcome = run_model(
         find_backend(solver),
         form.program,
@@ -71,7 +71,7 @@ def joint_data(instance: Instance, alignment: int, staged: bool) -> tuple[ModelD
     graph, order, tight = instance.graph, instance.order, presolve(instance, staged)
     number = {v: k for k, v in enumerate(order, 1)}
     data = reduced(
-        Stages(
+        StageData(
             order=order,
             duration=[graph.durations[v] for v in order],
             size=[graph.sizes[v] for v in order],

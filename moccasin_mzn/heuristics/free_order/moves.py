@@ -21,7 +21,7 @@ from moccasin_mzn.heuristics.free_order.state import (
 )
 
 
-class Mix(NamedTuple):
+class SequenceMix(NamedTuple):
     """Which moves are made how often: cumulative chances, in this order; what is left is for moves by a few
     positions."""
 

@@ -20,7 +20,7 @@ from moccasin_mzn.heuristics.annealing import (
 )
 from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
 from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.free_order.moves import Mix, move, refused, undo_to
+from moccasin_mzn.heuristics.free_order.moves import SequenceMix, move, refused, undo_to
 from moccasin_mzn.heuristics.free_order.state import (
     DURATION,
     EXCESS,
@@ -104,7 +104,7 @@ class OrderAnnealing(Annealing[Sequence[int], np.ndarray]):
         self._state = empty_state(self._problem)
         self._best = np.zeros(len(self._problem.slot_node) + 1, np.int64)
         self._trail = np.zeros((TRAIL, 2), np.int64)
-        self._stack = np.zeros((Mix().depth + 1, 5), np.int64)
+        self._stack = np.zeros((SequenceMix().depth + 1, 5), np.int64)
         self._drafts: list[np.ndarray] = [slots_of(instance, self._problem, instance.order)]
         self._turn = itertools.count()
         self._first = max(FIRST_ROUND, MOVES_PER_NODE * len(instance.order))
@@ -147,7 +147,7 @@ class OrderAnnealing(Annealing[Sequence[int], np.ndarray]):
 
     def _anneal(self, plan: Round, cooling: float) -> None:
         anneal(
-            self._problem, self._state, self._generator, Mix(), self._chunk, cooling, self._control, self._best,
+            self._problem, self._state, self._generator, SequenceMix(), self._chunk, cooling, self._control, self._best,
             self._trail, self._stack,
         )  # fmt: skip
 

@@ -25,7 +25,7 @@ MOST_SLOTS = 8
 """So many computations of one node at most, whatever C_v allows: more are rarely of use."""
 
 
-class State(NamedTuple):
+class SequenceState(NamedTuple):
     """A sequence. Memory includes both ends of every retention interval."""
 
     seq: np.ndarray
@@ -69,10 +69,10 @@ def sequence_of(instance: Instance, problem: ProblemArrays, slots: np.ndarray) -
     return tuple(instance.order[k] for k in problem.slot_node[slots].tolist())
 
 
-def empty_state(problem: ProblemArrays) -> State:
+def empty_state(problem: ProblemArrays) -> SequenceState:
     """No computation at all."""
     slots = len(problem.slot_node)
-    return State(
+    return SequenceState(
         seq=np.full(slots, NONE, np.int64),
         memory=np.zeros(slots, np.int64),
         pos=np.full(slots, NONE, np.int64),
@@ -210,7 +210,7 @@ def remove(problem, state, slot):
     state.totals[LENGTH] = length
 
 
-def enter(problem: ProblemArrays, state: State, slots: np.ndarray) -> None:
+def enter(problem: ProblemArrays, state: SequenceState, slots: np.ndarray) -> None:
     """Make `state` the sequence of the given slots.
 
     Raises:

@@ -48,7 +48,7 @@ def slice_of(runner: Runner, share: float) -> float:
     return LONGEST_SLICE if limit is None else share * limit
 
 
-class Annealing(Searcher):
+class AnnealingSearcher(Searcher):
     """Annealing over any sequences, from several drafts; see `heuristics.free_order`."""
 
     name: ClassVar[str] = ANNEALING
@@ -155,7 +155,7 @@ class FlowCovers(Searcher):
         )  # fmt: skip
 
 
-class Proof(Searcher):
+class ProofSearcher(Searcher):
     """The general formulation, where the graph is small enough: its proofs are for any order."""
 
     name: ClassVar[str] = PROOF
@@ -172,4 +172,4 @@ class Proof(Searcher):
         ModelSearch(runner.board, form, runner.backend, limits, runner.over, runner.outcomes).run(options.two_phase)
 
 
-SEARCHERS = (Annealing(), Starts(), FlowCovers(), Proof())
+SEARCHERS = (AnnealingSearcher(), Starts(), FlowCovers(), ProofSearcher())

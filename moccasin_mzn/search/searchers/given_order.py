@@ -62,7 +62,7 @@ class Local(Searcher):
         )
 
 
-class Relaxation(Searcher):
+class RelaxationSearcher(Searcher):
     """Bounds by relaxations that are refined where they go wrong; see `bounds.duration`."""
 
     name: ClassVar[str] = RELAXATION
@@ -97,4 +97,4 @@ class Relaxation(Searcher):
             board.refute(RELAXATION)
 
 
-SEARCHERS = (Local(), Relaxation())
+SEARCHERS = (Local(), RelaxationSearcher())

@@ -19,7 +19,7 @@ from moccasin_mzn.search.conclusion import doubtful, source, verdict
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner, Searcher
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, Solution, dzn_text, run_model
-from moccasin_mzn.solvers.minizinc.run import Listener as RunListener
+from moccasin_mzn.solvers.minizinc.run import OutputListener as RunListener
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 ModelData: TypeAlias = Any

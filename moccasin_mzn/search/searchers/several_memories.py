@@ -84,7 +84,7 @@ class OrderByOrder(Searcher):
 
     def search(self, runner: Runner) -> None:
         assert isinstance(runner.board.problem, PlanProblem)
-        search = _OrderByOrder(runner, runner.board.problem)
+        search = _OrderSearch(runner, runner.board.problem)
         try:
             search.run()
         except _EndedError:
@@ -96,7 +96,7 @@ class _EndedError(Exception):
     """There is no time left, or nothing to search for."""
 
 
-class _OrderByOrder:
+class _OrderSearch:
     def __init__(self, runner: Runner, problem: PlanProblem) -> None:
         self.runner, self.problem = runner, problem
         self.done: dict[tuple[int, ...], None] = {}

@@ -10,18 +10,18 @@ import sys
 from dataclasses import fields
 
 from moccasin_mzn.solvers.cpsat import run as here
-from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag
+from moccasin_mzn.solvers.flatzinc.execution import ExecutionOptions, StopFlag
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc
 
 COMMAND = ("-m", "moccasin_mzn.solvers.linear", "--engine", "highs")
 
 
-def run(options: Options, stop: StopFlag) -> int:
+def run(options: ExecutionOptions, stop: StopFlag) -> int:
     """Solve the file as `run.run` does; hand over one that has to be solved elsewhere."""
     return here.run(options, stop, hand_over)
 
 
-def hand_over(file: FlatZinc, options: Options) -> None:
+def hand_over(file: FlatZinc, options: ExecutionOptions) -> None:
     """Let this process become one of HiGHS; returns only if it cannot, or if the file says what rows cannot say.
 
     One process cannot have both: OR-Tools and highspy each bring a HiGHS library. Time and signals go on to count for
@@ -45,10 +45,10 @@ def hand_over(file: FlatZinc, options: Options) -> None:
     os.execve(sys.executable, arguments, own_environment())
 
 
-def _flags(options: Options) -> list[str]:
+def _flags(options: ExecutionOptions) -> list[str]:
     """The command line with the same options."""
     flags: list[str] = []
-    for one in fields(Options):
+    for one in fields(ExecutionOptions):
         value = getattr(options, one.name)
         if one.name == "limit":
             value = None if value is None else 1000 * value

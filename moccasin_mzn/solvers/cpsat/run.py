@@ -26,7 +26,7 @@ from moccasin_mzn.solvers.cpsat.builder import (
 )
 from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
 from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, TranslatedModel, are_harmless, translate
-from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag
+from moccasin_mzn.solvers.flatzinc.execution import ExecutionOptions, StopFlag
 from moccasin_mzn.solvers.flatzinc.stream import Output, Session, Statistic, outputs, print_log, read, run_session
 from moccasin_mzn.solvers.flatzinc.syntax import ContinuousError, FlatZinc
 
@@ -40,7 +40,9 @@ PATIENCE = 0.1
 """Seconds a search may take to end after a signal or the time limit; MiniZinc 2.6 kills 0.2 s after its SIGTERM."""
 
 
-def run(options: Options, stop: StopFlag, elsewhere: Callable[[FlatZinc, Options], None] | None = None) -> int:
+def run(
+    options: ExecutionOptions, stop: StopFlag, elsewhere: Callable[[FlatZinc, ExecutionOptions], None] | None = None
+) -> int:
     """Solve the file and print its solutions on stdout; the exit status.
 
     `elsewhere` gets a file with continuous floats that CP-SAT cannot take; if it returns, the file is refused.
@@ -58,7 +60,7 @@ def run(options: Options, stop: StopFlag, elsewhere: Callable[[FlatZinc, Options
     return run_session(session, stop)
 
 
-def _session(items: FlatZinc, options: Options) -> CpSatSession:
+def _session(items: FlatZinc, options: ExecutionOptions) -> CpSatSession:
     """The session of a file; where sums or products of cut domains overflow, narrower ones are tried."""
     unique = items.solve.goal == "satisfy" and options.enumerates
     for magnitude in MAGNITUDES:
@@ -84,7 +86,7 @@ class CpSatSession(Session):
 
     patience = PATIENCE
 
-    def __init__(self, problem: TranslatedModel, options: Options) -> None:
+    def __init__(self, problem: TranslatedModel, options: ExecutionOptions) -> None:
         builder, term = problem.builder, problem.objective
         booleans, integers = builder.sizes()
         sizes: dict[str, Statistic] = {

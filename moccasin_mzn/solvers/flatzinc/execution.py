@@ -23,7 +23,7 @@ def _flag(flag: str, default: object, help_text: str, **reading: object) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ExecutionOptions:
     """What was asked for on the command line, in which `limit` is in milliseconds; here it is in seconds."""
 
     path: str
@@ -54,20 +54,20 @@ class Options:
         return self.all_solutions or self.count > 1
 
 
-AnyOptions = TypeVar("AnyOptions", bound=Options)
+AnyOptions = TypeVar("AnyOptions", bound=ExecutionOptions)
 
 
-def parse_options(arguments: list[str]) -> Options:
+def parse_options(arguments: list[str]) -> ExecutionOptions:
     """The command line of CP-SAT, read by `read_options`."""
     parser = standard_parser("python -m moccasin_mzn.solvers.cpsat", "Solve a FlatZinc file with CP-SAT.")
     parser.add_argument("--params", default="", metavar="TEXT", help='CP-SAT parameters, "num_workers:4 ..."')
-    return read_options(parser, arguments, Options)
+    return read_options(parser, arguments, ExecutionOptions)
 
 
 def standard_parser(program: str, description: str) -> argparse.ArgumentParser:
     """A parser of the file and of the flags that MiniZinc knows."""
     parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
-    for one in fields(Options):
+    for one in fields(ExecutionOptions):
         if one.metadata:
             reading = dict(one.metadata)
             parser.add_argument(reading.pop("flag"), f"--{one.name.replace('_', '-')}", **reading)
@@ -155,7 +155,7 @@ class StopFlag:
             raise Interrupted
 
 
-def execute(options: Options, module: str) -> int:
+def execute(options: ExecutionOptions, module: str) -> int:
     """The exit status of the module's `run`: 0 too if a signal or the time limit ends it before there is a solution.
 
     Importing the module takes time, in which signals already count. Some libraries swallow what is raised meanwhile, or

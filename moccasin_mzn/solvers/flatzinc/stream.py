@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TextIO, TypeAlias
 
-from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag, seconds_since_start
+from moccasin_mzn.solvers.flatzinc.execution import ExecutionOptions, StopFlag, seconds_since_start
 from moccasin_mzn.solvers.flatzinc.parser import parse
 from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, Expression, FlatZinc, FlatZincError, IntSet
 
@@ -51,7 +51,7 @@ class SolutionStream:
     def __init__(
         self,
         items: Sequence[Item],
-        options: Options,
+        options: ExecutionOptions,
         out: TextIO,
         evaluate: Callable[[Values], Objective] | None = None,
         maximize: bool = False,
@@ -307,7 +307,7 @@ class Session(ABC):
 
     def __init__(
         self,
-        options: Options,
+        options: ExecutionOptions,
         items: Sequence[Item],
         evaluate: Callable[[Values], Objective] | None,
         maximize: bool,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from moccasin_mzn.solvers.flatzinc.configuration import OwnSolver
-from moccasin_mzn.solvers.flatzinc.execution import Options, read_options, standard_parser
+from moccasin_mzn.solvers.flatzinc.execution import ExecutionOptions, read_options, standard_parser
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ ENGINES = {solver.name: solver for solver in _SOLVERS}
 
 
 @dataclass(frozen=True, slots=True)
-class LinearOptions(Options):
+class LinearOptions(ExecutionOptions):
     """What was asked for on the command line; `engine` is one of `ENGINES`."""
 
     engine: str = "highs"

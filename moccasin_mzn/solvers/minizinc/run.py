@@ -77,7 +77,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Listener:
+class OutputListener:
     """What is called while a run goes on."""
 
     solution: Callable[[Solution], None]
@@ -93,7 +93,7 @@ def run_model(
     model: Path | str,
     data: str,
     limits: Limits,
-    listener: Listener,
+    listener: OutputListener,
     stop: Callable[[], bool] = lambda: False,
     warm_start: bool = True,
 ) -> Outcome:
@@ -155,7 +155,7 @@ error)."""
 
 
 def _dispatch(
-    events: queue.SimpleQueue[Event], listener: Listener, outcome: Outcome, stop: Callable[[], bool], job: _Job
+    events: queue.SimpleQueue[Event], listener: OutputListener, outcome: Outcome, stop: Callable[[], bool], job: _Job
 ) -> None:
     """Take events up to the end of the run.
 
@@ -314,7 +314,7 @@ def _listening(instance_class: type) -> type:
     return ListeningInstance
 
 
-def _note_statistics(statistics: Named, listener: Listener, outcome: Outcome) -> None:
+def _note_statistics(statistics: Named, listener: OutputListener, outcome: Outcome) -> None:
     flatten = statistics.get("flatTime")
     if flatten is not None:
         outcome.flatten_seconds = flatten.total_seconds()

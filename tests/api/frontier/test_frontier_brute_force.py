@@ -8,7 +8,7 @@ import oracle
 import pytest
 from cases import draw_case
 
-from moccasin_mzn.api.frontier.sweep import Plan, sweep
+from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
 from moccasin_mzn.api.frontier.variants import Rematerialization
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -36,7 +36,7 @@ def check(seed: int) -> None:
     case = draw_case(seed, 5)
     graph, most, order = case.graph, case.max_computations, case.graph.input_order()
     variant = Rematerialization.of(graph, Options(threads=1), max_computations=most)
-    front = sweep(variant, Plan(100, SECONDS))
+    front = sweep(variant, SweepPlan(100, SECONDS))
 
     def best(budget: int) -> int | None:
         return oracle.best_fixed_order(graph, order, budget, most)
@@ -71,7 +71,9 @@ def test_frontiers_in_any_order_are_within_those_of_brute_force():
     for seed in bending_seeds(6):
         case = draw_case(seed, 5)
         graph, most = case.graph, case.max_computations
-        front = sweep(Rematerialization.of(graph, Options(threads=1), max_computations=most, order="free"), Plan(9, 30))
+        front = sweep(
+            Rematerialization.of(graph, Options(threads=1), max_computations=most, order="free"), SweepPlan(9, 30)
+        )
         for point in front.points:
             best = oracle.best_free_order(graph, point.budget, most)
             assert point.bound <= best <= point.duration
@@ -84,14 +86,14 @@ def test_frontiers_in_any_order_are_within_those_of_brute_force():
 @pytest.mark.parametrize("formulation", ["general", "checkmate-milp"])
 def test_frontier_by_other_formulations(formulation):
     variant = Rematerialization.of(SKIP, Options(formulation=formulation, search="off", threads=1))
-    front = sweep(variant, Plan(2, SECONDS))
+    front = sweep(variant, SweepPlan(2, SECONDS))
     assert [(point.peak, point.duration) for point in front.pareto()] == [(8, 14), (10, 9)]
     assert (front.least_bound, front.least_found, front.proven) == (8, 8, len(front.points))
 
 
 def test_frontier_without_schedules_is_reported():
     """With one computation per node there is nothing but the input order."""
-    front = sweep(Rematerialization.of(SKIP, Options(threads=1), max_computations=1), Plan(10, SECONDS))
+    front = sweep(Rematerialization.of(SKIP, Options(threads=1), max_computations=1), SweepPlan(10, SECONDS))
     assert [(point.budget, point.status) for point in front.points] == [(10, "optimal")]
     assert (front.least_bound, front.least_found) == (10, 10)
 
@@ -99,7 +101,7 @@ def test_frontier_without_schedules_is_reported():
 @pytest.mark.parametrize("budget", [8, 9])
 def test_a_point_is_what_solve_answers(budget):
     variant = Rematerialization.of(SKIP, Options(threads=1))
-    front = sweep(variant, Plan(budgets=(budget,), seconds=SECONDS))
+    front = sweep(variant, SweepPlan(budgets=(budget,), seconds=SECONDS))
     result = solve_instance(replace(variant.problem, budget=budget), Options(threads=1))
     (point,) = front.points
     assert (point.duration, point.bound, point.status) == (result.duration, result.bound, result.status)

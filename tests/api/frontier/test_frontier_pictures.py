@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stairs import GRAPH, Stairs, stairs
 
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
-from moccasin_mzn.api.frontier.sweep import Plan, sweep
+from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
 from moccasin_mzn.report.plots.files import write_picture
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.interactive import render_frontier as render_page
@@ -49,7 +49,7 @@ def test_frontier_picture_has_steps_and_points():
 
 @given(stairs(), st.integers(2, 9))
 def test_bounds_are_never_above_durations(heights, points):
-    picture = FrontierPicture(sweep(Stairs(heights), Plan(points, 1000)))
+    picture = FrontierPicture(sweep(Stairs(heights), SweepPlan(points, 1000)))
     for edge in (*picture.durations.edges[:-1], *picture.bounds.edges[:-1]):
         bound, duration = picture.bounds.at(edge), picture.durations.at(edge)
         assert bound is None or duration is None or bound <= duration
@@ -61,7 +61,7 @@ def test_bounds_are_never_above_durations(heights, points):
 @settings(max_examples=3, phases=NO_SHRINKING)
 @given(stairs(), st.integers(2, 9), st.booleans())
 def test_files_hold_every_point(heights, points, vague):
-    front = sweep(Stairs(heights, vague=vague), Plan(points, 1000))
+    front = sweep(Stairs(heights, vague=vague), SweepPlan(points, 1000))
     picture = FrontierPicture(front)
     drawn = groups(render(picture, "svg"))
     proven = sum(point.proven for point in front.found)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stairs import Stairs, stairs
 
-from moccasin_mzn.api.frontier.questions import Answer, Knowledge
-from moccasin_mzn.api.frontier.sweep import SHORTEST, Plan, sweep
+from moccasin_mzn.api.frontier.questions import BudgetAnswer, Knowledge
+from moccasin_mzn.api.frontier.sweep import SHORTEST, SweepPlan, sweep
 from moccasin_mzn.errors import InputError, JudgeError
 from moccasin_mzn.solvers.minizinc.run import SolverError
 
@@ -21,7 +21,7 @@ FIVE = [(10, 50), (20, 40), (30, 38), (40, 37), (100, 20)]
 @given(stairs())
 def test_sweep_with_points_to_spare_finds_every_step(heights):
     variant = Stairs(heights)
-    front = sweep(variant, Plan(200, PATIENT))
+    front = sweep(variant, SweepPlan(200, PATIENT))
     assert [(point.peak, point.duration) for point in front.pareto()] == heights
     assert front.least_bound == front.least_found == heights[0][0]
     assert front.proven == len(front.points)
@@ -32,7 +32,7 @@ def test_sweep_with_points_to_spare_finds_every_step(heights):
 @given(stairs(), st.integers(2, 6))
 def test_no_budget_is_asked_for_twice_and_points_are_not_too_many(heights, points):
     variant = Stairs(heights)
-    front = sweep(variant, Plan(points, PATIENT))
+    front = sweep(variant, SweepPlan(points, PATIENT))
     budgets = [question.budget for question in variant.asked]
     assert len(budgets) == len(set(budgets))
     assert len(front.points) <= points
@@ -42,7 +42,7 @@ def test_no_budget_is_asked_for_twice_and_points_are_not_too_many(heights, point
 @given(stairs(), st.lists(st.integers(0, 70), min_size=1, max_size=6))
 def test_sweep_asks_for_given_budgets_alone(heights, budgets):
     variant = Stairs(heights, least=min(heights[0][0], 5))
-    front = sweep(variant, Plan(budgets=tuple(budgets), seconds=PATIENT))
+    front = sweep(variant, SweepPlan(budgets=tuple(budgets), seconds=PATIENT))
     assert [point.budget for point in front.points] == sorted(set(budgets))
     assert {question.budget for question in variant.asked} <= set(budgets)
     for point in front.points:
@@ -53,25 +53,25 @@ def test_sweep_asks_for_given_budgets_alone(heights, budgets):
 
 def test_budgets_are_halved_where_the_rectangle_is_largest():
     variant = Stairs(FIVE)
-    sweep(variant, Plan(3, PATIENT))
+    sweep(variant, SweepPlan(3, PATIENT))
     refined = [question.budget for question in variant.asked if not question.any_schedule]
     assert refined == [(10 + 100) // 2]  # the ends are settled by then
 
 
 def test_equal_durations_need_nothing_between():
     variant = Stairs([(10, 7), (100, 6)])
-    sweep(variant, Plan(4, PATIENT))
+    sweep(variant, SweepPlan(4, PATIENT))
     refined = [question.budget for question in variant.asked if not question.any_schedule]
     assert refined == [55, 77]  # between 10 and 55 both take 7
 
 
 def test_schedules_are_passed_up_and_bounds_down():
     known = Knowledge(Stairs(FIVE))
-    known.learn(25, Answer((((20, 40), "one"),)))
+    known.learn(25, BudgetAnswer((((20, 40), "one"),)))
     assert [known.best(budget) and known.best(budget).duration for budget in (19, 20, 99, 100)] == [None, 40, 40, 20]
-    known.learn(60, Answer((), 30, "two"))
+    known.learn(60, BudgetAnswer((), 30, "two"))
     assert [known.bound(budget).bound for budget in (0, 60, 61)] == [30, 30, 20]
-    known.learn(60, Answer((((40, 37), "three"),), 37, "three"))
+    known.learn(60, BudgetAnswer((((40, 37), "three"),), 37, "three"))
     assert known.settled(45) and known.settled(60) and not known.settled(39) and not known.settled(61)
     point = known.point(45)
     assert (point.duration, point.bound, point.status) == (37, 37, "optimal")
@@ -82,7 +82,7 @@ def test_schedules_are_passed_up_and_bounds_down():
 def test_the_order_of_answers_does_not_matter(answers):
     known = Knowledge(Stairs(FIVE))
     for budget, schedule, bound in answers:
-        known.learn(budget, Answer(((schedule, "x"),), bound, "x"))
+        known.learn(budget, BudgetAnswer(((schedule, "x"),), bound, "x"))
     found = [(known.best(b).duration if known.best(b) else None, known.bound(b).bound) for b in range(5, 101)]
     for budget in range(5, 101):
         durations = [s[1] for _, s, _ in answers if s[0] <= budget] + ([20] if budget >= 100 else [])
@@ -120,7 +120,7 @@ def slow(variant: Stairs, clock: Clock, share: float = 1.0) -> Stairs:
 
 def test_sweep_gives_open_points_the_remaining_time_and_another_search(clock):
     variant = slow(Stairs(FIVE, vague=True), clock)
-    front = sweep(variant, Plan(budgets=(25, 45), seconds=100))
+    front = sweep(variant, SweepPlan(budgets=(25, 45), seconds=100))
     asked = [(question.budget, question.attempt) for question in variant.asked]
     assert asked == [(25, 0), (45, 0), (45, 1)]  # the smaller gap is closed first, and in no less time than before
     assert [question.start for question in variant.asked] == [None, (20, 41), (40, 38)]
@@ -132,7 +132,7 @@ def test_sweep_gives_open_points_the_remaining_time_and_another_search(clock):
 
 def test_proven_points_give_their_time_back(clock):
     variant = slow(Stairs(FIVE, least=10), clock, 0.01)
-    front = sweep(variant, Plan(budgets=(15, 25, 35, 45), seconds=100))
+    front = sweep(variant, SweepPlan(budgets=(15, 25, 35, 45), seconds=100))
     seconds = [question.seconds for question in variant.asked]
     assert front.proven == 4 and clock.now < 2
     assert seconds == sorted(seconds) and seconds[-1] > 3 * seconds[0]
@@ -141,22 +141,22 @@ def test_proven_points_give_their_time_back(clock):
 @pytest.mark.parametrize("limit", [1, 10, 1000])
 @pytest.mark.parametrize("vague", [False, True])
 def test_the_time_limit_is_kept(clock, limit, vague):
-    sweep(slow(Stairs(FIVE, vague=vague), clock), Plan(12, limit))
+    sweep(slow(Stairs(FIVE, vague=vague), clock), SweepPlan(12, limit))
     assert clock.now <= limit + SHORTEST
 
 
 def test_a_search_that_ends_by_itself_is_not_repeated_for_ever():
     variant = Stairs(FIVE, vague=True)
-    front = sweep(variant, Plan(6, PATIENT))
+    front = sweep(variant, SweepPlan(6, PATIENT))
     assert not front.interrupted
     assert len(variant.asked) < 200
 
 
 @pytest.mark.parametrize("question", range(1, 9))
 def test_sweep_keeps_points_at_an_interrupt(question):
-    whole = sweep(Stairs(FIVE), Plan(9, PATIENT))
+    whole = sweep(Stairs(FIVE), SweepPlan(9, PATIENT))
     variant = Stairs(FIVE, ends_after=question)
-    front = sweep(variant, Plan(9, PATIENT))
+    front = sweep(variant, SweepPlan(9, PATIENT))
     assert front.interrupted and len(variant.asked) == question
     asked = {one.budget for one in variant.asked}
     assert all(point.proven for point in front.points if point.budget in asked)
@@ -167,23 +167,26 @@ def test_sweep_keeps_points_at_an_interrupt(question):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (Answer((((30, 40), "liar"),)), "no schedule: \\(30, 40\\)"),
-        (Answer((((20, 39), "liar"),)), "no schedule: \\(20, 39\\)"),
-        (Answer((((20, 40), "liar"),), 41, "liar"), "liar claims that no schedule within 25 is shorter than 41, but"),
+        (BudgetAnswer((((30, 40), "liar"),)), "no schedule: \\(30, 40\\)"),
+        (BudgetAnswer((((20, 39), "liar"),)), "no schedule: \\(20, 39\\)"),
+        (
+            BudgetAnswer((((20, 40), "liar"),), 41, "liar"),
+            "liar claims that no schedule within 25 is shorter than 41, but",
+        ),
     ],
 )
 def test_a_false_answer_is_an_error(answer, message):
     variant = Stairs(FIVE)
     variant.ask = lambda question: answer
     with pytest.raises(JudgeError, match=message):
-        sweep(variant, Plan(budgets=(25,), seconds=PATIENT))
+        sweep(variant, SweepPlan(budgets=(25,), seconds=PATIENT))
 
 
 def test_a_false_proof_is_found_out_by_a_schedule_of_another_budget():
     known = Knowledge(Stairs(FIVE))
-    known.learn(25, Answer((((20, 40), "one"),)))
+    known.learn(25, BudgetAnswer((((20, 40), "one"),)))
     with pytest.raises(JudgeError, match="two claims that there is no schedule below a budget of 23"):
-        known.learn(22, Answer(infeasible=True, bound_source="two"))
+        known.learn(22, BudgetAnswer(infeasible=True, bound_source="two"))
 
 
 def test_a_solver_that_fails_later_is_reported_and_passed_over():
@@ -196,11 +199,11 @@ def test_a_solver_that_fails_later_is_reported_and_passed_over():
         return genuine(question)
 
     variant.ask = ask
-    front = sweep(variant, Plan(budgets=(25, 35, 45), seconds=PATIENT), lines.append)
+    front = sweep(variant, SweepPlan(budgets=(25, 35, 45), seconds=PATIENT), lines.append)
     assert [point.status for point in front.points] == ["optimal", "feasible", "optimal"]
     assert any("the solver fell over" in line for line in lines)
     with pytest.raises(SolverError):
-        sweep(variant, Plan(budgets=(35,), seconds=PATIENT))
+        sweep(variant, SweepPlan(budgets=(35,), seconds=PATIENT))
 
 
 @pytest.mark.parametrize(
@@ -215,14 +218,14 @@ def test_a_solver_that_fails_later_is_reported_and_passed_over():
 )
 def test_sweep_plan_rejects_wrong_values(arguments, message):
     with pytest.raises(InputError, match=message):
-        Plan(**arguments)
+        SweepPlan(**arguments)
 
 
 def test_a_variant_that_knows_nothing_at_first():
     variant = Stairs(FIVE)
     variant.known = lambda: ()
-    front = sweep(variant, Plan(3, PATIENT))
+    front = sweep(variant, SweepPlan(3, PATIENT))
     assert [(point.budget, point.duration) for point in front.points] == [(10, 50), (55, 37), (100, 20)]
     nothing = Stairs([(200, 1), (300, 0)])
     nothing.known = lambda: ()
-    assert sweep(nothing, Plan(budgets=(100,), seconds=PATIENT)).least_found is None
+    assert sweep(nothing, SweepPlan(budgets=(100,), seconds=PATIENT)).least_found is None

@@ -12,7 +12,7 @@ from plan_graphs import paging_problem, u_graph
 from plan_oracle import best_plan, places_of
 
 from moccasin_mzn.api.frontier.points import Frontier
-from moccasin_mzn.api.frontier.sweep import Plan, sweep
+from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
 from moccasin_mzn.api.frontier.variants import Plans
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
@@ -62,7 +62,7 @@ def least_staged(problem: PlanProblem) -> int | None:
 def check_paging(seed: int) -> None:
     problem = draw_problem(seed, 4)
     problem = replace(problem, goal=Goal(max_traffic=problem.goal.max_traffic))
-    front = sweep(Plans(problem, ALONE, formulation=PagingFormulation()), Plan(100, SECONDS))
+    front = sweep(Plans(problem, ALONE, formulation=PagingFormulation()), SweepPlan(100, SECONDS))
     assert_front(front, problem, least_staged)
 
 
@@ -96,7 +96,7 @@ def least_in_any_order(problem: PlanProblem) -> int | None:
 @pytest.mark.slow
 def test_the_frontier_of_devices_is_that_of_brute_force():
     problem = device_problem(21, cpu=6)
-    front = sweep(Plans(problem, ALONE, formulation=DevicesFormulation(staged=False)), Plan(100, SECONDS))
+    front = sweep(Plans(problem, ALONE, formulation=DevicesFormulation(staged=False)), SweepPlan(100, SECONDS))
     assert_front(front, problem, least_in_any_order)
     assert (front.least_bound, front.points[0].duration, front.points[-1].duration) == (0, 84, 28)
 
@@ -105,7 +105,7 @@ def test_the_frontier_of_devices_is_that_of_brute_force():
 def test_a_point_of_devices_is_what_brute_force_finds():
     problem = device_problem(21, cpu=6)
     front = sweep(
-        Plans(problem, ALONE, formulation=DevicesFormulation(staged=False)), Plan(budgets=(4, 6), seconds=SECONDS)
+        Plans(problem, ALONE, formulation=DevicesFormulation(staged=False)), SweepPlan(budgets=(4, 6), seconds=SECONDS)
     )
     assert [point.duration for point in front.points] == [least_in_any_order(at(problem, 4)), 28]
     assert (front.proven, front.least_bound) == (2, 0)
@@ -136,7 +136,7 @@ def test_the_input_order_may_be_longer_than_the_least_duration():
 def test_plan_frontier_in_any_order():
     problem = paging_problem(u_graph(), 6, order="free")
     options = SearchOptions(search="only", threads=1, seed=0)
-    front = sweep(Plans(problem, options, formulation=PagingFormulation()), Plan(budgets=(6, 8), seconds=4))
+    front = sweep(Plans(problem, options, formulation=PagingFormulation()), SweepPlan(budgets=(6, 8), seconds=4))
     assert front.scope.startswith("in any order")
     assert [point.bound for point in front.points] == [42, 42]
     assert front.points[1].status == "optimal"
@@ -151,7 +151,7 @@ def test_only_durations_are_swept():
 def test_pictures_say_what_is_swept():
     problem = paging_problem(u_graph(), 6)
     plans = Plans(problem, replace(ALONE, search="only"), formulation=PagingFormulation())
-    front = sweep(plans, Plan(budgets=(8,), seconds=20))
+    front = sweep(plans, SweepPlan(budgets=(8,), seconds=20))
     picture = FrontierPicture(front)
     assert picture.title == "U: duration against memory in local, alongside slow with no budget, 6 nodes"
     assert picture.input_order == (100, 0)

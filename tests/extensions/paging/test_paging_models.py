@@ -21,7 +21,7 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.solvers.minizinc.run import Limits, Listener, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 GRAPHS = 200
@@ -160,6 +160,6 @@ def test_a_plan_to_start_from_reaches_the_model(form):
     fixed = "constraint active = hint_active /\\ start = hint_start /\\ end = hint_end /\\ paged = incumbent_paged;"
     model = f'include "{formulation.file}";\n{fixed}\n'
     totals = []
-    listener = Listener(solution=lambda values: totals.append(values.objective), bound=lambda bound: None)
+    listener = OutputListener(solution=lambda values: totals.append(values.objective), bound=lambda bound: None)
     assert run_model(find_backend("cp-sat"), model, dzn_text(items), Limits(60, 1), listener).status == "optimal"
     assert formulation.objective(data, totals[-1]) == found.totals[OBJECTIVES.index(problem.goal.objective)]
