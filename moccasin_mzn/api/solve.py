@@ -22,7 +22,7 @@ from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, in_any_order
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched
-from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready, seconds_spent
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for, ready, seconds_spent
 from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
@@ -177,13 +177,18 @@ def solve_problem(
     if known is not None:
         return _known(board, form, options, *known)
     if options.search != "off":
-        board.begin += ready(*form.compiled, *compiled_for(problem.instance.free_order))
+        board.begin += ready(*_compiled(problem, form))
     if start is not None:
         board.offer(start, WARM_START)
     if not isinstance(options, Options):
         return _searched(board, form, options, on_progress or ignore)
     with Trials(board, options) as trials:
         return trials.conclude(_searched(board, form, options, on_progress or ignore, flow_bounds))
+
+
+def _compiled(problem: Problem, form: Searched) -> tuple[CompiledSearch, ...]:
+    """The compiled searches that a problem may need."""
+    return *form.compiled, *compiled_for(problem.instance.free_order)
 
 
 def _known(
@@ -247,7 +252,8 @@ def solve_with_arenas(
     """
     from moccasin_mzn.extensions.addresses.arrange_plans import plan_with_arenas
 
-    begin = (time.monotonic() if begin is None else begin) + ready(ADDRESSES)
+    compiled = () if options.search == "off" else _compiled(problem, formulation)
+    begin = (time.monotonic() if begin is None else begin) + ready(*compiled, ADDRESSES)
 
     def search(other: PlanProblem, seconds: float | None, listener: Listener, start: Plan | None) -> Result:
         if other is problem and start is None:

@@ -214,7 +214,7 @@ def matrix(experiment: Experiment, graphs: Sequence[BenchGraph]) -> list[Run]:
     """List all runs in the order in which they are to be done.
 
     Each method runs with its first seed on all problems before any runs with its second. Within a seed the order is by
-    method; with baselines it is by problem, so that a busy hour of the machine affects all methods alike.
+    method; with baselines it is by problem, so that a busy hour of the machine affects all methods equally.
 
     Raises:
         InputError: two methods give the same run; a budget leaves nothing for outputs.

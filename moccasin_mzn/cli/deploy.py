@@ -12,15 +12,8 @@ from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, check_outpu
 from moccasin_mzn.cli.deploy_options import ALIGNMENT, EFFORT, files_read, output, request_maker, schedule_of, searching
 from moccasin_mzn.cli.graphs import command_line, integers
 from moccasin_mzn.cli.imports import (
-    DIMS,
-    FOLD,
-    OPTIMIZE,
-    RESULTS,
-    UNKNOWN_DURATION,
-    UNKNOWN_SIZE,
-    VIEWS,
-    WORKSPACES,
     missing_of,
+    onnx_options,
     source_of,
 )
 from moccasin_mzn.cli.options import OptionValue, group
@@ -143,14 +136,7 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("schedule", type=click.Path(path_type=Path), required=False)
 @output("The new model.")
-@DIMS
-@VIEWS
-@WORKSPACES
-@RESULTS
-@FOLD
-@OPTIMIZE
-@UNKNOWN_SIZE
-@UNKNOWN_DURATION
+@onnx_options
 @click.option("--reduced", is_flag=True,
               help="The schedule is for what `reduce` made of that graph: elementwise operators run in the memory of "
                    "what they read.")  # fmt: skip

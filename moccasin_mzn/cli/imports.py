@@ -58,10 +58,19 @@ OPTIMIZE = click.option(
     help="Take what ONNX Runtime makes of the file at this level of its graph optimizations: operators fused, and "
          "with all of them for this kind of processor.",
 )  # fmt: skip
+ONNX_OPTIONS = (DIMS, VIEWS, WORKSPACES, RESULTS, FOLD, OPTIMIZE, UNKNOWN_SIZE, UNKNOWN_DURATION)
+"""The options that say what graph an ONNX model is, in the order of the help."""
 PROFILE = click.option(
     "--profile", "repeats", type=click.IntRange(1, 10_000), metavar="REPEATS",
     help="Measure durations on this machine: the median of REPEATS runs.",
 )  # fmt: skip
+
+
+def onnx_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add `ONNX_OPTIONS`."""
+    for option in reversed(ONNX_OPTIONS):
+        command = option(command)
+    return command
 
 
 def _amounts(command: Callable[..., int]) -> Callable[..., int]:
@@ -86,14 +95,7 @@ def import_() -> None:
 
 @import_.command()
 @FILE
-@DIMS
-@VIEWS
-@WORKSPACES
-@RESULTS
-@FOLD
-@OPTIMIZE
-@UNKNOWN_SIZE
-@UNKNOWN_DURATION
+@onnx_options
 @PROFILE
 @SCALE
 @OUTPUT

@@ -1,4 +1,4 @@
-"""What a plan is searched for: one memory, or one with offloading to host memory beside it."""
+"""The memories of a plan: that of the device alone, or with offloading to host memory."""
 
 from __future__ import annotations
 

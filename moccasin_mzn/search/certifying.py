@@ -91,7 +91,7 @@ def _keeps_order(result: Result) -> bool:
     instance, form = result.instance, result.formulation
     if instance.free_order or (form is not None and not form.staged):
         return False
-    return result.sequence is None or tuple(dict.fromkeys(result.sequence)) == instance.order
+    return result.sequence is None or instance.order_of(result.sequence) == instance.order
 
 
 def check_budget(budget: int) -> None:

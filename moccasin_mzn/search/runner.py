@@ -207,10 +207,6 @@ class Runner:
                 thread = threading.get_native_id()
                 os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + GIVE_WAY)
 
-    def take_runs(self, inner: Runner) -> None:
-        """Count MiniZinc's runs of a search inside this one."""
-        self.outcomes.extend(inner.outcomes)
-
     # The call
 
     def run(self, on_progress: Listener) -> None:

@@ -15,6 +15,7 @@ from typing import ClassVar
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import RELAXATION
 from moccasin_mzn.search.options import Options, SearchOptions
@@ -110,11 +111,7 @@ def search_along(
     Raises:
         SolverError: the solver failed before this search found anything.
     """
-    problem, known = runner.board.problem.along(order), runner.board.answer
-    board = Board(problem, time.monotonic(), formulation=form if runner.several_memories else None)
-    with contextlib.suppress(InputError):  # in another order: it cannot start from that
-        if known is not None:
-            board.offer(form.check_start(problem, known), source)
+    board = board_inside(runner, runner.board.problem.along(order), form, source)
 
     def enough() -> bool:
         settled = board.value is not None and board.bound >= board.value
@@ -126,11 +123,20 @@ def search_along(
         elif progress.value is None:
             runner.board.note_peak(progress.figures, f"{source}, {progress.source}")
 
-    inner = Runner(
-        board=board, options=options, form=form, searchers=runner.searchers, model_after=model_after, enough=enough
-    )  # fmt: skip
-    inner.run(take)
-    runner.take_runs(inner)
+    Runner(
+        board=board, options=options, form=form, searchers=runner.searchers, model_after=model_after, enough=enough,
+        outcomes=runner.outcomes,
+    ).run(take)  # fmt: skip
+    return board
+
+
+def board_inside(runner: Runner, problem: Problem, form: Searched, source: str) -> Board:
+    """The board of a search inside a runner, with the best schedule there is, if the search can start from that."""
+    board, known = Board(problem, time.monotonic(), formulation=form if runner.several_memories else None), None
+    with contextlib.suppress(InputError):  # such as a schedule in another order
+        known = None if runner.board.answer is None else form.check_start(problem, runner.board.answer)
+    if known is not None:
+        board.offer(known, source)
     return board
 
 
@@ -183,7 +189,7 @@ def _next_order(runner: Runner) -> tuple[int, ...] | None:
     """Return the order of the best schedule, or without one of a draft, along which no staged search has been."""
     best = runner.board.answer
     near = [best] if best is not None else list(runner.shared.all_starts)
-    orders = (tuple(dict.fromkeys(sequence)) for sequence in near)
+    orders = (runner.instance.order_of(sequence) for sequence in near)
     return next((order for order in orders if order not in runner.shared.orders_done), None)
 
 

@@ -77,9 +77,7 @@ def _windows(runner: Runner, limits: Limits) -> None:
     runner.wait_for_answer(forever=True)
     assert isinstance(runner.form, Formulation)
     if runner.board.answer is not None and not runner.over():
-        search = WindowSearch(runner.board, runner.form, runner.backend, limits, runner.over)
-        runner.outcomes = search.outcomes
-        search.run()
+        WindowSearch(runner.board, runner.form, runner.backend, limits, runner.over, runner.outcomes).run()
 
 
 def _leave_out_whole(runner: Runner) -> bool:

@@ -14,14 +14,12 @@ than every node computed once, or by the general formulation.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
 
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import in_any_order
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
@@ -32,7 +30,7 @@ from moccasin_mzn.search.conclusion import SEARCH, known_at_once
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Progress
 from moccasin_mzn.search.runner import Runner, Searcher
-from moccasin_mzn.search.searchers.along import search_along
+from moccasin_mzn.search.searchers.along import board_inside, search_along
 from moccasin_mzn.solvers.minizinc.run import SolverError
 
 FIRST_SHARE, LATER_SHARE, ALONE_SHARE, ORDERING_SHARE = 0.4, 0.15, 0.15, 0.05
@@ -160,10 +158,7 @@ class _OrderSearch:
         runner, general = self.runner, in_any_order(self.runner.form)
         assert general is not None
         seconds = self._slice(1.0, LONGEST_PROOF) * (1.0 if runner.options.time_limit is None else PROOF_SHARE)
-        board = Board(self.problem, time.monotonic(), formulation=general)
-        with contextlib.suppress(InputError):
-            if runner.board.answer is not None:
-                board.offer(general.check_start(self.problem, runner.board.answer), GENERAL)
+        board = board_inside(runner, self.problem, general, GENERAL)
 
         def take(progress: Progress) -> None:
             runner.board.improve_bound(progress.bound, GENERAL)
@@ -171,14 +166,16 @@ class _OrderSearch:
                 runner.board.offer(progress.answer, f"{GENERAL}, {progress.source}")
 
         options = replace(runner.options, time_limit=seconds, until_gap=0.0)
-        inner = Runner(board=board, options=options, form=general, searchers=runner.searchers, enough=runner.over)
+        inner = Runner(
+            board=board, options=options, form=general, searchers=runner.searchers, enough=runner.over,
+            outcomes=runner.outcomes,
+        )  # fmt: skip
         try:
             inner.run(take)
         except SolverError:
             if runner.board.answer is None:
                 raise
             return
-        runner.take_runs(inner)
         if board.infeasible_source:
             runner.board.refute(GENERAL)
         runner.board.improve_bound(board.bound, GENERAL)
