@@ -58,6 +58,7 @@ def test_bounds_of_two_threads_from_any_stages_are_never_above_brute_force(seed)
         assert state.value == best or (state.value < best and state.reason == "exhausted")
 
 
+@pytest.mark.full
 def test_all_threads_take_over_what_one_looks_for(monkeypatch):
     """Of RL G2 at 85 %, whose optimum costs 2.216 % more, once a question has no solution after a second."""
     asked: list[tuple[object, int | None, int]] = []

@@ -112,7 +112,7 @@ def first_schedule(graph: ComputationGraph, budget: float, chunks: int) -> tuple
     return found[0]
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
 def test_large_graphs_have_a_schedule_at_once(kind):
     graph = random_layered(6000, 7) if kind == "dense" else random_layered(9000, 1, width=width_of_layers(9000, 21.2))

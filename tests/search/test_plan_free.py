@@ -161,7 +161,7 @@ def test_one_memory_is_proven_alone(slow):
     links = (Link(0, 1, graph.sizes, graph.sizes),) if slow else ()
     platform = Platform(graph, (Memory("local", 6, graph.durations), *slow), links)
     problem = PlanProblem(Instance.build(graph, 6, order="free"), platform)
-    result = solve_problem(problem, DevicesFormulation(), replace(ONLY, time_limit=20))
+    result = solve_problem(problem, DevicesFormulation(), replace(ONLY, time_limit=5))
     assert (result.status, result.value) == ("optimal", oracle.best_free_order(graph, 6, 2))
 
 

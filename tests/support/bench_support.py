@@ -118,7 +118,7 @@ def until(condition, seconds: float = 300) -> bool:
     while time.monotonic() < end:
         if condition():
             return True
-        time.sleep(0.05)
+        time.sleep(0.1)
     return False
 
 
