@@ -48,7 +48,7 @@ seeds = [1, 2, 3]
 
 
 DONE = (
-    f"{{store}}: {RUNS} of {RUNS} runs done: 2 optimal, 2 over-budget\n"
+    f"{{store}}: {RUNS} of {RUNS} runs done: 1 optimal, 2 over-budget\n"
     "next: python -m moccasin_mzn bench report {store}\n"
 )
 

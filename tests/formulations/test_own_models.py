@@ -106,6 +106,7 @@ two_phase = false
     assert len(runs()) == 15  # the changed model's runs are others
 
 
+@pytest.mark.full
 def test_the_example_of_the_readme_runs(command, tmp_path):
     text = (MODELS / "README.md").read_text()
     model = tmp_path / "latest.mzn"
