@@ -14,9 +14,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from moccasin_mzn import stop
+    from moccasin_mzn.driving import Interrupted, Progress
     from moccasin_mzn.errors import InputError
     from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
-    from moccasin_mzn.face import allocate, compare, frontier, order, solve
+    from moccasin_mzn.face import allocate, check_certificate, compare, frontier, order, solve
     from moccasin_mzn.graphs.formats import read_graph, write_graph
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.problem.budget import Budget
@@ -25,14 +27,16 @@ if TYPE_CHECKING:
     from moccasin_mzn.report.answers import Result
 
 __all__ = [
-    "Budget", "Buffer", "ComputationGraph", "CopyCosts", "Device", "Gap", "Goal", "InputError", "PagingCosts", "Result",
-    "allocate", "compare", "frontier", "order", "read_graph", "solve", "write_graph",
+    "Budget", "Buffer", "ComputationGraph", "CopyCosts", "Device", "Gap", "Goal", "InputError", "Interrupted",
+    "PagingCosts", "Progress", "Result",
+    "allocate", "check_certificate", "compare", "frontier", "order", "read_graph", "solve", "stop", "write_graph",
 ]  # fmt: skip
 
 _HOMES = {
     "Budget": "problem.budget", "Buffer": "problem.buffer", "Gap": "problem.buffer", "ComputationGraph": "graphs.graph",
     "CopyCosts": "extensions.platforms", "Device": "extensions.platforms", "Goal": "problem.platform",
-    "InputError": "errors", "PagingCosts": "extensions.platforms", "Result": "report.answers",
+    "InputError": "errors", "Interrupted": "driving", "Progress": "driving",
+    "PagingCosts": "extensions.platforms", "Result": "report.answers",
     "read_graph": "graphs.formats", "write_graph": "graphs.formats",
 }  # fmt: skip
 """Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""
@@ -41,6 +45,8 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "stop":
+        return import_module(f"{__name__}.stop")  # which becomes an attribute of this module
     value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)
     return value
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START, Board
 from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
+from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Listener, Result, Seconds, Status, ignore
 from moccasin_mzn.search.runner import Runner
 from moccasin_mzn.search.searchers import searchers
@@ -45,12 +46,15 @@ if TYPE_CHECKING:
     from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 
 
-def answer(request: Request, listener: Listener | None = None, begin: float | None = None) -> Result:
+def answer(
+    request: Request, listener: Listener | None = None, begin: float | None = None, stop: Callable[[], bool] = never
+) -> Result:
     """Search, and return the best that is found.
 
     Args:
         listener: called with every new incumbent and bound, in the caller's thread.
         begin: the time limit counts from here, by `time.monotonic()`; default: from now.
+        stop: ends the search by returning true, with the best that is found; asked many times a second by any thread.
 
     Raises:
         InputError: MiniZinc or a solver is missing or failed, or does not go with the problem.
@@ -61,34 +65,34 @@ def answer(request: Request, listener: Listener | None = None, begin: float | No
         form = request.formulation
         start = None if request.start is None else tuple(request.start)
         if request.alignment is None:
-            return solve_problem(problem, form, options, listener, begin, start)
-        return solve_with_arenas(problem, form, options, request.alignment, listener or ignore, begin, start)
+            return solve_problem(problem, form, options, listener, begin, start, stop=stop)
+        return solve_with_arenas(problem, form, options, request.alignment, listener or ignore, begin, start, stop)
     assert isinstance(problem, Instance)
     if request.alignment is None:
-        return _noted(_schedule(problem, options, request.start, listener, begin))
+        return _noted(_schedule(problem, options, request.start, listener, begin, stop))
 
     def part(other: Instance, seconds: float | None) -> Result:
         limited = replace(options, time_limit=seconds)
         if isinstance(limited, Options):
             limited = replace(limited, if_none=STOP)
-        return _schedule(other, limited, request.start if other is problem else None, listener, None)
+        return _schedule(other, limited, request.start if other is problem else None, listener, None, stop)
 
     return _noted(solve_with_addresses(
         problem, part, request.alignment, time_limit=options.time_limit, threads=options.threads,
-        seed=options.seed or 0,
+        seed=options.seed or 0, stop=stop,
     ))  # fmt: skip
 
 
 def _schedule(
     instance: Instance, options: SearchOptions | StrategyOptions, start: Sequence[int] | None,
-    listener: Listener | None, begin: float | None,
+    listener: Listener | None, begin: float | None, stop: Callable[[], bool],
 ) -> Result:  # fmt: skip
     if isinstance(options, StrategyOptions):
         assert options.strategy is not None
-        return apply(instance, options.strategy, options.time_limit, listener, begin)
+        return apply(instance, options.strategy, options.time_limit, listener, begin, stop)
     assert isinstance(options, Options)
     with explained(Page.OWN_MODEL if options.form.model else None):
-        return solve_instance(instance, options, listener, begin, start)
+        return solve_instance(instance, options, listener, begin, start, stop=stop)
 
 
 def _noted(result: Result) -> Result:
@@ -121,13 +125,14 @@ def solve_instance(
     begin: float | None = None,
     warm_start: Sequence[int] | None = None,
     flow_bounds: FreeOrderBound | None = None,
+    stop: Callable[[], bool] = never,
 ) -> Result[int, Simulation]:
     """Find the shortest schedule of an instance whose peak memory is within its budget; see `solve_problem`.
 
     Args:
         warm_start: a schedule within the budget, positions in `graph.nodes`, to start from.
     """
-    return solve_problem(instance, options.form, options, on_progress, begin, warm_start, flow_bounds)
+    return solve_problem(instance, options.form, options, on_progress, begin, warm_start, flow_bounds, stop)
 
 
 def solve_problem(
@@ -138,6 +143,7 @@ def solve_problem(
     begin: float | None = None,
     warm_start: Sequence[Step] | None = None,
     flow_bounds: FreeOrderBound | None = None,
+    stop: Callable[[], bool] = never,
 ) -> Result[Step, Judged]:
     """Find the best schedule of a problem among the solutions of a formulation. ::
 
@@ -155,6 +161,7 @@ def solve_problem(
             after every installation; default: from now.
         warm_start: a schedule within budgets and limits, and a solution of the formulation, to start from.
         flow_bounds: of the same graph, with what they have learned for other budgets; they go on learning.
+        stop: ends the search by returning true, with the best that is found; asked many times a second by any thread.
 
     Returns:
         The best schedule found. An interrupt from the keyboard ends the search, not this function; so does a solver
@@ -181,9 +188,9 @@ def solve_problem(
     if start is not None:
         board.offer(start, WARM_START)
     if not isinstance(options, Options):
-        return _searched(board, form, options, on_progress or ignore)
-    with Trials(board, options) as trials:
-        return trials.conclude(_searched(board, form, options, on_progress or ignore, flow_bounds))
+        return _searched(board, form, options, on_progress or ignore, stop=stop)
+    with Trials(board, options, stop) as trials:
+        return trials.conclude(_searched(board, form, options, on_progress or ignore, flow_bounds, stop))
 
 
 def _compiled(problem: Problem, form: Searched) -> tuple[CompiledSearch, ...]:
@@ -206,14 +213,16 @@ def _known(
 
 def _searched(
     board: Board, form: Searched, options: SearchOptions, on_progress: Listener,
-    flow_bounds: FreeOrderBound | None = None,
+    flow_bounds: FreeOrderBound | None = None, stop: Callable[[], bool] = never,
 ) -> Result:  # fmt: skip
     """Search in this process; several solvers race in processes of their own."""
     if len(options.solvers) > 1:
         from moccasin_mzn.api.race.race import race
 
-        return race(board, form, options, on_progress)
-    runner = Runner(board=board, options=options, form=form, searchers=searchers(), flow_bounds=flow_bounds)
+        return race(board, form, options, on_progress, stop)
+    runner = Runner(
+        board=board, options=options, form=form, searchers=searchers(), flow_bounds=flow_bounds, enough=stop
+    )
     runner.run(on_progress)
     return runner.result()
 
@@ -239,6 +248,7 @@ def check_free_order(problem: Problem, form: Searched, options: SearchOptions) -
 def solve_with_arenas(
     problem: PlanProblem, formulation: PlanFormulation, options: SearchOptions, alignment: int,
     on_progress: Listener = ignore, begin: float | None = None, warm_start: Plan | None = None,
+    stop: Callable[[], bool] = never,
 ) -> Result[Action, PlanSimulation]:  # fmt: skip
     """Find the best plan whose copies have offsets, so that the budgets are for arenas.
 
@@ -258,9 +268,9 @@ def solve_with_arenas(
     def search(other: PlanProblem, seconds: float | None, listener: Listener, start: Plan | None) -> Result:
         if other is problem and start is None:
             start = warm_start
-        return solve_problem(other, formulation, replace(options, time_limit=seconds), listener, None, start)
+        return solve_problem(other, formulation, replace(options, time_limit=seconds), listener, None, start, stop=stop)
 
     return plan_with_arenas(
         problem, search, alignment, begin=begin, time_limit=options.time_limit, threads=options.threads,
-        seed=options.seed or 0, on_progress=on_progress,
+        seed=options.seed or 0, on_progress=on_progress, stop=stop,
     )  # fmt: skip

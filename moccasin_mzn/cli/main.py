@@ -24,6 +24,7 @@ from moccasin_mzn.cli.solve import solve
 from moccasin_mzn.cli.validate import check_certificate, validate
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, out_of_memory, require_address_space
+from moccasin_mzn.log import notes_on_stderr
 
 EXAMPLES = {
     "solve": "GRAPH --budget 0.8 --time-limit 60 --output schedule.json --plot schedule.svg",
@@ -110,7 +111,8 @@ def run(arguments: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a name that the terminal cannot show is no reason to fail
     try:
         require_address_space("this program", LEAST_ADDRESS_SPACE)
-        return main.main(args=arguments, standalone_mode=False) or EXIT_FOUND
+        with notes_on_stderr():
+            return main.main(args=arguments, standalone_mode=False) or EXIT_FOUND
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
         return EXIT_BAD_INPUT

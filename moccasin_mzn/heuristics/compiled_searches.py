@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +15,7 @@ from types import FrameType
 
 from moccasin_mzn.errors import require_address_space
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.log import note_once
 from moccasin_mzn.problem.instance import Instance
 
 # --- Interrupts while compiled code is loaded -----------------------------------------------------------------
@@ -78,7 +79,6 @@ LEAST_ADDRESS_SPACE = 600 * 2**20
 """In bytes."""
 _ready: dict[CompiledSearch, float] = {}
 """Seconds that compiling took."""
-_noted: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class CompiledSearch:
 
 
 def ready(*searches: CompiledSearch) -> float:
-    """Have the functions of searches compiled; stderr says so if they have to be compiled now.
+    """Have the functions of searches compiled; a note is logged if they have to be compiled now.
 
     Returns:
         The seconds that compiling took, which are not for a time limit to count; 0 if all was kept.
@@ -124,7 +124,10 @@ def _made_ready(search: CompiledSearch) -> float:
             raise_waiting()
             if not announced:
                 announced.append(search)
-                _print_once(FIRST_TIME.format(search.name) if keeps() else NOT_KEPT)
+                if keeps():
+                    note_once(FIRST_TIME.format(search.name))
+                else:
+                    note_once(NOT_KEPT, logging.WARNING)
 
         def on_end(self, event: event.Event) -> None:
             raise_waiting()
@@ -138,12 +141,6 @@ def _made_ready(search: CompiledSearch) -> float:
             event.unregister("numba:compile", listener)
     _ready[search] = time.monotonic() - begin if announced else 0.0
     return _ready[search]
-
-
-def _print_once(line: str) -> None:
-    if line not in _noted:
-        _noted.add(line)
-        print(line, file=sys.stderr, flush=True)
 
 
 def small_instance(order: str = "input") -> Instance:

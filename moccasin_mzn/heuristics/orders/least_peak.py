@@ -32,6 +32,8 @@ class Ordering:
     source: str
     """Who found the order; "start" if it is the one to start from."""
     bound_source: str = ""
+    interrupted: bool = False
+    """True if an interrupt from the keyboard ended the search."""
 
     def __post_init__(self) -> None:
         if self.bound > self.peak:
@@ -98,12 +100,14 @@ def least_peak_order(
         source, order = (search.source, search.order) if new else (search.bound_source, None)
         (on_progress or ignore)(OrderProgress(deadline.elapsed(), search.peak, search.bound, source, order))
 
-    search = OrderSearch(graph, start, seed, report)
+    search, interrupted = OrderSearch(graph, start, seed, report), False
     try:
         search.run(lambda: stop() or deadline.over())
     except KeyboardInterrupt:
-        pass  # what was found so far is the answer
-    return Ordering(search.order, search.peak, search.bound, deadline.elapsed(), search.source, search.bound_source)
+        interrupted = True  # what was found so far is the answer
+    return Ordering(
+        search.order, search.peak, search.bound, deadline.elapsed(), search.source, search.bound_source, interrupted
+    )
 
 
 def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2.0) -> int:
