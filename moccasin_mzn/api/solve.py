@@ -34,6 +34,7 @@ from moccasin_mzn.problem.validate import repeats
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START, Board
 from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once
+from moccasin_mzn.search.counted import check_countable, search_counted
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Listener, Result, Seconds, Status, ignore
@@ -68,6 +69,8 @@ def answer(
             return solve_problem(problem, form, options, listener, begin, start, stop=stop)
         return solve_with_arenas(problem, form, options, request.alignment, listener or ignore, begin, start, stop)
     assert isinstance(problem, Instance)
+    if request.alignment is not None and isinstance(options, Options) and options.iterations is not None:
+        raise InputError("iterations: offsets are searched for by the clock, leave out addresses")
     if request.alignment is None:
         return _noted(_schedule(problem, options, request.start, listener, begin, stop))
 
@@ -174,6 +177,7 @@ def solve_problem(
     """
     begin = time.monotonic() if begin is None else begin
     check_free_order(problem, form, options)
+    check_countable(problem, form, options)
     open_form = form if not problem.instance.free_order else in_any_order(form)
     assert open_form is not None
     start = None if warm_start is None else open_form.check_start(problem, tuple(warm_start))
@@ -216,6 +220,8 @@ def _searched(
     flow_bounds: FreeOrderBound | None = None, stop: Callable[[], bool] = never,
 ) -> Result:  # fmt: skip
     """Search in this process; several solvers race in processes of their own."""
+    if isinstance(options, Options) and options.iterations is not None:
+        return search_counted(board, form, options, on_progress, stop)
     if len(options.solvers) > 1:
         from moccasin_mzn.api.race.race import race
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, ClassVar
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
 from moccasin_mzn.files import JsonObject
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.formulations.complexity import READS_PER_SECOND, reads_by_copies
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.log import LOGGER
@@ -327,5 +328,8 @@ class Runner:
         remaining = self.deadline.remaining()
         if self.enough() and not self.deadline.over():
             return "before the search was stopped"
+        iterations = getattr(self.options, "iterations", None)
+        if iterations is not None and not self.deadline.over():
+            return f"within {count_text(iterations, 'iteration')}"
         gave_up = f"before the {'search' if self.several_memories else 'solver'} gave up"
         return "within the time limit" if remaining is not None and remaining < 1 else gave_up

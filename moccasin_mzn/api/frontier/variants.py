@@ -242,6 +242,8 @@ def prepared_sweep(
 
         return plans
     given_options, counted = model_of({"if_none": STOP, **given})
+    if given_options.iterations is not None:
+        raise InputError("iterations: a frontier takes many searches by the clock")
     options = adjusted(given_options)
     assert isinstance(options, Options)
 
