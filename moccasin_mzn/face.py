@@ -209,12 +209,14 @@ def order(
         Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
     criteria = Criteria.of(stop, time_limit, default=DEFAULT_SECONDS)
+    if criteria.iterations is not None and criteria.time_limit == DEFAULT_SECONDS:
+        criteria = replace(criteria, time_limit=None)  # a default is no reason to ask the clock
     drive = Drive("order", on_progress, criteria, interrupts, criteria.gap)
     computation_graph = _graph(graph)
     begin_with = chosen_order(computation_graph, start)
     found = least_peak_order(
         computation_graph, time_limit=criteria.time_limit, seed=seed, on_progress=drive.heard_order(computation_graph),
-        stop=drive.over, start=begin_with,
+        stop=drive.over, start=begin_with, turns=criteria.iterations,
     )  # fmt: skip
     return drive.ended(OrderResult(computation_graph, simulate(computation_graph, begin_with).peak, found))
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.errors import InputError
@@ -23,7 +22,7 @@ from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.heuristics.orders.least_peak import good_orders
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.schedules import judge
+from moccasin_mzn.problem.judges.schedules import Simulation, judge
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, RELAXATION
@@ -82,7 +81,7 @@ def search_counted(
 
 @dataclass
 class _Counted:
-    board: Board[int, object]
+    board: Board[int, Simulation]
     runner: Runner
     options: Options
     on_progress: Listener
@@ -169,10 +168,10 @@ class _Counted:
         if len(instance.order) > MOST_ORDERED:
             return []
         orders = good_orders(
-            instance.graph, seed=runner.seed, stop=runner.over, start=instance.order, windows=WINDOWS
+            instance.graph, seed=runner.seed, stop=runner.over, start=instance.order, windows=WINDOWS, tries=DRAFTS
         )  # fmt: skip
         drafts = []
-        for order in islice(orders, DRAFTS):
+        for order in orders:
             assert all(times == 1 for times in Counter(order).values())
             fits = judge(instance.graph, order, board.instance.budget).feasible
             self._offer(order, STARTS, "" if fits else "peak")

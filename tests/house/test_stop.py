@@ -143,7 +143,7 @@ def test_an_event_ends_a_search_with_its_best_answer(name):
             threading.Timer(0.05, event.set).start()  # as another thread does
 
     result = CALLS[name](stop=[mz.stop.TimeLimit(LONG), event], on_progress=listen)
-    assert event.is_set() and is_answer(result) and not result.interrupted and nothing_runs()
+    assert event.wait(10) and is_answer(result) and not result.interrupted and nothing_runs()
 
 
 def test_an_event_that_is_set_before_ends_it_at_once():
