@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @GRAPH
 @click.argument("schedule", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
-              help="The picture: .png, .svg or, interactive, .html. Default: print it as text on stdout.")  # fmt: skip
+              help="The picture: .png, .svg, .pdf or, interactive, .html. Default: print it as text.")  # fmt: skip
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the budget in the file of the schedule.")
 @click.option("--by", default="event", show_default=True, metavar="event|stage",
               help="Horizontal axis: positions of the sequence, or stages.")  # fmt: skip

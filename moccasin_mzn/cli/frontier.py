@@ -54,7 +54,8 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 @IN_PLACE
 @grouped(MemoryOptions)
 @added(*named_options("until_gap", help="A point needs no smaller gap than this.  [default: 0]"))
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the frontier: .png, .svg or .html.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
+              help="Draw the frontier: .png, .svg, .pdf or .html.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
 @click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")

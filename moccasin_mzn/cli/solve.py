@@ -93,7 +93,8 @@ def checker_lines(result: Result) -> list[str]:
     option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
            help="Write the schedule and a proof of a bound, which check-certificate checks. The proof takes at most "
            "another --time-limit, 60 s without it."),
-    option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the answer: .png, .svg or .html."),
+    option("--plot", type=click.Path(path_type=Path), metavar="FILE",
+           help="Draw the answer: .png, .svg, .pdf or .html."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
     option("--json-stream", is_flag=True,
            help="Print JSON objects, one a line: every improvement as it comes, then that of --json."),

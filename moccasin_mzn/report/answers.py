@@ -241,7 +241,7 @@ class Result(ProvenAnswer):
         """Draw the schedule as an interactive picture, or into a file.
 
         Args:
-            path: the file, .png, .svg or .html; None: the picture is returned.
+            path: the file, .png, .svg, .pdf or .html; None: the picture is returned.
             by: the unit of the horizontal axis, "event" or "stage".
 
         Raises:
@@ -324,7 +324,7 @@ class FrontierResult(Answer):
         return [{column: point[column] for column in CSV_COLUMNS if column != "sequence"} for point in points]
 
     def plot(self, path: str | PathLike[str] | None = None) -> Drawing | None:
-        """Draw the frontier as an interactive picture, or into a file: .png, .svg or .html.
+        """Draw the frontier as an interactive picture, or into a file: .png, .svg, .pdf or .html.
 
         Raises:
             InputError: the drawing library is not installed, or the file cannot be written.

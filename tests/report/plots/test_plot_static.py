@@ -161,4 +161,4 @@ def test_a_png_is_a_png():
     data = render(random_picture(5, 4, "event"), "png")
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", data[16:24])
-    assert width == 1800 and 500 < height < 2500
+    assert width == 1350 and 500 < height < 2500
