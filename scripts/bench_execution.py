@@ -33,12 +33,13 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import repeat
 from multiprocessing import get_context
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 import torch
 from execution_nets import NETS, Net
-from matplotlib.figure import Figure
+from execution_picture import Point, write
 
 from moccasin_mzn.pytorch import PlanError, backend, knapsack, plan
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak, time_of
@@ -48,10 +49,6 @@ MEGABYTE = 10**6
 KEPT = {"MALLOC_TRIM_THRESHOLD_": "1000000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000000"}
 """For the C library of Linux: it keeps memory that is freed. Otherwise it gives large blocks back, and gets them anew
 page by page: then the same step takes some percent more or less from one process to the next."""
-STYLES = {
-    "eager": "ko", "checkpoint": "s-", "aot_eager": "^:", "plan": "o-", "aot_eager plan": "v-",
-    "aot_eager knapsack": "x",
-}  # fmt: skip
 _HEADINGS = (
     "net", "method", "budget", "predicted MB", "storages MB", "allocator MB", "predicted %", "ms", "over %", "equal",
 )  # fmt: skip
@@ -288,27 +285,13 @@ def number(value: float | None, unit: float, decimals: int) -> str:
 
 
 def draw(runs: list[Run], path: str) -> None:
-    """Time over memory, a panel for each network: low and to the left is better."""
-    nets = list(dict.fromkeys(run.net for run in runs))
-    figure = Figure(figsize=(4 * min(3, len(nets)), 3.2 * -(-len(nets) // 3)), layout="constrained")
-    panels = figure.subplots(-(-len(nets) // 3), min(3, len(nets)), squeeze=False).flat
-    for panel in panels:
-        panel.set_visible(False)
-    for net, panel in zip(nets, figure.axes, strict=False):
-        panel.set_visible(True)
-        for method, style in STYLES.items():
-            points = sorted(
-                (run.allocator / MEGABYTE, run.over)
-                for run in runs
-                if run.net == net and run.method == method and run.allocator is not None and run.over is not None
-            )
-            if points:
-                panel.plot(*zip(*points, strict=True), style, label=method)
-        panel.set(title=net, xlabel="peak at the allocator, MB", ylabel="CPU time over eager, %")
-        panel.set_xlim(0, 1.05 * panel.get_xlim()[1])
-        panel.grid(alpha=0.3)
-    figure.axes[0].legend()
-    figure.savefig(path)
+    """Draw time over memory of what was measured."""
+    points = [
+        Point(run.net, run.method, run.allocator / MEGABYTE, run.over)
+        for run in runs
+        if run.allocator is not None and run.over is not None
+    ]
+    write(points, Path(path))
 
 
 if __name__ == "__main__":

@@ -86,8 +86,9 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
   `bench best-known data/experiments/best_known.toml --table data/best_known.csv`, which never replaces a value by a
   worse one; `validate --best-known data/best_known.csv` checks all of them.
 - `smoke_progress.svg` and `smoke_proofs.svg`: two figures of the report of `experiments/smoke.toml`, by `make bench`.
-- `execution.svg`: time over memory of training steps, by `scripts/bench_execution.py --plot data/execution.svg` with
-  the options of [the benchmarks](../docs/benchmarks.md#training-steps-within-a-budget).
+- `execution.svg`: time over memory of training steps, the table of
+  [the benchmarks](../docs/benchmarks.md#training-steps-within-a-budget) as a picture, by
+  `scripts/execution_picture.py docs/benchmarks.md --plot data/execution.svg`.
 - `paper_example.dzn`: the example of [the paper on a page](../docs/paper.md), for `models/paper.mzn`, with
   `paper_intervals.svg` and `paper_stages.svg`, by `scripts/paper_figures.py`.
 - `unet_training.svg` and `unet_front.svg`: pictures in the project's README and `docs/`, by

@@ -40,8 +40,10 @@ from moccasin_mzn.report.plots.picture import (
     spread,
 )
 
-_WIDTH, _TALLEST, _SHORTEST, _MEMORY_HEIGHT, _REST = 9.0, 9.0, 1.4, 2.0, 1.5
+_WIDTH, _TALLEST, _SHORTEST, _MEMORY_HEIGHT, _REST = 9.0, 9.0, 1.6, 2.0, 1.5
 """Inches; as wide as a page, on which the names can be read."""
+_LEGEND_WIDTH, _HANDLE, _CHARACTER = 6.2, 0.5, 0.07
+"""Inches: the room of a legend, next to the longest names, and what the line of an entry and a character take."""
 _ROW = 0.2
 _POINTS = 72
 _READABLE = 8.0  # points that a name needs
@@ -68,7 +70,7 @@ SETTINGS: Settings = {
 
 def render(picture: Picture, form: str) -> bytes:
     """The picture as a "png", a "pdf" or an "svg"."""
-    return rendered(lambda: _figure(picture), form)
+    return rendered(lambda: figure_of(picture), form)
 
 
 def rendered(draw: Callable[[], Figure], form: str, settings: Settings = SETTINGS) -> bytes:
@@ -86,7 +88,8 @@ def rendered(draw: Callable[[], Figure], form: str, settings: Settings = SETTING
     return file.getvalue()
 
 
-def _figure(picture: Picture) -> Figure:
+def figure_of(picture: Picture) -> Figure:
+    """Return the figure of a schedule or a plan, not yet drawn."""
     panels = picture.panels
     row = min(_ROW, _TALLEST * (1 + len(panels)) / 2 / sum(len(panel.order) for panel in panels))
     above = [max(row * len(panel.order), _SHORTEST) for panel in panels]
@@ -130,9 +133,7 @@ class _Drawing:
         self._mark(axes, min(max(0.55 * row_points, 2.5), 5.5))
         self._name_rows(axes, row_points)
         axes.tick_params(axis="x", labelbottom=False)
-        axes.legend(
-            loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderaxespad=0.2, handlelength=1.6
-        )
+        _add_legend(axes)
 
     def _draw_bars(self, axes: Axes, bars: list[Bar], half: float) -> None:
         """Draw bars of one kind, which extend `half`, in rows, above and below the middle of their row."""
@@ -217,7 +218,24 @@ class _Drawing:
         axes.set_ylim(0, 1.08 * max(panel.most, 1) / scale.step)
         axes.set_ylabel(panel.title(scale.title), parse_math=False)
         axes.yaxis.set_major_formatter("{x:,.10g}")
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, borderaxespad=0.2)
+        _add_legend(axes)
+
+
+def _add_legend(axes: Axes) -> None:
+    """Add a legend above the axes, with as many columns as there is room for; it is filled column by column."""
+    texts = axes.get_legend_handles_labels()[1]
+    if not texts:
+        return
+
+    def width(columns: int) -> float:
+        rows = -(-len(texts) // columns)
+        parts = [texts[at : at + rows] for at in range(0, len(texts), rows)]
+        return sum(_HANDLE + _CHARACTER * max(map(len, part)) for part in parts)
+
+    columns = next((columns for columns in range(len(texts), 1, -1) if width(columns) <= _LEGEND_WIDTH), 1)
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, borderaxespad=0.2, handlelength=1.6
+    )
 
 
 def _draw_profile(
@@ -243,10 +261,11 @@ _FEW = 40
 
 def render_frontier(picture: FrontierPicture, form: str) -> bytes:
     """The picture as a "png", a "pdf" or an "svg"."""
-    return rendered(lambda: _frontier_figure(picture), form, {**SETTINGS, "hatch.linewidth": 0.5})
+    return rendered(lambda: frontier_figure_of(picture), form, {**SETTINGS, "hatch.linewidth": 0.5})
 
 
-def _frontier_figure(picture: FrontierPicture) -> Figure:
+def frontier_figure_of(picture: FrontierPicture) -> Figure:
+    """Return the figure of a frontier, not yet drawn."""
     figure = Figure(figsize=_SIZE, layout="constrained")
     axes = figure.subplots()
     _draw_regions(picture, axes)

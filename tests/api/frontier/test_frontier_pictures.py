@@ -18,6 +18,7 @@ from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.html_page import NIGHT
 from moccasin_mzn.report.plots.interactive_frontier import render_frontier as render_page
 from moccasin_mzn.report.plots.picture import GROUND
+from moccasin_mzn.report.plots.static import frontier_figure_of
 from moccasin_mzn.report.plots.static import render_frontier as render
 
 OPEN = Frontier(
@@ -77,6 +78,15 @@ def test_files_hold_every_point(heights, points, vague):
     assert sorted(xs) == pytest.approx(sorted(front.budget_percent(point.budget) for point in front.found))
     assert tuple(traces["shortest schedule known"]["x"]) == picture.durations.edges
     assert tuple(traces["bound"]["y"][:-1]) == picture.bounds.values
+
+
+def test_the_legend_of_a_frontier_covers_no_data():
+    drawn = frontier_figure_of(FrontierPicture(OPEN))
+    drawn.draw_without_rendering()
+    (axes, *_), (legend,) = drawn.axes, drawn.legends
+    own = legend.get_window_extent()
+    assert own.y1 <= axes.get_window_extent().y0 and 0 <= own.x0 < own.x1 <= drawn.bbox.x1 and own.y0 >= 0
+    assert not axes.get_legend()
 
 
 def test_frontier_pages_have_only_colours_with_a_partner_for_dark_pages():
