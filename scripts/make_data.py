@@ -74,7 +74,8 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 - `minimalloc/`: the eleven challenging sets of buffers of [minimalloc](https://github.com/google/minimalloc) (Moffitt,
   ASPLOS 2023), as published there, each to be placed within 1,048,576; Apache License 2.0, `minimalloc/LICENSE`.
 - `paper/`: the paper's own graphs and its table, under their own licence: see [its README](paper/README.md).
-- `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve
+- `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `search.toml` compares the default
+  with models alone and heuristics in five minutes, `portfolio.toml` has eight solvers on twelve
   small graphs, `ablation.toml` the model without each of its redundant constraints, `paper.toml` the tables and figures
   of the paper, `extensions.toml` several memories and addresses, `instances.toml` what `instances/` is chosen from,
   `best_known.toml` the problems of `best_known.csv`.
@@ -85,7 +86,8 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
   with a schedule and a certificate, by
   `bench best-known data/experiments/best_known.toml --table data/best_known.csv`, which never replaces a value by a
   worse one; `validate --best-known data/best_known.csv` checks all of them.
-- `smoke_progress.svg` and `smoke_proofs.svg`: two figures of the report of `experiments/smoke.toml`, by `make bench`.
+- `search_progress.svg` and `search_proofs.svg`: two figures of the report of `experiments/search.toml`, by `make bench` with
+  `EXPERIMENT=data/experiments/search.toml`.
 - `execution.svg`: time over memory of training steps, the table of
   [the benchmarks](../docs/benchmarks.md#training-steps-within-a-budget) as a picture, by
   `scripts/execution_picture.py docs/benchmarks.md --plot data/execution.svg`.

@@ -88,8 +88,8 @@ def figure_files(figure: Figure, kinds: Sequence[str]) -> Iterator[tuple[str, di
 
 
 def _page(figure: Figure, panels: Sequence[Panel]) -> Drawn:
-    columns = min(len(panels), figure.columns or (_COLUMNS if figure.small else 2))
-    rows = -(-len(panels) // columns)
+    rows = -(-len(panels) // min(len(panels), figure.columns or (_COLUMNS if figure.small else 2)))
+    columns = min(len(panels), figure.columns or -(-len(panels) // rows))  # four are two and two, not three and one
     width, height = _SMALL if figure.small else _LARGE
     shrink = (0.8, 0.85) if figure.small else (1, 1)
     whole = columns * width * shrink[0]
