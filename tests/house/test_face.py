@@ -15,7 +15,7 @@ from tiny_graphs import DIAMOND, graph_of
 import moccasin_mzn as mz
 from moccasin_mzn.cli.main import run
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.report.answers import Answer
+from moccasin_mzn.report.shown import Answer
 from moccasin_mzn.strategies import strategies
 
 U_SHAPE = graph_of([1] * 6, [2] * 6, [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)])
