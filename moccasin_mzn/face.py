@@ -83,7 +83,8 @@ def solve(
         graph: the computation graph, or its file.
         budget: an int in the graph's size unit, a float as a fraction of the input order's peak, or text like "80%" or
             "1.5GiB". Of local memory with `paging`; not given with `devices`, each of which has its own.
-        order: "input", "topological", a file of node ids, or positions in `graph.nodes`; "free": it is chosen as well.
+        order: "input", "topological", a file of node ids, or positions or ids as for the edges of a graph; "free": it
+            is chosen as well.
         max_computations: how often a node may be computed: one for all, one for each node, "auto", or a file. None: 2,
             and no limit for Checkmate's formulations or a strategy, which have none.
         count_fixed: the budget is for the graph's fixed memory too.
@@ -156,7 +157,7 @@ def order(
 
     Args:
         graph: the computation graph, or its file.
-        start: what the search begins with: "input", "topological", a file of node ids, or positions in `graph.nodes`.
+        start: what the search begins with: "input", "topological", a file of node ids, or positions or ids.
         time_limit: seconds; None: until proven, which large graphs may never be.
         seed: of the search.
         on_progress: called with every improvement.

@@ -260,7 +260,8 @@ def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[
         return graph.topological_order()
     if isinstance(order, str | PathLike):
         return read_order(order, graph)
-    return as_tuple("order", order, "input, topological, a file or a sequence of positions")
+    given = as_tuple("order", order, "input, topological, a file or a sequence of positions or ids")
+    return graph.positions_of(given, "order")
 
 
 # --- Dropping what a schedule or a plan does not need ---------------------------------------------------------
