@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json, JsonObject
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.checks import (
     MANY,
     TOTAL_LIMIT,
@@ -159,6 +159,12 @@ class ComputationGraph:
             raise InputError(f"cycle: {_cycle_text(self)}")
         if self.order is not None:
             self.check_order(self.order)
+
+    def __repr__(self) -> str:
+        name = [shown(self.name)] if self.name else []
+        counts = count_text(len(self.nodes), "node"), count_text(len(self.edges), "edge")
+        size = f"total size {memory_text(self.total_size, self.size_unit)}"
+        return f"ComputationGraph({', '.join((*name, *counts, size))})"
 
     # --- structure ---------------------------------------------------------------------------------------
 

@@ -70,6 +70,11 @@ class Instance:
                 expected = f"is not an integer from 1 to {MOST_COMPUTATIONS}"
                 raise InputError(f"max_computations of node {node}: {shown(count)} {expected}")
 
+    def __repr__(self) -> str:
+        counts = self.counts if isinstance(self.counts, int) else "of each node"
+        order = ", order free" if self.free_order else ""
+        return f"Instance({self.graph}, budget {self.budget:,}, max_computations {counts}{order})"
+
     @cached_property
     def baseline(self) -> Simulation:
         """The input order with every node computed once: least duration, but perhaps too much memory."""
