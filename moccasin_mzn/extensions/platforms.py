@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
@@ -17,6 +18,7 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.platform import Link, Memory, Platform, scaled
 
 
+@named
 @dataclass(frozen=True)
 class CopyCosts:
     """Costs of copying an output, each rounded up to an integer.
@@ -41,6 +43,7 @@ class CopyCosts:
             raise InputError(f"copy latency {shown(self.latency)} is not an integer of 0 or more")
 
 
+@named
 @dataclass(frozen=True)
 class Device:
     """One device as a user describes it.
@@ -187,6 +190,7 @@ LOCAL, SLOW = 0, 1
 _NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
 
 
+@named
 @dataclass(frozen=True)
 class PagingCosts:
     """Costs per unit of size; the cost of an output is rounded up to an integer.

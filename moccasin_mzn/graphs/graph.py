@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json, JsonObject
@@ -59,6 +60,7 @@ class WorkingSet:
     """In the graph's size unit."""
 
 
+@named
 @dataclass(frozen=True)
 class ComputationGraph:
     """A directed acyclic graph of operations, each with one output.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -206,7 +206,7 @@ class Instance:
         graph: ComputationGraph,
         budget: Budget | int | float | Fraction | str,
         *,
-        order: str | PathLike[str] | Sequence[int] = "input",
+        order: str | PathLike[str] | Iterable[int | str] = "input",
         max_computations: int | Sequence[int] | str = 2,
         count_fixed: bool = False,
     ) -> Instance:
@@ -253,7 +253,7 @@ def with_computed_once(graph: ComputationGraph, counts: Sequence[int]) -> tuple[
     return tuple(1 if v in once else count for v, count in enumerate(counts))
 
 
-def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[int]) -> tuple[int, ...]:
+def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Iterable[int | str]) -> tuple[int, ...]:
     """The order meant by "input", "topological", a file of node ids, or a sequence of positions.
 
     Raises:

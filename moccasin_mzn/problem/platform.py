@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
+from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text
@@ -144,6 +145,7 @@ class Platform:
         return {(link.source, link.target): link for link in self.links}
 
 
+@named
 @dataclass(frozen=True)
 class Goal:
     """The total to minimize, and limits on the others.

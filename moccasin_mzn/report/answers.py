@@ -25,6 +25,7 @@ from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Picture
 from moccasin_mzn.report.shown import Answer, Drawing, ProvenAnswer, drawn
 from moccasin_mzn.search.result import Result as Found
+from moccasin_mzn.vocabulary import Axis
 
 
 @dataclass(frozen=True, repr=False)
@@ -237,7 +238,7 @@ class Result(ProvenAnswer):
         return rows
 
     @checked()
-    def plot(self, path: str | PathLike[str] | None = None, by: str = "event") -> Drawing | None:
+    def plot(self, path: str | PathLike[str] | None = None, by: Axis = "event") -> Drawing | None:
         """Draw the schedule as an interactive picture, or into a file.
 
         Args:
