@@ -39,14 +39,14 @@ def over_text(amount: int, limit: int, unit: str, what: str = "the budget") -> s
     return f"{memory_text(amount - limit, unit)} over {what} {memory_text(limit, unit)}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], quote: str = "") -> str:
     """Return ", did you mean NAME?" with the known name most similar to an unknown one; empty if none is similar.
 
-    A common beginning counts more than as many letters in common elsewhere."""
+    A common beginning counts more than as many letters in common elsewhere. The name stands between two of `quote`."""
 
     def similarity(other: str) -> float:
         begins = len(os.path.commonprefix([name, other])) >= 3
         return difflib.SequenceMatcher(None, name, other).ratio() + (0.2 if begins else 0)
 
     best = max(known, key=similarity, default="")
-    return f", did you mean {best}?" if best and similarity(best) >= 0.6 else ""
+    return f", did you mean {quote}{best}{quote}?" if best and similarity(best) >= 0.6 else ""
