@@ -45,7 +45,7 @@ REPORT_FORMATS = ("html", "md", "tex")
               help="CSV of published figures to show with the results.")  # fmt: skip
 @click.option("--best-known", type=click.Path(path_type=Path), metavar="FILE.csv",
               help="Table of best-known values, as of bench best-known, to compare with.")  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path), metavar="FOLDER",
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FOLDER",
               help="Where the files go.  [default: STORE-report, here]")  # fmt: skip
 @click.option("--format", "formats", type=click.Choice(REPORT_FORMATS), multiple=True,
               help="What to write; may be given several times.  [default: all]")  # fmt: skip
@@ -211,7 +211,7 @@ def _write_package(folder: Path, made: Package, texts: dict[str, str]) -> None:
 
 @bench.command("best-known")
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
-@click.option("--table", type=click.Path(path_type=Path), default=Path("best_known.csv"), show_default=True,
+@click.option("--table", "--output", "-o", "table", type=click.Path(path_type=Path), default=Path("best_known.csv"), show_default=True,
               metavar="FILE.csv", help="What is known; it and its files are made if they are not there.")  # fmt: skip
 @click.option("--only", default="*", metavar="PATTERN", help="Only instances such as `*n100* 0.9, order input*`.")
 @click.option("--again", is_flag=True, help="Search those that are proven and certified in full as well.")

@@ -32,7 +32,7 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://[^\s/]+:[0-9]{1,5}", re.ASCII)
 
 @command()
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
-@click.option("--store", type=click.Path(path_type=Path), metavar="FILE.sqlite",
+@click.option("--store", "--output", "-o", "store", type=click.Path(path_type=Path), metavar="FILE.sqlite",
               help="Where results go, and what is done already.  [default: EXPERIMENT.sqlite, here]")  # fmt: skip
 @click.option("--graphs", "folders", type=click.Path(path_type=Path), multiple=True, metavar="FOLDER",
               help="Where else to look for the experiment's graphs; may be given several times.")  # fmt: skip

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @command()
 @GRAPH
 @click.argument("schedule", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE",
               help="The picture: .png, .svg or, interactive, .html. Default: print it as text on stdout.")  # fmt: skip
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the budget in the file of the schedule.")
 @click.option("--by", default="event", show_default=True, metavar="event|stage",
@@ -100,7 +100,7 @@ def plot(
 @option_group("Model", *named_options("formulation", *own_options(), "like"))
 @option_group(
     "Output",
-    option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE.dzn|FILE.json|FOLDER",
+    option("--output", "-o", required=True, type=click.Path(path_type=Path), metavar="FILE.dzn|FILE.json|FOLDER",
            help="Data for the model; a folder: model, data and checker, which need nothing of this package."),
     option("--fzn", is_flag=True, help="Write what a solver gets, FlatZinc, into the file instead."),
     option("--solver", metavar="NAME", help="For --fzn: the solver whose FlatZinc it is.  [default: cp-sat]"),

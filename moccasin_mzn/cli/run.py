@@ -66,7 +66,8 @@ def run_() -> None:
            help="Most memory that may be offloaded to the host, in the form of the budget.  [default: nothing]"),
     *named_options("time_limit", help="Time limit of the search.  [default: 60]"), *named_options("threads", "seed"),
     option("--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE", help="A plan saved before."),
-    option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as JSON."),
+    option("--output", "-o", "--save", "save", type=click.Path(path_type=Path), metavar="FILE",
+           help="Write the plan as JSON."),
 )  # fmt: skip
 @option_group(
     "Comparison",
@@ -98,7 +99,7 @@ def torch(
 
     code = spec.rpartition(":")[0]
     check_outputs(
-        {"--save": save}, {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
+        {"--output": save}, {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
     )
     inputs = _checked(plan_file, options)
     require_torch()

@@ -89,7 +89,7 @@ def checker_lines(result: Result) -> list[str]:
 )
 @option_group(
     "Output",
-    option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
+    option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
     option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
            help="Write the schedule and a proof of a bound, which check-certificate checks. The proof takes at most "
            "another --time-limit, 60 s without it."),

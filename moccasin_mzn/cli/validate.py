@@ -46,7 +46,9 @@ if TYPE_CHECKING:
               help="SCHEDULE is what MiniZinc printed for an exported instance; - for standard input.")  # fmt: skip
 @added(*named_options("formulation", *own_options(), "like"))
 @click.option("--max-computations", metavar="C|auto|FILE", help="As for export.  [default: 2]")
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="With --arrays: write the schedule.")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="With --arrays: write the schedule."
+)
 @click.option("--best-known", type=click.Path(path_type=Path), metavar="TABLE.csv",
               help="In place of GRAPH and SCHEDULE: a table of best-known values, certificates too.")  # fmt: skip
 def validate(
