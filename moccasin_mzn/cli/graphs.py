@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,7 +12,8 @@ import click
 from click.core import ParameterSource
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, check_apart
-from moccasin_mzn.cli.options import OptionValue, command, group
+from moccasin_mzn.cli.options import Choice, OptionValue, command, group
+from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json
 from moccasin_mzn.formatting import count_text
@@ -42,7 +42,7 @@ MODE = click.option(
     help="Forward pass alone, or with loss and gradients.",
 )  # fmt: skip
 OPTIMIZER = click.option(
-    "--optimizer", type=click.Choice(list(OPTIMIZERS)), default=NONE, show_default=True,
+    "--optimizer", type=Choice(list(OPTIMIZERS)), default=NONE, show_default=True,
     help="Its state is fixed memory of a training graph.",
 )  # fmt: skip
 SCALE = click.option(
@@ -96,7 +96,7 @@ def command_line() -> str:
             options += _option(parameter, value)
     like_options = any(argument.startswith("-") for argument in arguments)
     words = [*options, "--", *arguments] if like_options else [*arguments, *options]
-    return shlex.join(["python", "-m", "moccasin_mzn", *reversed(names), *words])
+    return command_text(*reversed(names), *words)
 
 
 def _option(option: click.Parameter, value: OptionValue) -> list[str]:
@@ -253,7 +253,7 @@ def network(
         print_networks(NETWORKS.values(), sys.stdout)
         return EXIT_FOUND
     if name is None:
-        raise InputError("which network? `generate network --list` lists them")
+        raise InputError(f"which network? this lists them: {command_text('generate', 'network', '--list')}")
     peak = None if scale is None else parse_peak(scale)
     parameters = find(name).chosen(**integers("--set", settings))  # checked here: "batch" is no parameter of a network
     graph = generate_network(name, batch, shape, training=not inference, optimizer=optimizer, **parameters)
@@ -292,7 +292,7 @@ def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path |
 
 @command()
 @GRAPH
-@click.option("--to", "form", type=click.Choice(["json", "graphml", "dot"]), required=True, help="Format to write.")
+@click.option("--to", "form", type=Choice(["json", "graphml", "dot"]), required=True, help="Format to write.")
 @OUTPUT
 def convert(graph: Path, form: str, output: Path | None) -> int:
     """Write GRAPH in another format; everything in it survives."""

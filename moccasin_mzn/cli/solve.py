@@ -21,6 +21,7 @@ from moccasin_mzn.cli.common import (
     ORDER_OR_FREE,
     check_outputs,
     file_jobs,
+    graph_there,
     json_line,
     pictures,
     progress_lines,
@@ -72,7 +73,7 @@ def checker_lines(result: Result) -> list[str]:
 
 
 @command()
-@click.argument("graph", required=False, type=click.Path(path_type=Path))
+@click.argument("graph", required=False, type=click.Path(path_type=Path), callback=graph_there)
 @option_group(
     "Problem",
     BUDGET,

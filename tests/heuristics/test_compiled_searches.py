@@ -7,9 +7,7 @@ import sys
 
 import pytest
 
-FIRST = (
-    "compiling the costs of evictions, once after an installation; `python -m moccasin_mzn compile` does it beforehand"
-)
+FIRST = "compiling the costs of evictions, once after an installation; `moccasin-mzn compile` does it beforehand"
 NOT_KEPT = (
     "no folder for what is compiled can be written to, so every run compiles: "
     "set NUMBA_CACHE_DIR to a folder that can be"
