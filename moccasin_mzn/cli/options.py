@@ -68,7 +68,7 @@ def _no_such_option(name: str, context: click.Context) -> click.UsageError:
 
     shown = [one for one in context.command.get_params(context) if not getattr(one, "hidden", False)]
     near = meant_option(name, [word for one in shown for word in (*one.opts, *one.secondary_opts)])
-    return click.UsageError(f"No such option {name}." + (f" Did you mean {near}?" if near else ""), context)
+    return click.UsageError(f"No such option {name!r}." + (f" Did you mean {near}?" if near else ""), context)
 
 
 def _refuse_twice(context: click.Context, given: list[click.Parameter]) -> None:
@@ -96,7 +96,9 @@ class StrictGroup(StrictCommand, cloup.Group):
 
         assert error.ctx is not None
         near = meant_command(bad_name, error.ctx)
-        return click.UsageError(f"No such command {bad_name}." + (f" Did you mean {near}?" if near else ""), error.ctx)
+        return click.UsageError(
+            f"No such command {bad_name!r}." + (f" Did you mean {near}?" if near else ""), error.ctx
+        )
 
 
 command: Callable[..., Decorator] = partial(click.command, cls=StrictCommand)

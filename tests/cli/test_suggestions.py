@@ -59,7 +59,7 @@ def test_an_unknown_option_names_the_one_that_is_meant(command, line, meant):
     status, out, err = command(*line.split())
     option = next(word for word in line.split() if word.startswith("-"))
     assert (status, out) == (2, "")
-    assert err == f"error: No such option {option}." + (f" Did you mean {meant}?\n" if meant else "\n")
+    assert err == f"error: No such option {option!r}." + (f" Did you mean {meant}?\n" if meant else "\n")
 
 
 @pytest.mark.parametrize("words", ALL)
@@ -126,14 +126,14 @@ def test_what_other_tools_call_a_command_is_known(command, true, others):
     if not true.startswith("-"):
         assert true in ALL
     for other in others:
-        assert command(other)[2] == f"error: No such command {other}. Did you mean moccasin-mzn {' '.join(words)}?\n"
+        assert command(other)[2] == f"error: No such command {other!r}. Did you mean moccasin-mzn {' '.join(words)}?\n"
 
 
 def test_a_graph_in_the_place_of_a_command_is_to_be_solved(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("my graph.json").write_text("{}")
     err = command("my graph.json", "--budget", "0.8")[2]
-    assert err == "error: No such command my graph.json. Did you mean moccasin-mzn solve 'my graph.json'?\n"
+    assert err == "error: No such command 'my graph.json'. Did you mean moccasin-mzn solve 'my graph.json'?\n"
 
 
 # solvers

@@ -54,6 +54,8 @@ def versioned(graph: ComputationGraph, answer: Sequence[Json] | None, document: 
     reads, _ = reads_of(graph, actions)
     for interval, action, read in zip(document["intervals"], actions, reads, strict=True):
         interval |= {"size": graph.sizes[action.node], "reads": [r + 1 for r in read]}
+        if graph.labels:
+            interval["label"] = graph.labels[action.node]
     return {**whole, "format": FORMAT, "version": VERSION, "graph_digest": graph_digest(graph)}
 
 

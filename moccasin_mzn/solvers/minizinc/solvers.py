@@ -369,12 +369,12 @@ def too_wide(sums: Iterable[Sum]) -> list[Sum]:
     return [one for one in sums if one.total > LARGEST]
 
 
-def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]], nodes: Sequence[str | int]) -> None:
+def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]], named: Callable[[int], str]) -> None:
     """Check that the sums of a model fit the integers of its solvers.
 
     Args:
         sums: makes them, if any of the solvers has narrow integers.
-        nodes: ids by position in the graph.
+        named: returns the name of a node for messages, of its position in the graph.
 
     Raises:
         InputError: one does not; the message names the solver, the sum, its largest term and solvers that can.
@@ -386,7 +386,7 @@ def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]
         unit = f" in units of {one.scale}" if one.scale != 1 else ""
         message = (
             f"solver {narrow[0].name} has integers of 32 bits, up to {LARGEST}: the total {one.what} in the model "
-            f"may be {one.total}{unit}, {one.terms[largest]} of it of node {nodes[one.order[largest]]}; "
+            f"may be {one.total}{unit}, {one.terms[largest]} of it of node {named(one.order[largest])}; "
             f"{', '.join(own)} and {last} can count that far"
         )
         raise InputError(Page.SOLVERS.after(message))
