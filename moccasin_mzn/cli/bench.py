@@ -12,7 +12,7 @@ import click
 
 from moccasin_mzn.cli.bench_run import generated, planned, run, run_missing
 from moccasin_mzn.cli.common import EXIT_FOUND, check_apart
-from moccasin_mzn.cli.graphs import command_line
+from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import Choice, effort, group
 from moccasin_mzn.errors import InputError, located, require
 from moccasin_mzn.formatting import count_text

@@ -216,8 +216,9 @@ def write_answer(
     else:
         print_result(result, sys.stdout)
     sys.stdout.flush()
-    if not good:
-        click.echo(Page.INFEASIBLE.after(f"no {what}: {result.reason}"), err=True)
+    if not good:  # the table has the reason already
+        why = f": {result.reason}" if as_json or stream is not None else ""
+        click.echo(Page.INFEASIBLE.after(f"no {what}{why}"), err=True)
         return EXIT_NONE
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 

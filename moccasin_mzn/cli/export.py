@@ -20,7 +20,7 @@ from moccasin_mzn.cli.common import (
     file_jobs,
     write_files,
 )
-from moccasin_mzn.cli.graphs import command_line
+from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import Choice, OptionValue, command, named_options
 from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.commands import word

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, check_apart
-from moccasin_mzn.cli.options import Choice, OptionValue, command, group
+from moccasin_mzn.cli.invocation import command_line
+from moccasin_mzn.cli.options import Choice, command, group
 from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json
@@ -49,7 +49,6 @@ SCALE = click.option(
     "--scale", metavar="19.5T",
     help="Turn operations into nanoseconds of a device that does this many in a second.",
 )  # fmt: skip
-_NOT_RECORDED = ("output", "store")
 
 
 def integers(option: str, texts: Iterable[str]) -> dict[str, int]:
@@ -77,35 +76,6 @@ def write_text(text: str, output: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         replace_file(output, text)
-
-
-def command_line() -> str:
-    """Return the command being executed, as typed in the folder of its file, without the output and defaults."""
-    context = click.get_current_context()
-    names, at = [context.info_name or ""], context.parent
-    while at is not None and at.parent is not None:
-        names.append(at.info_name or "")
-        at = at.parent
-    options, arguments = [], []
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
-        value = context.params.get(parameter.name)
-        if given and isinstance(parameter, click.Argument):
-            arguments.append(value.name if isinstance(value, Path) else str(value))
-        elif given and parameter.name not in _NOT_RECORDED:
-            options += _option(parameter, value)
-    like_options = any(argument.startswith("-") for argument in arguments)
-    words = [*options, "--", *arguments] if like_options else [*arguments, *options]
-    return command_text(*reversed(names), *words)
-
-
-def _option(option: click.Parameter, value: OptionValue) -> list[str]:
-    if isinstance(option, click.Option) and option.is_flag:
-        return [option.opts[-1] if value else option.secondary_opts[-1]]
-    name = option.opts[0]
-    if option.multiple:
-        return [word for one in value for word in (name, str(one))]
-    return [name, *map(str, value if isinstance(value, tuple) else (value,))]
 
 
 def write_made(

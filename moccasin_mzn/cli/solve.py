@@ -169,17 +169,21 @@ def _write(
     result: Result, outputs: dict[str, Path | None], as_json: bool, stream: JsonStream | None, time_limit: float | None
 ) -> int:
     """Write the files of a result, print it, and return the exit status; `time_limit` is for the certificate."""
+    from moccasin_mzn.cli.found_schedules import offer
     from moccasin_mzn.report.schedules import print_result, print_shortfall
 
+    offered = offer(result)
     if result.shortfall is not None and (as_json or stream is not None):
-        print_shortfall(result, sys.stderr)
+        print_shortfall(result, sys.stderr, offered)
     files = file_jobs(
         (outputs["--output"], lambda: json_line(result)), (outputs["--buffers"], lambda: _buffers_text(result))
     )
     files += pictures(outputs["--plot"], lambda: _picture(result))
     proof = file_jobs((outputs["--certificate"], lambda: _certificate_text(result, time_limit)))
     all_written = write_files(proof)  # of an answer, and of there being none
-    status = write_answer(result, result.valid, files, as_json, stream, print_result)
+    status = write_answer(
+        result, result.valid, files, as_json, stream, lambda found, out: print_result(found, out, offered)
+    )
     return status if all_written else EXIT_BAD_INPUT
 
 
