@@ -85,7 +85,7 @@ def _within_callback(frame: FrameType | None) -> bool:
 # --- What is made ready ---------------------------------------------------------------------------------------
 
 
-FIRST_TIME = "compiling the {}, once after an installation; `python -m moccasin_mzn compile` does it beforehand"
+FIRST_TIME = "compiling the {}, once after an installation; `moccasin-mzn compile` does it beforehand"
 NOT_KEPT = (
     "note: no folder for what is compiled can be written to, so every run compiles: "
     "set NUMBA_CACHE_DIR to a folder that can be"

@@ -11,9 +11,7 @@ from bench_support import until
 from moccasin_mzn.heuristics import compiled_searches
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 
-FIRST = (
-    "compiling the costs of evictions, once after an installation; `python -m moccasin_mzn compile` does it beforehand"
-)
+FIRST = "compiling the costs of evictions, once after an installation; `moccasin-mzn compile` does it beforehand"
 NOT_KEPT = (
     "no folder for what is compiled can be written to, so every run compiles: "
     "set NUMBA_CACHE_DIR to a folder that can be"
