@@ -50,11 +50,11 @@ def _print_use(configurations: list[JsonObject]) -> None:
     if not install.minizinc_is_there():
         click.echo("MiniZinc is not on PATH yet; once it is:")
     for configuration in configurations:
-        identifier, rivals = configuration["id"], install.rivals(configuration)
+        identifier, namesakes = configuration["id"], install.namesakes(configuration)
         short = identifier.rpartition(".")[2]
-        if rivals:
-            click.echo(f"other solvers answer to {short} as well ({', '.join(rivals)}), hence the full id:")
-        name = identifier if rivals else short
+        if namesakes:
+            click.echo(f"other solvers answer to {short} as well ({', '.join(namesakes)}), hence the full id:")
+        name = identifier if namesakes else short
         click.echo(f"minizinc --solver {name} model.mzn data.dzn    # of the Python environment {sys.prefix}")
     click.echo("python -m moccasin_mzn install-solver --remove    # undoes it")
 

@@ -153,8 +153,8 @@ def _groups(graph: ComputationGraph, fuse: bool, patterns: tuple[str, ...]) -> l
 
 def _can_host(graph: ComputationGraph, u: int, v: int) -> bool:
     same_pass = graph.backward is None or graph.backward[u] == graph.backward[v]
-    alike = graph.sizes[u] == graph.sizes[v] and not graph.workspace_of[v]
-    return graph.successors[u] == (v,) and alike and same_pass
+    same_memory = graph.sizes[u] == graph.sizes[v] and not graph.workspace_of[v]
+    return graph.successors[u] == (v,) and same_memory and same_pass
 
 
 def _in_place(graph: ComputationGraph, v: int, patterns: tuple[str, ...]) -> bool:

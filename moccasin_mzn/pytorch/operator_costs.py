@@ -65,7 +65,7 @@ class OperatorCost:
     """CPU time of the calling thread, the median of several calls."""
     workspace: int
     """Bytes that it takes at the worst in addition to its inputs and the outputs that the operation keeps."""
-    held: int = 0
+    output_bytes: int = 0
     """Of an operator: bytes that it leaves given out, the storages of its outputs."""
     measured: bool = True
     """False: it could not be called on tensors made for that, and its time is estimated by the bytes that it
@@ -145,7 +145,7 @@ class Worker:
                 self._end()
                 raise
         return [
-            None if each.failed or not each.samples else OperatorCost(each.nanoseconds, each.workspace, each.held)
+            None if each.failed or not each.samples else OperatorCost(each.nanoseconds, each.workspace, each.output_bytes)
             for each in found
         ]
 
@@ -347,8 +347,8 @@ def unexpected_bytes(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[str
             continue
         cost = costs.of(node)
         expected = group_bytes(node, range(len(_output_values(node)))) if allocated_tensors(node) else 0
-        if cost is not None and expected is not None and cost.held != expected:
-            found[node.name] = cost.held - expected
+        if cost is not None and expected is not None and cost.output_bytes != expected:
+            found[node.name] = cost.output_bytes - expected
     return found
 
 

@@ -3,7 +3,7 @@
 The operations come one by one in the input order. When memory is short, DTR evicts the unlocked resident output t with
 the least h(t); when an operation needs an evicted input, it is recomputed, and first what that needs. Inputs are
 locked while a node waits for them. When the last first computation that reads an output is done, the program lets go of
-it and it is evicted at once (the paper's eager eviction), although DTR may have to compute it again for others.
+it and it is evicted at once (the paper's eager eviction), although DTR may have to recompute it for others.
 
 ::
 
@@ -169,7 +169,7 @@ class ClassesCost(EvictionCost):
         return cost
 
 
-# --- DTR's executor: an online program that evicts when memory is short and computes again what it then lacks
+# --- DTR's executor: an online program that evicts when memory is short and recomputes what it then lacks
 
 # Nodes are numbered 0..n-1 along the input order. The account of memory is the executor's own: an output counts until
 # it is evicted, even if nothing will read it before it is recomputed. So it is never below the simulator's.

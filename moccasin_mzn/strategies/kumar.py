@@ -32,7 +32,7 @@ The paper leaves open in which order parts follow each other: they are tried by 
 other way round.
 
 Every computation is read before the next one of the node, so there are none to clean away. But the rule drops what it
-could hold, and does not know the budget; `KUMAR_HELD` uses what it leaves.
+could hold, and does not know the budget; `KUMAR_RETAINED` uses what it leaves.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ KUMAR = Strategy(
     schedules=_published,
 )
 
-KUMAR_HELD = Strategy(
+KUMAR_RETAINED = Strategy(
     name="tree-decomposition-held",
     title="the same, but outputs stay in memory where the budget allows",
     source=f"{_SOURCE}; with an addition of this project, see `retention`",
@@ -268,4 +268,4 @@ KUMAR_HELD = Strategy(
     schedules=_retained,
 )
 
-STRATEGIES = (KUMAR, KUMAR_HELD)
+STRATEGIES = (KUMAR, KUMAR_RETAINED)

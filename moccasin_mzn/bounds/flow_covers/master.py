@@ -1,6 +1,6 @@
 """The least that sets of nodes computed more than once cost, if they are to satisfy flow cover inequalities.
 
-A set that satisfies all inequalities known is tried at every first computation: with the set computed again for
+A set that satisfies all inequalities known is tried at every first computation: with the set recomputed for
 nothing and no other node, is the least memory there within the budget? Where it is not, the flow makes an inequality
 that the set does not satisfy. So the inequalities grow until the best set fits everywhere or time is up; each program
 on the way proves its bound.
@@ -50,7 +50,7 @@ class Covers:
     """Where to look for inequalities, the most urgent first."""
     cuts: list[FlowCut] = field(default_factory=list)
     light: dict[int, int] = field(default_factory=dict)
-    """By node, the least memory at its first computation if nothing is computed again, where that is known."""
+    """By node, the least memory at its first computation if nothing is recomputed, where that is known."""
     plain: dict[int, FlowCut] = field(default_factory=dict)
     """By node, the cut that says so, until it is in use."""
     terms: int = 0
@@ -68,7 +68,7 @@ class Covers:
         return program
 
     def pressed(self, budget: int, over: Callable[[], bool]) -> Iterator[int]:
-        """Nodes that need others to be computed again, whatever the order."""
+        """Nodes that need others to be recomputed, whatever the order."""
         for v in self.nodes:
             if over():
                 return
@@ -88,7 +88,7 @@ class Covers:
     def broken(self, again: Iterable[int], budget: int, over: Callable[[], bool]) -> list[FlowCut]:
         """Cuts that the set does not satisfy, from all nodes or until there are enough.
 
-        One that holds whatever is computed again is preferred: it says more of other sets.
+        One that holds whatever is recomputed is preferred: it says more of other sets.
         """
         free, found = np.zeros(len(self.moments.duration), bool), []
         free[list(again)] = True

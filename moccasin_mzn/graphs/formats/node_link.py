@@ -17,7 +17,7 @@
     }
 
 Ids are integers or strings. In "graph" all keys are optional; "computed_once" lists the ids of nodes that no search may
-compute again; unknown keys are kept as the graph's `attributes`.
+recompute; unknown keys are kept as the graph's `attributes`.
 Each node may have a "label", and in a training graph "backward": true for the nodes of its backward pass; all nodes
 have one, or none has; so with "device_durations", such as {"gpu": 3, "cpu": 12, "npu": null}, where null is for what a
 device cannot compute. A node may have a "workspace": memory that a computation of it takes while it goes on, beside its

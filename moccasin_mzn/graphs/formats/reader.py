@@ -30,7 +30,7 @@ class Reader:
 
 
 def first_node(document: object) -> JsonObject | None:
-    """The first object under "nodes", or None if the document has none: what dialects are told apart by."""
+    """The first object under "nodes", or None if the document has none: what dialects are distinguished by."""
     nodes = document.get("nodes") if isinstance(document, dict) else None
     return nodes[0] if isinstance(nodes, list) and nodes and isinstance(nodes[0], dict) else None
 

@@ -205,7 +205,7 @@ def unknown(what: str, name: str, known: Mapping[str, object]) -> str:
 
 def classes(default: int) -> Parameter:
     """The parameter of networks that tell classes apart."""
-    return Parameter("classes", default, "classes told apart")
+    return Parameter("classes", default, "classes distinguished")
 
 
 LABELS = (classes(1000),)

@@ -61,14 +61,14 @@ class Operation:
     """Bytes that it takes while it computes, besides what it reads and puts out, as far as they are known."""
     scratch: int | None = 0
     """Bytes of tensors that are there only while it computes: outputs that nobody reads, and values inside its
-    subgraphs. They are told apart from `workspace` as they are counted in any case; None if they are unknown."""
+    subgraphs. They are distinguished from `workspace` as they are counted in any case; None if they are unknown."""
     in_place: tuple[str, ...] = ()
     """Those of `inputs` over which it may write: each element of its output needs no other element of them than that
     which stands there. (If neither bytes nor elements are fewer; those of a view are the same in any case.)"""
     copies: bool = False
     """Its duration is one for each byte that it puts out."""
     once: bool = False
-    """To compute it again would take much more time and memory than this says, or may put out something else: whoever
+    """To recompute it would take much more time and memory than this says, or may put out something else: whoever
     executes a schedule wants it computed once, see `ComputationGraph.computed_once`."""
 
     def __post_init__(self) -> None:
@@ -205,13 +205,13 @@ def _overwritable(
     """For each operation the positions of those that it may overwrite: no results, and as many bytes and elements."""
     position = {operation.name: at for at, operation in enumerate(operations)}
 
-    def alike(v: int, u: int) -> bool:
+    def equal(v: int, u: int) -> bool:
         elements = operations[u].elements
         same = elements is not None and elements == operations[v].elements and sizes[u] == sizes[v]
         return (same or (operations[v].view and sizes[v] <= sizes[u])) and operations[u].name not in results
 
     rows = [[position[name] for name in operation.in_place] for operation in operations]
-    return tuple(tuple(u for u in row if alike(v, u)) for v, row in enumerate(rows))
+    return tuple(tuple(u for u in row if equal(v, u)) for v, row in enumerate(rows))
 
 
 def unique_names(names: Iterable[str]) -> list[str]:

@@ -23,7 +23,7 @@ from moccasin_mzn.solvers.program import YES, Literal, Program
 
 # ::
 #
-#     node u      computed      read    maybe again: c    read    read, if x is computed again
+#     node u      computed      read    maybe again: c    read    read, if x is recomputed
 #     event           |----------|------------|------------|-----------|
 #     in memory?           yes      a column        yes       a column
 #
@@ -32,7 +32,7 @@ from moccasin_mzn.solvers.program import YES, Literal, Program
 
 
 Recomputation = tuple[int, int]
-"""A node, and the stage in which it is computed again."""
+"""A node, and the stage in which it is recomputed."""
 
 
 def program_of(problem: ProblemArrays, choices: Sequence[Recomputation]) -> Program:
@@ -146,7 +146,7 @@ class Merger:
     number: int = FIRST_SETS
     """How many are merged."""
     inputs: float = 0.0
-    """Chance that an input of what is computed again may be so in the same stage."""
+    """Chance that an input of what is recomputed may be so in the same stage."""
 
     def __post_init__(self) -> None:
         self.draw = Random(self.seed)

@@ -105,7 +105,7 @@ def _must_extend(problem, state, p, event):
 
 @compiled
 def _add_chain(problem, state, slot, k, mix, penalty, temperature, generator, trail, length, stack):
-    """Recompute in stage k, and so each input that is not held there, and theirs, wherever that is cheaper than to
+    """Recompute in stage k, and so each input that is not retained there, and theirs, wherever that is cheaper than to
     hold it. (With a stack, since compiled recursion cannot be cached.)
 
     Args:

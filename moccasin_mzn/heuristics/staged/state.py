@@ -468,7 +468,7 @@ def enter(problem: ProblemArrays, state: State, stage_of_slot: np.ndarray) -> No
     """Make `state` the given set.
 
     Raises:
-        ValueError: it is none: a node that is computed again where that cannot be, or another number of slots.
+        ValueError: it is none: a node that is recomputed where that cannot be, or another number of slots.
     """
     used = np.flatnonzero(stage_of_slot != NONE)
     stage, node, n = stage_of_slot[used], problem.slot_node[used], len(problem.duration)

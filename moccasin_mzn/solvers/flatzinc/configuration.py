@@ -175,7 +175,7 @@ def remove(folder: Path, configuration: Configuration) -> tuple[Path, bool]:
     return path, True
 
 
-def rivals(own: Configuration) -> list[str]:
+def namesakes(own: Configuration) -> list[str]:
     """Ids of other solvers that MiniZinc also finds under the short name of ours, such as `cp-sat`; none if there is no
     MiniZinc on PATH."""
     try:

@@ -323,9 +323,9 @@ class FloatBounds:
         low, high = self.known[name]
         objective, goal = self.file.solve.objective, self.file.solve.goal
         if high == inf and not (name == objective and goal == "maximize"):
-            high = self._held(name, -1)
+            high = self._highest_needed(name, -1)
         if low == -inf and not (name == objective and goal == "minimize"):
-            low = -self._held(name, 1)
+            low = -self._highest_needed(name, 1)
         return low, high
 
     def _read(self) -> None:
@@ -416,7 +416,7 @@ class FloatBounds:
         self.known[name] = narrowed
         self._queue.extend(self.mentions[name])
 
-    def _held(self, name: str, sign: int) -> Fraction | float:
+    def _highest_needed(self, name: str, sign: int) -> Fraction | float:
         """For sign -1 the greatest value up to which constraints `... - name <= 0` hold a float up; infinite if there
         is another constraint on it, or no such value. For sign 1 the same of its negation."""
         own = self.known[name][0] if sign < 0 else -self.known[name][1]
