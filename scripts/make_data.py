@@ -1,7 +1,7 @@
 """Write the graphs the project ships: data/*.json, data/rw/*.json and the tables in data/README.md; and the data files
 of data/instances, which `bench package` has graded.
 
-Usage: python scripts/make_data.py [FOLDER]        (default: data/ beside this script's folder)
+Usage: python scripts/make_data.py [FOLDER]        (default: data/ next to this script's folder)
 
 The same program writes the same bytes on every platform.
 """

@@ -93,8 +93,8 @@ def moment_bound(instance: Instance, arrays: GraphArrays, k: int, stop: Callable
     readers = np.repeat(np.arange(k), np.diff(arrays.pred_ptr[: k + 1]))
     choice = Choice(
         duration=arrays.duration[:k], saves=arrays.size[:k], holds=arrays.size[:k],
-        reads=(readers, arrays.pred[: len(readers)]), needed=needed, prerequisites=~needed & ~at_hand, possible=most > 1,
-        excess=instance.baseline.memory[k] - instance.budget,
+        reads=(readers, arrays.pred[: len(readers)]), needed=needed, prerequisites=~needed & ~at_hand,
+        possible=most > 1, excess=instance.baseline.memory[k] - instance.budget,
     )  # fmt: skip
     return choice.best(stop)[0]
 

@@ -1,8 +1,8 @@
 """A lower bound on the least feasible budget, for any order and any number of computations.
 
 Let all outputs of a set S be in memory together. The one of S that was computed last, p, was computed while the rest of
-S was retained, so S, the inputs of p and its workspace were in memory together then, and the rest of S and the inputs of p
-just before:
+S was retained, so S, the inputs of p and its workspace were in memory together then, and the rest of S and the inputs
+of p just before:
 
 ::
 
@@ -35,7 +35,7 @@ from moccasin_mzn.problem.stages import sums_of_ranges
 _NODES = 64
 """Tried, in order of working set; the others rarely need more."""
 _WORK = 2_000_000
-"""Elements of sets handled in all, so that large graphs take seconds."""
+"""Elements of sets handled in total, so that large graphs take seconds."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 
     chosen stages            k_0           k_1           k_2
     blocks        |-- 0 ------|---- 1 ------|---- 2 ------|---- 3 ----|
-    retained[j][u]                u in memory while node k_j is computed for the first time
+    retained[j][u]     u in memory while node k_j is computed for the first time
     again[j][u]        u, computed before block j for the first time, is computed in block j again, once or more
 
 Every schedule gives values to these booleans that satisfy all constraints here, and costs no less than the durations
@@ -43,7 +43,7 @@ class Relaxation(Program):
     again: list[dict[int, int]] = field(default_factory=list)
     """By block and node."""
     budget_rows: dict[int, int] = field(default_factory=dict)
-    """By j, which capacity says that what is retained at k_j fits; none where all does."""
+    """By j, which capacity makes sure that what is retained at k_j fits; none where all does."""
 
     @classmethod
     def of(
@@ -130,7 +130,8 @@ class Relaxation(Program):
         """What is retained at k_j fits, and comes from somewhere."""
         s, before, k = self.stages, self.before(j), self.chosen[j]
         already = len(self.capacities)
-        self.capacity(((retained, s.size[u]) for u, retained in self.retained[j].items()), s.budget - s.size[k] - s.workspace[k])
+        room = s.budget - s.size[k] - s.workspace[k]
+        self.capacity(((retained, s.size[u]) for u, retained in self.retained[j].items()), room)
         if len(self.capacities) > already:
             self.budget_rows[j] = already
         for u, retained in self.retained[j].items():
@@ -169,9 +170,9 @@ class Relaxation(Program):
     def _add_moments(self, j: int) -> None:
         """Memory while something is recomputed in block j, in whatever order that is done.
 
-        At any such moment all is in memory that is retained through the block: retained at both its ends and not computed
-        again. At the last such moment all is in memory that was computed before the block for the first time and is
-        retained at its end.
+        At any such moment all is in memory that is retained through the block: retained at both its ends and not
+        recomputed. At the last such moment all is in memory that was computed before the block for the first time
+        and is retained at its end.
         """
         self._add_through(j)
         if j < len(self.chosen) and self.again[j]:

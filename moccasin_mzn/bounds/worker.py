@@ -263,7 +263,7 @@ class BoundState:
         return extra if self.own is None else min(self.own, extra)
 
     def over(self) -> bool:
-        """Is it time to end? Then `reason` says why."""
+        """Is it time to end? Then `reason` is why."""
         if self.reason is None:
             known = self.known()
             if known is not None and self.bound >= known:

@@ -148,7 +148,7 @@ def _memory_inside(node: onnx.NodeProto, seen: Mapping[str, int], around: Mappin
 
 
 def _sizes(node: onnx.NodeProto, record: JsonObject) -> dict[str, int]:
-    """Bytes of what an operator put out, by the profiler; all of it as the first, if it does not tell them apart."""
+    """Bytes of what an operator put out, by the profiler; all of it as the first, if it does not distinguish them."""
     names = [name for name in node.output if name]
     total = int(record["output_size"])
     sizes = [_tensor_bytes(one) for one in record.get("output_type_shape", ())]
@@ -195,7 +195,7 @@ def equal(one: Sequence[object], other: Sequence[object]) -> bool:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A new model beside the one it was made of, on the same random inputs."""
+    """A new model next to the one it was made of, on the same random inputs."""
 
     equal: bool | None
     """Are their outputs the same, bit for bit? None if they are not, as the model draws numbers."""

@@ -36,14 +36,14 @@ _VERSION, _SUBGRAPH, _ONLINE = 1, 0, -1
 
 
 def planned_model(model: ModelT, plan: RuntimePlan) -> bytes:
-    """The file of a model that is computed as a plan of its graph says.
+    """The file of a model that is computed by a plan of its graph.
 
     Args:
         model: of `read_model`; it is changed.
         plan: of `graph_of(model)`, in one memory, with offsets that are multiples of `ALIGNMENT`.
 
     Raises:
-        InputError: it is none, or computes operators again that depend on chance; the results are not its last step,
+        InputError: it is none, or recomputes operators that depend on chance; the results are not its last step,
             or an offset takes more than 31 bits.
     """
     _check(model, plan)

@@ -76,7 +76,7 @@ def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, f
 
     Args:
         budget: in bytes.
-        proven: no plan takes less; a larger number than the budget says that there is none within it.
+        proven: no plan takes less; if it is larger than the budget, there is none within it.
         found: what the plan of least peak takes that was found.
     """
     amounts = [memory_text(amount, "byte") for amount in (budget, proven, found)]
@@ -186,7 +186,7 @@ def least_schedules(instance: Instance, options: Options, deadline: Deadline) ->
 
     Args:
         instance: its budget is of no meaning.
-        options: more computations are tried if `if_none` says "more"; the time limit is not used.
+        options: more computations are tried if `if_none` is "more"; the time limit is not used.
         deadline: after some minutes all ends in any case.
     """
     seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin

@@ -70,7 +70,7 @@ def eager_peaks(step: Callable[[], object], device: str = "cpu") -> StepPeaks:
     """What a training step takes: it is run four times, the first time to warm up.
 
     Args:
-        step: leaves no gradients behind (`set_to_none` at its end), so that all runs are alike.
+        step: leaves no gradients behind (`set_to_none` at its end), so that all runs do the same.
     """
     step()
     began = time_of(device)
@@ -172,7 +172,7 @@ def highest(events: Iterable[int]) -> int:
 
 @contextlib.contextmanager
 def _no_lines() -> Iterator[None]:
-    """The profiler writes nothing to stderr, unless the environment says what it shall write."""
+    """The profiler writes nothing to stderr, unless the environment configures it."""
     given = _LOG_LEVEL in os.environ
     os.environ.setdefault(_LOG_LEVEL, _SILENT)
     try:

@@ -155,7 +155,7 @@ _LARGE, _SMALL = 4 << 20, 64
 """Bytes: the time of a large copy is that of its bytes, the time of a small one that of the call."""
 _REPEATS = 7
 _SIDE = 384
-"""Of the matrices whose product tells how many FLOP go on in a nanosecond."""
+"""Side of the matrices whose product is timed, for FLOP per nanosecond."""
 
 
 def measured_costs(device_name: str, unit: str) -> tuple[CopyCosts, CopyCosts]:
@@ -163,7 +163,7 @@ def measured_costs(device_name: str, unit: str) -> tuple[CopyCosts, CopyCosts]:
 
     Args:
         device_name: "meta" stands for the CPU.
-        unit: of durations: "FLOP", of which a product of matrices tells how many a nanosecond is worth; else
+        unit: of durations: "FLOP", converted by the timed product of two matrices; else
             nanoseconds are meant.
     """
     import torch

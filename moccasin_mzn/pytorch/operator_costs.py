@@ -145,7 +145,9 @@ class Worker:
                 self._end()
                 raise
         return [
-            None if each.failed or not each.samples else OperatorCost(each.nanoseconds, each.workspace, each.output_bytes)
+            OperatorCost(each.nanoseconds, each.workspace, each.output_bytes)
+            if each.samples and not each.failed
+            else None
             for each in found
         ]
 
@@ -337,7 +339,7 @@ def measure_operators(
 
 
 def unexpected_bytes(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[str, int]:
-    """Where operators that are measured keep other storages than the trace says: by traced node, bytes more (or less).
+    """Where operators that are measured keep other storages than in the trace: by traced node, bytes more (or less).
 
     What is found here makes every prediction of memory wrong by as much; see `torch_storages` for what is known.
     """
@@ -373,7 +375,7 @@ def _masks(node: fx.Node, member: Member) -> list[list[bool] | None]:
 
 
 def _is_first(node: fx.Node, member: Member) -> bool:
-    """True for the group of outputs that the others are beside: it has the largest one."""
+    """True for the main group of outputs: it has the largest one."""
     sizes = {at: group_bytes(node, (at,)) or 0 for at in (*_others(node, member), *member.outputs)}
     return max(sizes, key=lambda at: (sizes[at], -at)) in member.outputs
 

@@ -46,7 +46,7 @@ from moccasin_mzn.strategies.strategy import Stop, Strategy
 class EvictionCost:
     """It gets every eviction and computation, and gives what each output would cost if it were evicted next.
 
-    This one says 1 for all: only size or staleness decides.
+    This one is 1 for all: only size or staleness decides.
     """
 
     def __init__(self, arrays: GraphArrays) -> None:
@@ -194,7 +194,7 @@ class Executor:
 
     def __init__(self, arrays: GraphArrays, rule: EvictionRule, threshold: int, most: int, stop: Stop) -> None:
         """The graph is along the input order, `threshold` the most memory in its size unit; after `most` computations
-        the program is given up as thrashing, and as soon as `stop` says so."""
+        the program is given up as thrashing, and as soon as `stop` is true."""
         n = arrays.node_count
         self._rule, self._threshold, self._most, self._stop = rule, threshold, most, stop
         self._cost = rule.cost(arrays)

@@ -31,7 +31,8 @@ def all_choices(choice: Choice) -> list[tuple[int, int]]:
     """Cost and memory still to be saved of everything that may be held and computed again."""
     n, found = len(choice.duration), []
     for again in product([False, True], repeat=n):
-        if any(a and not (choice.possible[u] and (choice.needed[u] or choice.prerequisites[u])) for u, a in enumerate(again)):
+        able = choice.possible & (choice.needed | choice.prerequisites)
+        if any(a and not able[u] for u, a in enumerate(again)):
             continue
         wanted = {int(u) for w, u in zip(*choice.reads, strict=True) if again[w] and choice.prerequisites[u]}
         held = [u for u in wanted if not again[u]]

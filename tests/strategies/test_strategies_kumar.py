@@ -21,7 +21,14 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.strategies import kumar
 from moccasin_mzn.strategies import kumar as separators
-from moccasin_mzn.strategies.kumar import KUMAR, KUMAR_RETAINED, Component, decompositions, separated, separator_schedule
+from moccasin_mzn.strategies.kumar import (
+    KUMAR,
+    KUMAR_RETAINED,
+    Component,
+    decompositions,
+    separated,
+    separator_schedule,
+)
 from moccasin_mzn.strategies.retention import retained
 
 

@@ -182,7 +182,7 @@ class _Relaxed:
         self._unmet.SetBounds(0.0, 0.0 if costs else self._solver.infinity())
 
     def solve(self, decided: Decided) -> tuple[dict[int, float], dict[Variable, float] | None]:
-        """Duals of rows, by index, and the values of the solution; None: there is none, and the duals say why."""
+        """Duals of rows, by index, and the values of the solution; None: there is none, and the duals prove that."""
         for of in {*self._fixed, *decided} & self.columns.keys():
             value = decided.get(of)
             self.columns[of].SetBounds(*((0.0, 1.0) if value is None else (float(value),) * 2))

@@ -25,9 +25,9 @@ are cuts of a network with three nodes for each node of the graph. The side of t
 
 Where w is known to come after u though there is no edge, x_w =====> x_u as well.
 
-Any flow, least cut or not, bounds every cut: value <= sum of again[u] a_u + sum of retained[u] h_u. As a_u = 1 only if u is
-computed more than once and the sizes of what is in memory sum to at most the budget less v's own size and workspace,
-a flow with retained <= size proves of every schedule within the budget
+Any flow, least cut or not, bounds every cut: value <= sum of again[u] a_u + sum of retained[u] h_u. As a_u = 1 only if
+u is computed more than once and the sizes of what is in memory sum to at most the budget less v's own size and
+workspace, a flow with retained <= size proves of every schedule within the budget
 
     sum of again[u] over u that are computed more than once >= value + size(v) + workspace(v) - budget.
 
@@ -94,8 +94,8 @@ class MomentNetwork:
         """With nothing in it.
 
         Args:
-            earlier: pairs of which the first is computed before the second for the first time, as for edges, in all
-                schedules of which something is to be proven.
+            earlier: pairs of which the first is computed before the second for the first time, as for edges, in each
+                schedule of which something is to be proven.
         """
         from ortools.graph.python.max_flow import SimpleMaxFlow
 

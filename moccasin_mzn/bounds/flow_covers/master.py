@@ -23,7 +23,7 @@ from moccasin_mzn.solvers.cpsat.branching import Branched, branch
 from moccasin_mzn.solvers.program import Capacity, Program
 
 LARGEST_SUM = 2**28
-"""Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""
+"""Of the weights of an inequality as CP-SAT gets it, rounded so that it implies no more."""
 CUTS_PER_ROUND, ENOUGH = 40, 10
 PRICED_PER_ROUND, PRICING, PRICING_SHARE, NEIGHBOURS = 12, 0.5, 0.3, 8
 """At least so many nodes get prices, for so many seconds or such a share of the time so far, and so many of each
@@ -52,7 +52,7 @@ class Covers:
     light: dict[int, int] = field(default_factory=dict)
     """By node, the least memory at its first computation if nothing is recomputed, where that is known."""
     plain: dict[int, FlowCut] = field(default_factory=dict)
-    """By node, the cut that says so, until it is in use."""
+    """By node, the cut that proves it, until it is in use."""
     terms: int = 0
     """The number of terms of all cuts that were plain."""
     priced: set[tuple[int, int]] = field(default_factory=set)
@@ -88,7 +88,7 @@ class Covers:
     def broken(self, again: Iterable[int], budget: int, over: Callable[[], bool]) -> list[FlowCut]:
         """Cuts that the set does not satisfy, from all nodes or until there are enough.
 
-        One that holds whatever is recomputed is preferred: it says more of other sets.
+        One that holds whatever is recomputed is preferred: it implies more of other sets.
         """
         free, found = np.zeros(len(self.moments.duration), bool), []
         free[list(again)] = True
@@ -109,7 +109,7 @@ class Covers:
     def widened(self, cut: FlowCut, again: Iterable[int], budget: int, rng: random.Random) -> FlowCut:
         """A cut of the same node that a larger set, as large as possible, does not satisfy either.
 
-        It says more: what the set lacks is asked of fewer nodes.
+        It implies more: what the set lacks is asked of fewer nodes.
         """
         free = np.zeros(len(self.moments.duration), bool)
         free[list(again)] = True

@@ -6,7 +6,7 @@ its reads saves its size in all stages between them, each by its weight; see `Ch
     memory over the budget          ....:::||||:::.....::||:..
     u      [==]~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~[=========]      of all gaps between reads that of most weight
                                                  again
-    input of u  [====]                          [=]                a prerequisite: retained from its last read, or recomputed
+    input of u  [====]                          [=]                a prerequisite: retained, or recomputed
 
 The cheapest choice that saves as much as all stages have too much, summed up by weight, is put into the state; where
 that is over the budget still, the next choice sees to it. Each takes time about linear in nodes and edges. Where that

@@ -10,8 +10,8 @@ the last one. Only stages k_1 < k_2 < ... are seen, and of gaps only those with 
     there                   1         1         1         0        retained at k_j, or recomputed after k_j
 
 An output that is missing at k_j in a gap with a read at its end is recomputed after k_j within the gap. Computing
-something again after k_j wants all its inputs there. What is dropped at k_j, but for what is retained there in gaps without
-a read at their end (there, but not again), saves at least what the input order has over the budget at k_j. And
+something again after k_j wants all its inputs there. What is dropped at k_j, but for what is retained there in gaps
+without a read at their end (there, but not again), saves at least what the input order has over the budget at k_j. And
 recomputations in different gaps are different ones. All that holds of every schedule in stages, whatever C_v is.
 
 With a price of memory at each k_j what is left is a choice of projects that need each other, a minimum cut, and its
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 # --- One stage, or stages weighed together: what to retain and what to recompute ------------------------------
 
-# Some outputs are `needed`: each is retained, or dropped and recomputed. Some are `prerequisites`: not needed, but inputs of
-# what is recomputed, and then they are retained or recomputed themselves. All others are at hand. ::
+# Some outputs are `needed`: each is retained, or dropped and recomputed. Some are `prerequisites`: not needed, but
+# inputs of what is recomputed, and then they are retained or recomputed themselves. All others are at hand. ::
 #
-#     needed u, recomputed    saves[u] of memory, for duration[u], and its prerequisites are wanted
-#     prerequisite i that is wanted       kept: takes holds[i] of memory; or again: for duration[i], and wants its prerequisites
+#     needed u, recomputed            saves[u] of memory, for duration[u], and its prerequisites are wanted
+#     prerequisite i that is wanted   kept: takes holds[i] of memory; or again: for duration[i], and wants its own
 #
-# With a price for memory that is a choice of projects that need each other's prerequisites, a minimum cut: time and memory are
-# about linear in reads. The price is a fraction p / q and all capacities are integers: no rounding enters.
+# With a price for memory that is a choice of projects that need each other's prerequisites, a minimum cut: time and
+# memory are about linear in reads. The price is a fraction p / q and all capacities are integers: no rounding enters.
 
 
 MOST_PRICES = 24
@@ -104,9 +104,10 @@ class Choice:
         itself = projects[~self.needed[projects]]
         for starts, ends in ((reader[wanted], n + read[wanted].astype(np.int64)), (itself, n + itself)):
             wants.add_arcs_with_capacity(starts, ends, np.full(len(starts), 2**62))
-        wants.add_arc_with_capacity(2 * n, 2 * n + 1, 0)  # source and sink are there, even if there are no prerequisites
+        wants.add_arc_with_capacity(2 * n, 2 * n + 1, 0)  # source and sink are there, even without prerequisites
         paying = wants.add_arcs_with_capacity(np.full(len(projects), 2 * n), projects, np.zeros(len(projects), int))
-        paid = wants.add_arcs_with_capacity(n + prerequisites, np.full(len(prerequisites), 2 * n + 1), np.zeros(len(prerequisites), int))
+        sink, free = np.full(len(prerequisites), 2 * n + 1), np.zeros(len(prerequisites), int)
+        paid = wants.add_arcs_with_capacity(n + prerequisites, sink, free)
         object.__setattr__(self, "_network", (wants, projects, paying, prerequisites, paid))
 
     def at(self, price: Fraction) -> Cut:

@@ -42,7 +42,7 @@ class Mix(NamedTuple):
     to_read: float = 0.85
     """Move one to the stage of another read; the rest of the chance: by up to `STEP` stages."""
     anywhere: float = 0.05
-    """Chance that an addition is of any node before any of its reads, useful at first sight or not."""
+    """Chance that an addition is of any node before any of its reads, obviously useful or not."""
     chain: float = 0.3
     """Chance that an added recomputation considers to recompute its inputs as well."""
     depth: int = 3

@@ -122,8 +122,8 @@ class InstallError(Exception):
 
 
 def user_solver_folder() -> Path:
-    """Where MiniZinc looks for the solver configurations of this user: what the MiniZinc on PATH says, or else what all
-    versions from 2.6 on use."""
+    """Where MiniZinc looks for the solver configurations of this user: what the MiniZinc on PATH reports, or else what
+    all versions from 2.6 on use."""
     try:
         return Path(json.loads(_minizinc("--config-dirs"))["userSolverConfigDir"])
     except (InstallError, ValueError, KeyError, TypeError):

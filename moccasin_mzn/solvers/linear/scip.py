@@ -54,7 +54,7 @@ def relax(program: LinearProgram, settings: Settings) -> RowWeights:
             relaxed, parameters_pb2.SOLVER_TYPE_GLOP, parameters, _start(Settings()), None,
             callback_pb2.CallbackRegistrationProto(), None,
         )  # fmt: skip
-    except Exception:  # whatever it says, there is no bound
+    except Exception:  # whatever the error is, there is no bound
         return RowWeights()
     if not result.solutions:
         return RowWeights()

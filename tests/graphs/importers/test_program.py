@@ -76,10 +76,10 @@ UNKNOWN = Program(
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        (Missing(), "the size is unknown of 1 node (1 Op): a; say what to take (--unknown-size)"),
+        (Missing(), "the size is unknown of 1 node (1 Op): a; choose what to take (--unknown-size)"),
         (
             Missing(size=0, duration="stop"),
-            "the duration is unknown of 1 node (1 Erf): b; say what to take (--unknown-duration)",
+            "the duration is unknown of 1 node (1 Erf): b; choose what to take (--unknown-duration)",
         ),
     ],
 )
