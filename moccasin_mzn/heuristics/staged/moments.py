@@ -9,8 +9,8 @@ the last one. Only stages k_1 < k_2 < ... are seen, and of gaps only those with 
     input of u    [==============================]~~~~~~~~~~       a gap after the last use
     there                   1         1         1         0        retained at k_j, or recomputed after k_j
 
-An output that is missing at k_j in a gap with a read at its end is recomputed after k_j within the gap. Computing
-something again after k_j wants all its inputs there. What is dropped at k_j, but for what is retained there in gaps
+An output that is missing at k_j in a gap with a read at its end is recomputed after k_j within the gap. Such a
+recomputation after k_j wants all its inputs there. What is dropped at k_j, but for what is retained there in gaps
 without a read at their end (there, but not again), saves at least what the input order has over the budget at k_j. And
 recomputations in different gaps are different ones. All that holds of every schedule in stages, whatever C_v is.
 
