@@ -112,7 +112,7 @@ def test_elements_may_be_unknown_too():
 
 def test_names_in_messages_are_few():
     program = Program(tuple(op(f"v{v}", *([f"v{v - 1}"] if v else []), size=None) for v in range(9)), ("v8",))
-    with pytest.raises(InputError, match=r"9 nodes \(9 Op\): v0, v1, v2, v3, v4, \.\.\.; say"):
+    with pytest.raises(InputError, match=r"9 nodes \(9 Op\): v0, v1, v2, v3, v4, \.\.\.; choose"):
         program_graph(program, Missing())
 
 
