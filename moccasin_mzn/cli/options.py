@@ -26,7 +26,7 @@ Decorator: TypeAlias = Callable[[OptionValue], OptionValue]
 """A decorator of click: it makes a command of a function, or adds an option to one."""
 
 
-class Choice(click.Choice):
+class Choice(click.Choice[str]):
     """A choice in which capitals do not matter, and whose refusal names the most similar value."""
 
     def __init__(self, choices: Iterable[str]) -> None:
@@ -38,8 +38,9 @@ class Choice(click.Choice):
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
             near = closest(str(value), map(str, self.choices))
-            error.message += f" Did you mean {near}?" if near else ""
-            raise
+            raise click.BadParameter(
+                f"{error.message} Did you mean {near}?" if near else error.message, ctx, param
+            ) from None
 
 
 class StrictCommand(cloup.Command):

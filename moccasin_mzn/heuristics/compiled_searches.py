@@ -113,7 +113,7 @@ class CompiledSearch:
 
 
 def ready(*searches: CompiledSearch) -> float:
-    """Have the functions of searches compiled; stderr says so if they have to be compiled now.
+    """Have the functions of searches compiled; a line on stderr if they have to be compiled now.
 
     Returns:
         The seconds that compiling took, which are not for a time limit to count; 0 if all was kept.
