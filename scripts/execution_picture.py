@@ -48,9 +48,9 @@ class Style:
 
 STYLES = {
     "eager": Style("eager", "#000000", "*"),
-    "checkpoint": Style("torch.utils.checkpoint around every block", "#D55E00", "s"),
+    "checkpoint": Style("torch.utils.checkpoint, every block", "#D55E00", "s"),
     "aot_eager": Style("torch.compile, activation_memory_budget", "#CC79A7", "^"),
-    "aot_eager knapsack": Style("torch.compile, activation_memory_budget, our solver", "#E69F00", "X"),
+    "aot_eager knapsack": Style("torch.compile with our knapsack solver", "#E69F00", "X"),
     "aot_eager plan": Style("our plan as a backend of torch.compile", "#009E73", "v", "--"),
     "plan": Style("our plan", "#0072B2", "o", "-"),
 }
