@@ -36,6 +36,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.vocabulary import Objective
 
 TAKEN = frozenset((*(part.name for part in fields(SearchOptions)), "formulation", "max_computations", "warm_start"))
 """Options of one memory that go with several."""
@@ -72,7 +73,7 @@ class MemoryOptions:
     page_out_energy: str | None = option(None, "X", "Energy of writing per size unit.  [default: 0]", group=SLOW)
     page_in_energy: str | None = option(None, "X", "The same for reading back.  [default: that of writing]", group=SLOW)
     compute_power: str | None = option(None, "P", "Energy of computing per unit of duration.  [default: 1]", group=BOTH)
-    objective: str | None = option(
+    objective: Objective | None = option(
         None, "duration|energy|traffic", "The total to minimize.  [default: duration]", group=BOTH
     )
     max_duration: str | None = option(
@@ -268,7 +269,7 @@ def several_memories_problem(
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
     copies: CopyCosts | Costs | None = None,
-    goal: Goal | str | Callable[[int], Goal] = "duration",
+    goal: Goal | Objective | Callable[[int], Goal] = "duration",
     form: str = "staged",
     order: str | PathLike[str] | Iterable[int | str] = "input",
     max_computations: int | Sequence[int] | str | None = None,

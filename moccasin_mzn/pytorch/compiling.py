@@ -15,9 +15,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.arguments import checked
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
@@ -37,8 +38,9 @@ from moccasin_mzn.pytorch.problem import Planned, planned
 from moccasin_mzn.pytorch.program import linear
 from moccasin_mzn.pytorch.runtime import graph_of, handed_on, placeholders_read
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, meant
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.options import Options, model_options
 from moccasin_mzn.search.result import Result
+from moccasin_mzn.vocabulary import Durations, SearchArguments
 
 if TYPE_CHECKING:
     import torch
@@ -291,6 +293,7 @@ class Partitioner:
         return step.scheduled()
 
 
+@checked(others=model_options)
 def backend(
     budget: str | int | float | Fraction | Budget,
     *,
@@ -298,8 +301,8 @@ def backend(
     threads: int | None = None,
     seed: int | None = None,
     max_computations: int = 2,
-    durations: str = MEASURED,
-    **how: object,
+    durations: Durations = MEASURED,
+    **how: Unpack[SearchArguments],
 ) -> Callable[..., PyTree]:
     """A backend for `torch.compile` whose training steps take no more memory than a budget; inference runs as it is.
 

@@ -35,6 +35,7 @@ GROUND_FILES = {
     "temporary",
     "terminal",
     "formatting",
+    "vocabulary",
 }
 JUDGES_IMPORT = {
     GROUND: None,
