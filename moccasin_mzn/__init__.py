@@ -47,13 +47,15 @@ _HOMES = {
 """Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""
 
 
-def __getattr__(name: str) -> object:
-    if name == "__version__":
-        return _version()
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)
-    return value
+if not TYPE_CHECKING:  # where it is seen, any name is taken for one that is there
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            return _version()
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)
+        return value
 
 
 def __dir__() -> list[str]:
