@@ -82,7 +82,7 @@ def positions(what: str, given: tuple[Json, ...], nodes: tuple[NodeId, ...]) -> 
 
 
 def check_ids(nodes: tuple[NodeId, ...]) -> None:
-    """There are some, each an int of 64 bits or a printable text, and no two are written alike."""
+    """There are some, each an int of 64 bits or a printable text, and no two have the same text."""
     if not nodes:
         raise InputError("the graph has no nodes")
     seen: dict[str, NodeId] = {}
@@ -118,7 +118,8 @@ def check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...])
 def check_workspaces(
     nodes: tuple[NodeId, ...], sizes: tuple[int, ...], given: tuple[Json, ...] | None
 ) -> tuple[int, ...] | None:
-    """What `given` stands for: None where all are 0. The largest, beside all sizes, is within `TOTAL_LIMIT` too."""
+    """What `given` stands for: None where all are 0. The largest, in addition to all sizes, is within `TOTAL_LIMIT`
+    too."""
     if given is None:
         return None
     check_amounts(nodes, "workspace", given)

@@ -114,21 +114,22 @@ class ComputationGraph:
     backward: tuple[bool, ...] | None = None
     """True for the nodes of the backward pass of a training graph, its loss included; None: unknown."""
     fixed_memory: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """Memory held throughout whatever the schedule, in `size_unit`, by what it holds ("parameters", "optimizer"): no
-    part of any node's size, nor of any peak; a budget counts it in only where that is asked for."""
+    """Memory retained throughout whatever the schedule, in `size_unit`, by what it holds ("parameters", "optimizer"):
+    no part of any node's size, nor of any peak; a budget counts it in only where that is asked for."""
     device_durations: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict, hash=False)
     """By name of a device, time one computation of each node takes there, in `duration_unit`; None: not possible."""
     workspaces: tuple[int, ...] | None = None
-    """Memory that each computation of a node takes while it goes on, beside its inputs and its output, in `size_unit`;
-    before and after it takes none. None: no node has a workspace, which is also what zeros for all become."""
+    """Memory that each computation of a node takes while it goes on, in addition to its inputs and its output, in
+    `size_unit`; before and after it takes none. None: no node has a workspace, which is also what zeros for all
+    become."""
     in_place: tuple[tuple[int, ...], ...] | None = None
     """For each node those of its predecessors whose memory its output may take, none smaller than it; see `simulate`.
     None: no node may do so, which is also what nothing for all becomes. Done only if the graph `runs_in_place`."""
     computed_once: tuple[int, ...] = ()
-    """Nodes that put out something else each time, or cost more again than the graph says, ascending: no search repeats
+    """Nodes that put out something else each time, or cost more again than in the graph, ascending: no search repeats
     them."""
     runs_in_place: bool = False
-    """Do computations overwrite what they may? A matter of how the graph is run, which no file tells."""
+    """Do computations overwrite what they may? A matter of how the graph is run, which no file has."""
 
     if TYPE_CHECKING:  # what is taken; the fields are what it becomes
 
@@ -375,7 +376,8 @@ class ComputationGraph:
         return WorkingSet(self.working_sets.index(memory), memory)
 
     def attributes_of(self, node: int) -> JsonObject:
-        """What files and networkx tell of the node at this position, besides its id; what is not given is left out."""
+        """The attributes of the node in files and networkx at this position, besides its id; what is not given is left
+        out."""
         attributes: JsonObject = {"duration": self.durations[node], "size": self.sizes[node]}
         if self.workspaces is not None:
             attributes["workspace"] = self.workspaces[node]
@@ -478,7 +480,7 @@ def _positions(index: Mapping[NodeId, int], what: str, ids: Iterable[NodeId]) ->
     """Positions of `ids`; `what` names the collection in the message.
 
     Raises:
-        InputError: an id is not in `index`; the message says where in `ids`.
+        InputError: an id is not in `index`; the message has its place in `ids`.
     """
     found = []
     for at, node in enumerate(sequence(ids, what, "a sequence of ids")):

@@ -85,7 +85,7 @@ def _within_callback(frame: FrameType | None) -> bool:
 # --- What is made ready ---------------------------------------------------------------------------------------
 
 
-FIRST_TIME = "compiling the {}, once after an installation; `python -m moccasin_mzn compile` does it beforehand"
+FIRST_TIME = "compiling the {}, once after an installation; `moccasin-mzn compile` does it beforehand"
 NOT_KEPT = (
     "note: no folder for what is compiled can be written to, so every run compiles: "
     "set NUMBA_CACHE_DIR to a folder that can be"
@@ -113,7 +113,7 @@ class CompiledSearch:
 
 
 def ready(*searches: CompiledSearch) -> float:
-    """Have the functions of searches compiled; stderr says so if they have to be compiled now.
+    """Have the functions of searches compiled; a line on stderr if they have to be compiled now.
 
     Returns:
         The seconds that compiling took, which are not for a time limit to count; 0 if all was kept.

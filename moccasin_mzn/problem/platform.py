@@ -21,7 +21,7 @@ from typing import get_args
 from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.formatting import count_text, one_of
 from moccasin_mzn.graphs.checks import TOTAL_LIMIT, as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
@@ -166,7 +166,7 @@ class Goal:
     def __post_init__(self) -> None:
         object.__setattr__(self, "objective", plain(self.objective))
         if not isinstance(self.objective, str) or self.objective not in OBJECTIVES:
-            raise InputError(f"unknown objective {shown(self.objective)}, expected one of {', '.join(OBJECTIVES)}")
+            raise InputError(f"unknown objective {shown(self.objective)}, {one_of(self.objective, OBJECTIVES)}")
         for what in OBJECTIVES:
             limit = plain(self.limit(what))
             object.__setattr__(self, f"max_{what}", limit)

@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
@@ -28,6 +29,7 @@ from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations.complexity import READS_PER_SECOND, reads_by_copies
 from moccasin_mzn.formulations.searched import Searched
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, is_kept, join
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -251,7 +253,7 @@ class Runner:
         if self.options.search != "only":
             self.backend = find_backend(self.options.solver)
             problem, form = self.board.problem, self.form
-            check_integers([self.backend], lambda: form.sums(form.data(problem)), problem.graph.nodes)
+            check_integers([self.backend], lambda: form.sums(form.data(problem)), partial(node_text, problem.graph))
         if self.over():
             return
         for searcher in self.searchers:

@@ -16,14 +16,14 @@ separator X, while everything outside of the component that they need is in memo
                             B needs b again:              a b B
                             the goal needs a again:             a A       peak 3 instead of 5
 
-At the top the goals are the nodes that nothing reads, which need not be held: all others are needed for them.
+At the top the goals are the nodes that nothing reads, which need not be retained: all others are needed for them.
 
 Let N be the bags of the decomposition, k = width + 1 the nodes of the largest one, d the most inputs of a node, all
 outputs of size 1, and L = floor(log2 N) + 1. Then for what is implemented here:
 
 - Peak at most k L + d (L - 1). Proof: a part has at most half of the bags, so at most L components are inside each
   other; each holds its X and, but for the innermost, some inputs of one node of X; goals in parts are among the inputs
-  held for a component further out. With sizes, k is the heaviest bag and d the heaviest set of inputs.
+  retained for a component further out. With sizes, k is the heaviest bag and d the heaviest set of inputs.
 - At most k N (k + 1)^(L - 1) computations, which is at most k N^log2(2k + 2). Proof: a call computes at most k nodes
   itself, and calls each part at most k + 1 times; every bag is the center of at most one component.
 
@@ -32,7 +32,7 @@ The paper leaves open in which order parts follow each other: they are tried by 
 other way round.
 
 Every computation is read before the next one of the node, so there are none to clean away. But the rule drops what it
-could hold, and does not know the budget; `KUMAR_HELD` uses what it leaves.
+could hold, and does not know the budget; `KUMAR_RETAINED` uses what it leaves.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ KUMAR = Strategy(
     schedules=_published,
 )
 
-KUMAR_HELD = Strategy(
+KUMAR_RETAINED = Strategy(
     name="tree-decomposition-held",
     title="the same, but outputs stay in memory where the budget allows",
     source=f"{_SOURCE}; with an addition of this project, see `retention`",
@@ -278,4 +278,4 @@ KUMAR_HELD = Strategy(
     schedules=_retained,
 )
 
-STRATEGIES = (KUMAR, KUMAR_HELD)
+STRATEGIES = (KUMAR, KUMAR_RETAINED)

@@ -129,7 +129,7 @@ def good_orders(
 ) -> Iterator[tuple[int, ...]]:  # fmt: skip
     """Diverse orders of low peak, in no order of merit; each comes from another random narrow search.
 
-    Endless for most graphs: take as many as needed, or say `stop`. With a graph of few orders `stop` must end it.
+    Endless for most graphs: take as many as needed, or pass `stop`. With a graph of few orders `stop` must end it.
 
     Args:
         seed: the same orders in the same sequence for a seed.

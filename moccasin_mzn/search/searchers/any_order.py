@@ -19,7 +19,7 @@ from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner, Searcher
 from moccasin_mzn.search.searchers.model import ModelSearch
 from moccasin_mzn.solvers.minizinc.run import Limits
-from moccasin_mzn.strategies.kumar import KUMAR_HELD
+from moccasin_mzn.strategies.kumar import KUMAR_RETAINED
 
 ANNEALING, STARTS, PROOF = "annealing", "starts", "proof"
 LONGEST_SLICE = 30.0
@@ -126,7 +126,7 @@ def starts(
     found = itertools.chain(
         [ordering.order],
         itertools.islice(good_orders(instance.graph, seed=seed, stop=over, start=instance.order), DRAFT_ORDERS),
-        KUMAR_HELD.schedules(instance, over),
+        KUMAR_RETAINED.schedules(instance, over),
     )
     for sequence in found:
         if stop():
