@@ -178,7 +178,7 @@ def package(
     methods = grading_methods(rows, grade_by)
     empty_folder(output)
     path = store if store is not None else Path(f"{experiment.stem}.sqlite")
-    status = run_missing(runs, path, workers=workers)
+    status = run_missing(graphs, runs, path, workers=workers)
     if status != EXIT_FOUND:
         return status
     with Store.open(path) as opened:
