@@ -33,26 +33,26 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://[^\s/]+:[0-9]{1,5}", re.ASCII)
 @command()
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
 @click.option("--store", "--output", "-o", "store", type=click.Path(path_type=Path), metavar="FILE.sqlite",
-              help="Where results go, and what is done already.  [default: EXPERIMENT.sqlite, here]")  # fmt: skip
+              help="The results; runs that it has are not repeated.  [default: EXPERIMENT.sqlite in the current "
+                   "folder]")  # fmt: skip
 @click.option("--graphs", "folders", type=click.Path(path_type=Path), multiple=True, metavar="FOLDER",
-              help="Where else to look for the experiment's graphs; may be given several times.")  # fmt: skip
-@click.option("--scheduler", metavar="tcp://HOST:PORT", help="A dask scheduler, whose workers do the runs.")
+              help="Another folder with graphs of the experiment; may be given several times.")  # fmt: skip
+@click.option("--scheduler", metavar="tcp://HOST:PORT", help="Address of a dask scheduler, whose workers do the runs.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, metavar="N",
-              help="Without a scheduler: processes of this machine that share its cores and memory.")  # fmt: skip
+              help="Without a scheduler: number of processes that share cores and memory of this machine.")  # fmt: skip
 @click.option("--only", "patterns", multiple=True, metavar="PATTERN",
-              help="Only runs whose graph, budget or method matches it, or the whole label that --list shows, such as "
+              help="Only the runs whose graph, budget, method, or whole label as shown by --list matches, such as "
                    "`RL G1 0.8 *`; may be given several times.")  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="List the runs and which of them are done, without running any.")
 def run(
     experiment: Path, store: Path | None, folders: tuple[Path, ...], scheduler: str | None, workers: int,
     patterns: tuple[str, ...], listing: bool,
 ) -> int:  # fmt: skip
-    """Run what is missing of EXPERIMENT.
+    """Run EXPERIMENT, except for the runs that the store already has.
 
-    Everything is checked before the first run, and problems that are infeasible at once are named.
-
-    Every run is a process of its own. Its result is in the store as soon as it ends; the same command continues after
-    an interruption of any kind.
+    Graphs, methods and solvers are checked before the first run, and problems that are proven infeasible at once are
+    named. Every run is a process of its own, and its result is stored as soon as it ends. After an interruption of any
+    kind the same command continues.
     """
     from moccasin_mzn.bench.preview import chosen
 

@@ -22,15 +22,16 @@ from moccasin_mzn.cli.options import group
 from moccasin_mzn.cli.run import run_
 from moccasin_mzn.cli.solve import solve
 from moccasin_mzn.cli.validate import check_certificate, validate
+from moccasin_mzn.commands import PROGRAM
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, out_of_memory, require_address_space
 
 EXAMPLES = {
-    "solve": "GRAPH --budget 0.8 --time-limit 60 --output schedule.json --plot schedule.svg",
+    "solve": "GRAPH --budget 0.8 --time-limit 60 -o schedule.json --plot schedule.svg",
     "frontier": "GRAPH --points 10 --time-limit 60 --plot front.svg",
-    "order": "GRAPH --output order.json",
+    "order": "GRAPH -o order.json",
     "compare": "GRAPH --budget 0.9 --budget 0.8 --only 'chen-*' --only dtr",
-    "allocate": "BUFFERS.csv --alignment 64 --output OFFSETS.csv",
+    "allocate": "BUFFERS.csv --alignment 64 -o OFFSETS.csv",
     "run torch": "my.module:make --input 8x3x224x224 --budget 0.5",
     "deploy c-header": "plan.json -o plan.h",
     "deploy onnx": "MODEL.onnx MODEL.plan.json -o NEW.onnx --check",
@@ -56,7 +57,7 @@ EXAMPLES = {
     "complexity": "GRAPH --budget 0.8",
     "bench run": "EXPERIMENT.toml",
     "bench export": "EXPERIMENT.sqlite -o EXPERIMENT.csv",
-    "bench report": "EXPERIMENT.sqlite --output FOLDER",
+    "bench report": "EXPERIMENT.sqlite -o FOLDER",
     "bench package": "EXPERIMENT.toml --instances 5 -o FOLDER",
     "bench best-known": "EXPERIMENT.toml --table TABLE.csv --time-limit 60",
     "install-solver": "--folder FOLDER",
@@ -65,14 +66,66 @@ EXAMPLES = {
 """The example that ends the help of each command, by its words; a test runs them all."""
 
 
+SUMMARIES = {
+    "solve": "Find the shortest schedule within a memory budget",
+    "frontier": "Find the least duration for many budgets",
+    "order": "Find an order of least peak memory, without recomputation",
+    "compare": "Compare all formulations and strategies on some graphs",
+    "allocate": "Give buffers offsets in one small arena",
+    "run": "Train a network with a plan and without, and compare",
+    "deploy": "Write a plan as a file that a runtime executes",
+    "deploy c-header": "Write a plan as a C header",
+    "deploy onnx": "Rewrite an ONNX model to follow a schedule",
+    "deploy tflite": "Rewrite a TFLite model to follow a plan",
+    "run torch": "Train a PyTorch module with a plan and without",
+    "validate": "Check a schedule, whoever made it",
+    "check-certificate": "Check a certificate, without any solver",
+    "plot": "Draw a schedule",
+    "info": "Print sizes and limits of a graph",
+    "generate": "Make a random graph or the graph of a network",
+    "generate chain": "Make a chain of layers",
+    "generate layered": "Make a random layered graph, as in the paper",
+    "generate network": "Make the graph of a published network by name",
+    "generate random-dag": "Make a random acyclic graph",
+    "generate u-shaped": "Make a chain with skips, as in a U-Net",
+    "import": "Make a graph from a network or another graph file",
+    "import dot": "Import a graph in Graphviz's DOT",
+    "import graphml": "Import a graph in GraphML",
+    "import onnx": "Import an ONNX model",
+    "import tflite": "Import a TFLite model",
+    "import torch": "Import a PyTorch module",
+    "reduce": "Merge operations that can run in place",
+    "convert": "Write a graph in another format",
+    "list": "List formulations, strategies and solvers",
+    "export": "Write a graph and a budget as files for MiniZinc",
+    "complexity": "Count variables and constraints of each formulation",
+    "bench": "Run experiments and report on them",
+    "bench best-known": "Make or improve a table of best-known values",
+    "bench export": "Write results as tables",
+    "bench package": "Make a submission to the MiniZinc Challenge",
+    "bench report": "Write a report of results, with tables and plots",
+    "bench run": "Run an experiment, or the rest of it",
+    "install-solver": "Make our solvers known to MiniZinc",
+    "compile": "Compile the local searches now",
+}
+"""What the lists of commands say of each, in one line."""
+
+
+def find_command(group: click.Group, words: str) -> click.Command:
+    """Return a command of a group by its words."""
+    command: click.Command = group
+    for word in words.split():
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+    return command
+
+
 def add_examples(group: click.Group) -> None:
-    """End the help of the commands of a group with their examples."""
+    """End the help of the commands of a group with their examples, and give each its summary."""
     for words, arguments in EXAMPLES.items():
-        command: click.Command = group
-        for word in words.split():
-            assert isinstance(command, click.Group)
-            command = command.commands[word]
-        command.epilog = f"\b\nExample:\n  moccasin-mzn {words} {arguments}".rstrip()
+        find_command(group, words).epilog = f"\b\nExample:\n  {PROGRAM} {words} {arguments}".rstrip()
+    for words, summary in SUMMARIES.items():
+        find_command(group, words).short_help = summary
 
 
 # --- The entry point ------------------------------------------------------------------------------------------
@@ -110,7 +163,7 @@ def run(arguments: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a name that the terminal cannot show is no reason to fail
     try:
         require_address_space("this program", LEAST_ADDRESS_SPACE)
-        return main.main(args=arguments, standalone_mode=False) or EXIT_FOUND
+        return main.main(args=arguments, prog_name=PROGRAM, standalone_mode=False) or EXIT_FOUND
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
         return EXIT_BAD_INPUT
