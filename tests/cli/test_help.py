@@ -36,8 +36,8 @@ def test_every_command_is_in_a_section(name):
 
 ALL = dict(commands_of(main))
 UNCLEAR = (
-    "alike", "as it likes", "as of", "beside it", "compute again", "computed again", "do not learn", "for people", "tells",
-    "told", "Undo it", "what they like", "whose it is",
+    "alike", "as it likes", "as of", "beside it", "compute again", "computed again", "do not learn", "for people",
+    "tells", "told", "Undo it", "what they like", "whose it is",
 )  # fmt: skip
 """Words with which sentences of the help were hard to read."""
 
