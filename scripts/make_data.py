@@ -27,7 +27,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 COMMAND = "python scripts/make_data.py"
-PACKAGE_COMMAND = "python -m moccasin_mzn bench package instances.toml --instances 16 --no-models"
+PACKAGE_COMMAND = "moccasin-mzn bench package instances.toml --instances 16 --no-models"
 WIRING_SEED = 4
 
 RW_WIRINGS = {358: (84, 48, 8), 442: (50, 61, 8), 574: (126, 83, 6), 698: (143, 99, 6)}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json
+from moccasin_mzn.formatting import closest
 
 _MISSING = object()
 
@@ -36,8 +36,8 @@ class Fields:
                 continue
             if why_not and name in why_not:
                 raise InputError(f"{self.key(name)}: {why_not[name]}")
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+            near = closest(name, known)
+            hint = f"did you mean {near}?" if near else f"expected one of {', '.join(known)}"
             raise InputError(f"{self.key(name)}: unknown key, {hint}")
 
     def text(self, name: str, default: Json = _MISSING) -> str:

@@ -19,6 +19,7 @@ from moccasin_mzn.api.request import AllocationRequest, Request
 from moccasin_mzn.bench.experiment import Experiment, GraphSource
 from moccasin_mzn.bench.methods import Method, extension_words, for_graph, plan_problem, problem_words
 from moccasin_mzn.bench.rows import Row, empty_row
+from moccasin_mzn.commands import command
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.formulations import models
@@ -98,7 +99,7 @@ def load_graphs(
                 graph = generate(source.generate)
             except InputError as error:
                 raise InputError(f"graph {source.label}: {error}") from None
-            shell = f"<(python -m moccasin_mzn generate {shlex.join(source.generate)})"
+            shell = f"<({command('generate', *source.generate)})"
         else:
             path = _find(source, [home, *folders])
             if path is None:

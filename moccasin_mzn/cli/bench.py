@@ -12,8 +12,8 @@ import click
 
 from moccasin_mzn.cli.bench_run import generated, planned, run, run_missing
 from moccasin_mzn.cli.common import EXIT_FOUND, check_apart
-from moccasin_mzn.cli.graphs import command_line
-from moccasin_mzn.cli.options import effort, group
+from moccasin_mzn.cli.invocation import command_line
+from moccasin_mzn.cli.options import Choice, effort, group
 from moccasin_mzn.errors import InputError, located, require
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.terminal import stopped_by_signals
@@ -45,9 +45,9 @@ REPORT_FORMATS = ("html", "md", "tex")
               help="CSV of published figures to show with the results.")  # fmt: skip
 @click.option("--best-known", type=click.Path(path_type=Path), metavar="FILE.csv",
               help="Table of best-known values, as of bench best-known, to compare with.")  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path), metavar="FOLDER",
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FOLDER",
               help="Where the files go.  [default: STORE-report, here]")  # fmt: skip
-@click.option("--format", "formats", type=click.Choice(REPORT_FORMATS), multiple=True,
+@click.option("--format", "formats", type=Choice(REPORT_FORMATS), multiple=True,
               help="What to write; may be given several times.  [default: all]")  # fmt: skip
 def report(
     store: Path, experiment: str | None, published: Path | None, best_known: Path | None, output: Path | None,
@@ -92,7 +92,7 @@ EXPORT_FORMATS = ("csv", "parquet", "mzn-bench", "aslib")
 @click.argument("store", type=click.Path(path_type=Path), metavar="STORE.sqlite")
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE.csv|FILE.parquet|FOLDER",
               help="The file of the runs; traces go to FILE-traces.csv.")  # fmt: skip
-@click.option("--format", "form", type=click.Choice(EXPORT_FORMATS), help="Default: by the name of the output.")
+@click.option("--format", "form", type=Choice(EXPORT_FORMATS), help="Default: by the name of the output.")
 @click.option("--experiment", metavar="NAME", help="For aslib: the experiment, if there are several in STORE.")
 def export(store: Path, output: Path, form: str | None, experiment: str | None) -> int:
     """Write the results in STORE as tables, in the layout of MiniZinc's mzn-bench, or as a scenario of ASlib."""
@@ -211,8 +211,9 @@ def _write_package(folder: Path, made: Package, texts: dict[str, str]) -> None:
 
 @bench.command("best-known")
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
-@click.option("--table", type=click.Path(path_type=Path), default=Path("best_known.csv"), show_default=True,
-              metavar="FILE.csv", help="What is known; it and its files are made if they are not there.")  # fmt: skip
+@click.option("--table", "--output", "-o", "table", type=click.Path(path_type=Path), metavar="FILE.csv",
+              default=Path("best_known.csv"), show_default=True,
+              help="What is known; it and its files are made if they are not there.")  # fmt: skip
 @click.option("--only", default="*", metavar="PATTERN", help="Only instances such as `*n100* 0.9, order input*`.")
 @click.option("--again", is_flag=True, help="Search those that are proven and certified in full as well.")
 @click.option("--list", "listing", is_flag=True, help="List the instances and what is known, and search nothing.")

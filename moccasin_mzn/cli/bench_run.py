@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 import tempfile
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE
 from moccasin_mzn.cli.options import command
+from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.terminal import own_stderr, stopped_by_signals
@@ -32,7 +32,7 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://[^\s/]+:[0-9]{1,5}", re.ASCII)
 
 @command()
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
-@click.option("--store", type=click.Path(path_type=Path), metavar="FILE.sqlite",
+@click.option("--store", "--output", "-o", "store", type=click.Path(path_type=Path), metavar="FILE.sqlite",
               help="Where results go, and what is done already.  [default: EXPERIMENT.sqlite, here]")  # fmt: skip
 @click.option("--graphs", "folders", type=click.Path(path_type=Path), multiple=True, metavar="FOLDER",
               help="Where else to look for the experiment's graphs; may be given several times.")  # fmt: skip
@@ -189,9 +189,9 @@ def _conclude(runs: Sequence[Run], store: Store) -> None:
     counts = Counter(row["status"] for row in rows if row["experiment"] == name and row["key"] in keys)
     outcomes = ", ".join(f"{counts[status]} {status}" for status in STATUSES if status in counts)
     several = len({row["experiment"] for row in rows}) > 1
-    choice = f" --experiment {shlex.quote(name)}" if several else ""
+    choice = ("--experiment", name) if several else ()
     click.echo(f"{store.path}: {len(runs)} of {count_text(len(runs), 'run')} done: {outcomes}")
-    click.echo(f"next: python -m moccasin_mzn bench report {shlex.quote(str(store.path))}{choice}")
+    click.echo(f"next: {command_text('bench', 'report', store.path, *choice)}")
 
 
 class _Progress:

@@ -6,7 +6,6 @@ Files that a command writes replace nothing that it reads, and are there before 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO, TypeGuard
 import click
 from cloup import option
 
+from moccasin_mzn.commands import command
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.terminal import stopped_by_signals
@@ -121,7 +121,20 @@ def _same(one: Path, other: Path) -> bool:
 
 EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
 
-GRAPH = click.argument("graph", type=click.Path(path_type=Path))
+
+def graph_there(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse a graph that is no file but the name of a network, with the command that makes its file."""
+    if path is None or os.path.exists(path):
+        return path
+    from moccasin_mzn.graphs.generators.catalogue import NETWORKS
+
+    if (name := str(path).casefold()) in NETWORKS:
+        made = command("generate", "network", name, "-o", f"{name}.json")
+        raise InputError(f"{path}: there is no such file; the network of this name is made by: {made}")
+    return path
+
+
+GRAPH = click.argument("graph", type=click.Path(path_type=Path), callback=graph_there)
 
 
 def _not_free(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -202,8 +215,9 @@ def write_answer(
     else:
         print_result(result, sys.stdout)
     sys.stdout.flush()
-    if not good:
-        click.echo(Page.INFEASIBLE.after(f"no {what}: {result.reason}"), err=True)
+    if not good:  # the table has the reason already
+        why = f": {result.reason}" if as_json or stream is not None else ""
+        click.echo(Page.INFEASIBLE.after(f"no {what}{why}"), err=True)
         return EXIT_NONE
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
@@ -224,7 +238,7 @@ def with_checks(result: Result, check: Callable[[], Sequence[str]]) -> tuple[Res
 
 def json_line(result: Result) -> str:
     """Return the line of JSON that --json prints of a result, and --output writes."""
-    return json.dumps(result.as_dict()) + "\n"
+    return result.as_json()
 
 
 def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job]:

@@ -10,12 +10,13 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, check_outputs
 from moccasin_mzn.cli.deploy_options import ALIGNMENT, EFFORT, files_read, output, request_maker, schedule_of, searching
-from moccasin_mzn.cli.graphs import command_line, integers
+from moccasin_mzn.cli.graphs import integers
 from moccasin_mzn.cli.imports import (
     missing_of,
     onnx_options,
     source_of,
 )
+from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import OptionValue, group
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError

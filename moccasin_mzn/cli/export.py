@@ -20,8 +20,10 @@ from moccasin_mzn.cli.common import (
     file_jobs,
     write_files,
 )
-from moccasin_mzn.cli.graphs import command_line
-from moccasin_mzn.cli.options import OptionValue, command, named_options
+from moccasin_mzn.cli.invocation import command_line
+from moccasin_mzn.cli.options import Choice, OptionValue, command, named_options
+from moccasin_mzn.commands import command as command_text
+from moccasin_mzn.commands import word
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.search.options import own_options
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 @command()
 @GRAPH
 @click.argument("schedule", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE",
               help="The picture: .png, .svg or, interactive, .html. Default: print it as text on stdout.")  # fmt: skip
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the budget in the file of the schedule.")
 @click.option("--by", default="event", show_default=True, metavar="event|stage",
@@ -100,11 +102,11 @@ def plot(
 @option_group("Model", *named_options("formulation", *own_options(), "like"))
 @option_group(
     "Output",
-    option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE.dzn|FILE.json|FOLDER",
+    option("--output", "-o", required=True, type=click.Path(path_type=Path), metavar="FILE.dzn|FILE.json|FOLDER",
            help="Data for the model; a folder: model, data and checker, which need nothing of this package."),
     option("--fzn", is_flag=True, help="Write what a solver gets, FlatZinc, into the file instead."),
     option("--solver", metavar="NAME", help="For --fzn: the solver whose FlatZinc it is.  [default: cp-sat]"),
-    option("--format", "program", type=click.Choice(["mps", "lp"]),
+    option("--format", "program", type=Choice(["mps", "lp"]),
            help="Write a mixed-integer program into the file instead, for the formulations that are one."),
 )  # fmt: skip
 def export(
@@ -162,9 +164,22 @@ def export(
     if not is_compiled:
         if wide := uncounted(form, data):
             click.echo(f"note: {wide}", err=True)
-        place = (MODEL, CHECKER, DATA) if not is_file else (form.file, form.checker_file, output)
-        click.echo(f"minizinc --solver cp-sat {shlex.join(map(str, place))}")
+        folder = [output / name for name in (MODEL, CHECKER, DATA)]
+        _print_use([form.file, form.checker_file, output] if is_file else folder)
     return EXIT_FOUND
+
+
+def _print_use(files: list[Path]) -> None:
+    """Print the command that solves what is written, and before it what is still to be installed."""
+    from moccasin_mzn.solvers.flatzinc import configuration as install
+    from moccasin_mzn.solvers.minizinc.solvers import CP_SAT
+
+    own = CP_SAT.configuration()
+    if not install.minizinc_is_there():
+        click.echo("MiniZinc is not on PATH yet; once it is:")
+    if not install.is_known(own):
+        click.echo(f"{command_text('install-solver')}    # once: MiniZinc does not know cp-sat yet")
+    click.echo(shlex.join(["minizinc", "--solver", install.called(own), *map(word, files)]))
 
 
 def _compiled(form: Formulation, data: str, program: str | None, solver: str) -> str:

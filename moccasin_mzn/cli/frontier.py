@@ -55,7 +55,7 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 @grouped(MemoryOptions)
 @added(*named_options("until_gap", help="A point needs no smaller gap than this.  [default: 0]"))
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the frontier: .png, .svg or .html.")
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
 @click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
 def frontier(

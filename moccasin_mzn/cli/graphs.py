@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -10,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, check_apart
-from moccasin_mzn.cli.options import OptionValue, command, group
+from moccasin_mzn.cli.invocation import command_line
+from moccasin_mzn.cli.options import Choice, command, group
+from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json
 from moccasin_mzn.formatting import count_text
@@ -42,14 +42,13 @@ MODE = click.option(
     help="Forward pass alone, or with loss and gradients.",
 )  # fmt: skip
 OPTIMIZER = click.option(
-    "--optimizer", type=click.Choice(list(OPTIMIZERS)), default=NONE, show_default=True,
+    "--optimizer", type=Choice(list(OPTIMIZERS)), default=NONE, show_default=True,
     help="Its state is fixed memory of a training graph.",
 )  # fmt: skip
 SCALE = click.option(
     "--scale", metavar="19.5T",
     help="Turn operations into nanoseconds of a device that does this many in a second.",
 )  # fmt: skip
-_NOT_RECORDED = ("output", "store")
 
 
 def integers(option: str, texts: Iterable[str]) -> dict[str, int]:
@@ -77,35 +76,6 @@ def write_text(text: str, output: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         replace_file(output, text)
-
-
-def command_line() -> str:
-    """Return the command being executed, as typed in the folder of its file, without the output and defaults."""
-    context = click.get_current_context()
-    names, at = [context.info_name or ""], context.parent
-    while at is not None and at.parent is not None:
-        names.append(at.info_name or "")
-        at = at.parent
-    options, arguments = [], []
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
-        value = context.params.get(parameter.name)
-        if given and isinstance(parameter, click.Argument):
-            arguments.append(value.name if isinstance(value, Path) else str(value))
-        elif given and parameter.name not in _NOT_RECORDED:
-            options += _option(parameter, value)
-    like_options = any(argument.startswith("-") for argument in arguments)
-    words = [*options, "--", *arguments] if like_options else [*arguments, *options]
-    return shlex.join(["python", "-m", "moccasin_mzn", *reversed(names), *words])
-
-
-def _option(option: click.Parameter, value: OptionValue) -> list[str]:
-    if isinstance(option, click.Option) and option.is_flag:
-        return [option.opts[-1] if value else option.secondary_opts[-1]]
-    name = option.opts[0]
-    if option.multiple:
-        return [word for one in value for word in (name, str(one))]
-    return [name, *map(str, value if isinstance(value, tuple) else (value,))]
 
 
 def write_made(
@@ -253,7 +223,7 @@ def network(
         print_networks(NETWORKS.values(), sys.stdout)
         return EXIT_FOUND
     if name is None:
-        raise InputError("which network? `generate network --list` lists them")
+        raise InputError(f"which network? this lists them: {command_text('generate', 'network', '--list')}")
     peak = None if scale is None else parse_peak(scale)
     parameters = find(name).chosen(**integers("--set", settings))  # checked here: "batch" is no parameter of a network
     graph = generate_network(name, batch, shape, training=not inference, optimizer=optimizer, **parameters)
@@ -292,7 +262,7 @@ def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path |
 
 @command()
 @GRAPH
-@click.option("--to", "form", type=click.Choice(["json", "graphml", "dot"]), required=True, help="Format to write.")
+@click.option("--to", "form", type=Choice(["json", "graphml", "dot"]), required=True, help="Format to write.")
 @OUTPUT
 def convert(graph: Path, form: str, output: Path | None) -> int:
     """Write GRAPH in another format; everything in it survives."""

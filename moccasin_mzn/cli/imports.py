@@ -13,7 +13,7 @@ import click
 
 from moccasin_mzn.cli.common import check_apart
 from moccasin_mzn.cli.graphs import MODE, OPTIMIZER, OUTPUT, SCALE, integers, print_assumptions, write_made
-from moccasin_mzn.cli.options import OptionValue, OptionValues, group
+from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, group
 from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ DIMS = click.option(
     "--dim", "dims", multiple=True, metavar="NAME=N", help="Fix a dynamic dimension: batch=8, or x[0]=8."
 )
 VIEWS = click.option(
-    "--views", type=click.Choice(["copied", "shared"]), default="copied", show_default=True,
+    "--views", type=Choice(["copied", "shared"]), default="copied", show_default=True,
     help="Reshape and similar operators copy, as ONNX defines, or share memory, as in most runtimes.",
 )  # fmt: skip
 WORKSPACES = click.option(
@@ -49,12 +49,12 @@ RESULTS = click.option(
     help="Keep several results (in training all gradients) to the end.",
 )  # fmt: skip
 FOLD = click.option(
-    "--fold", type=click.Choice(["none", "small", "all"]), default="small", show_default=True,
+    "--fold", type=Choice(["none", "small", "all"]), default="small", show_default=True,
     help="Turn what depends on constants only into a constant: where it has no more bytes than these, or always. "
          "The rest is computed in each run.",
 )  # fmt: skip
 OPTIMIZE = click.option(
-    "--optimize", type=click.Choice(["none", "basic", "extended", "all"]), default="none", show_default=True,
+    "--optimize", type=Choice(["none", "basic", "extended", "all"]), default="none", show_default=True,
     help="Take what ONNX Runtime makes of the file at this level of its graph optimizations: operators fused, and "
          "with all of them for this kind of processor.",
 )  # fmt: skip

@@ -69,6 +69,7 @@ def _facts(instance: Instance, order_bound: int) -> JsonObject:
         "duration": instance.baseline.duration,
         "least_budget_bound": need.memory,
         "least_budget_node": graph.nodes[need.node],
+        **({"least_budget_label": graph.labels[need.node]} if graph.labels else {}),
         "enough_budget": enough_budget(graph),
         "order_peak_bound": order_bound,
     }
@@ -78,6 +79,7 @@ def _facts(instance: Instance, order_bound: int) -> JsonObject:
         facts |= {
             "largest_workspace": graph.workspaces[largest],
             "largest_workspace_node": graph.nodes[largest],
+            **({"largest_workspace_label": graph.labels[largest]} if graph.labels else {}),
             "peak_without_workspaces": plain.baseline.peak,
         }
     if graph.in_place is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND
 from moccasin_mzn.cli.options import command
+from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import JsonObject
 
@@ -26,7 +28,7 @@ def install_solver(removing: bool, folder: Path | None) -> int:
     from moccasin_mzn.solvers.flatzinc import configuration as install
     from moccasin_mzn.solvers.minizinc.solvers import OWN
 
-    folder = folder or install.user_solver_folder()
+    given, folder = folder, folder or install.user_solver_folder()
     configurations = [solver.configuration() for solver in OWN.values()]
     try:
         install.check(folder, configurations)
@@ -40,23 +42,25 @@ def install_solver(removing: bool, folder: Path | None) -> int:
     except install.InstallError as error:
         raise InputError(str(error)) from None
     if not removing:
-        _print_use(configurations)
+        _print_use(configurations, given)
     return EXIT_FOUND
 
 
-def _print_use(configurations: list[JsonObject]) -> None:
+def _print_use(configurations: list[JsonObject], folder: Path | None) -> None:
+    """Print how to use and to remove the solvers; `folder` is where they are, if not where MiniZinc looks."""
     from moccasin_mzn.solvers.flatzinc import configuration as install
 
     if not install.minizinc_is_there():
         click.echo("MiniZinc is not on PATH yet; once it is:")
+    place = "" if folder is None else f"MZN_SOLVER_PATH={shlex.quote(str(folder.resolve()))} "
     for configuration in configurations:
-        identifier, namesakes = configuration["id"], install.namesakes(configuration)
-        short = identifier.rpartition(".")[2]
-        if namesakes:
+        short = configuration["id"].rpartition(".")[2]
+        if namesakes := install.namesakes(configuration):
             click.echo(f"other solvers answer to {short} as well ({', '.join(namesakes)}), hence the full id:")
-        name = identifier if namesakes else short
-        click.echo(f"minizinc --solver {name} model.mzn data.dzn    # of the Python environment {sys.prefix}")
-    click.echo("python -m moccasin_mzn install-solver --remove    # undoes it")
+        name = install.called(configuration)
+        click.echo(f"{place}minizinc --solver {name} model.mzn data.dzn    # of the Python environment {sys.prefix}")
+    where = () if folder is None else ("--folder", folder)
+    click.echo(f"{command_text('install-solver', '--remove', *where)}    # undoes it")
 
 
 # --- compile --------------------------------------------------------------------------------------------------

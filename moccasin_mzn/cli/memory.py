@@ -73,7 +73,7 @@ def order(graph: Path, order: str, time_limit: float, seed: int, output: Path | 
 @click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
               help="Offsets are multiples of it.")  # fmt: skip
 @effort("Default: while the search makes progress.", seed=0)
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV with offsets.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV with offsets.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def allocate(
     file: Path, capacity: int | None, alignment: int, time_limit: float | None, threads: int | None, seed: int,

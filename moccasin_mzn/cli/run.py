@@ -14,7 +14,7 @@ import click
 from cloup import option, option_group
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
-from moccasin_mzn.cli.options import OptionValue, OptionValues, group, named_options
+from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, group, named_options
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.option import flag
 from moccasin_mzn.pytorch.gradients import GRADIENTS
@@ -59,20 +59,21 @@ def run_() -> None:
     option("--budget", metavar="0.8|80%|BYTES|1.5GiB|least",
            help="Most memory above parameters, buffers and inputs: a fraction of what the step takes without a plan, "
                 "an amount, or the least for which a plan is found."),
-    option("--gradients", type=click.Choice(GRADIENTS),
+    option("--gradients", type=Choice(GRADIENTS),
            help="Keep the gradients of parameters to the end, or add each to the parameter's grad as soon as it is "
                 "computed.  [default: returned]"),
     option("--slow-memory", metavar="0.5|BYTES|64GiB",
            help="Most memory that may be offloaded to the host, in the form of the budget.  [default: nothing]"),
     *named_options("time_limit", help="Time limit of the search.  [default: 60]"), *named_options("threads", "seed"),
     option("--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE", help="A plan saved before."),
-    option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as JSON."),
+    option("--output", "-o", "--save", "save", type=click.Path(path_type=Path), metavar="FILE",
+           help="Write the plan as JSON."),
 )  # fmt: skip
 @option_group(
     "Comparison",
     option("--steps", type=click.IntRange(1, 10_000), default=5, show_default=True, metavar="N",
            help="Number of training steps."),
-    option("--optimizer", type=click.Choice(["sgd", "momentum", "adam"]), default="sgd", show_default=True,
+    option("--optimizer", type=Choice(["sgd", "momentum", "adam"]), default="sgd", show_default=True,
            help="The optimizer of the training steps."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
 )  # fmt: skip
@@ -98,7 +99,7 @@ def torch(
 
     code = spec.rpartition(":")[0]
     check_outputs(
-        {"--save": save}, {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
+        {"--output": save}, {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
     )
     inputs = _checked(plan_file, options)
     require_torch()

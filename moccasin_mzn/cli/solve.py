@@ -21,6 +21,7 @@ from moccasin_mzn.cli.common import (
     ORDER_OR_FREE,
     check_outputs,
     file_jobs,
+    graph_there,
     json_line,
     pictures,
     progress_lines,
@@ -72,7 +73,7 @@ def checker_lines(result: Result) -> list[str]:
 
 
 @command()
-@click.argument("graph", required=False, type=click.Path(path_type=Path))
+@click.argument("graph", required=False, type=click.Path(path_type=Path), callback=graph_there)
 @option_group(
     "Problem",
     BUDGET,
@@ -89,7 +90,7 @@ def checker_lines(result: Result) -> list[str]:
 )
 @option_group(
     "Output",
-    option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
+    option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
     option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
            help="Write the schedule and a proof of a bound, which check-certificate checks. The proof takes at most "
            "another --time-limit, 60 s without it."),
@@ -168,17 +169,21 @@ def _write(
     result: Result, outputs: dict[str, Path | None], as_json: bool, stream: JsonStream | None, time_limit: float | None
 ) -> int:
     """Write the files of a result, print it, and return the exit status; `time_limit` is for the certificate."""
+    from moccasin_mzn.cli.found_schedules import offer
     from moccasin_mzn.report.schedules import print_result, print_shortfall
 
+    offered = offer(result)
     if result.shortfall is not None and (as_json or stream is not None):
-        print_shortfall(result, sys.stderr)
+        print_shortfall(result, sys.stderr, offered)
     files = file_jobs(
         (outputs["--output"], lambda: json_line(result)), (outputs["--buffers"], lambda: _buffers_text(result))
     )
     files += pictures(outputs["--plot"], lambda: _picture(result))
     proof = file_jobs((outputs["--certificate"], lambda: _certificate_text(result, time_limit)))
     all_written = write_files(proof)  # of an answer, and of there being none
-    status = write_answer(result, result.valid, files, as_json, stream, print_result)
+    status = write_answer(
+        result, result.valid, files, as_json, stream, lambda found, out: print_result(found, out, offered)
+    )
     return status if all_written else EXIT_BAD_INPUT
 
 

@@ -20,6 +20,7 @@ from moccasin_mzn.cli.common import (
     ORDER,
     check_outputs,
     file_jobs,
+    graph_there,
     write_files,
 )
 from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, named_options
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @command()
-@click.argument("graph", type=click.Path(path_type=Path), required=False)
+@click.argument("graph", type=click.Path(path_type=Path), required=False, callback=graph_there)
 @click.argument("schedule", type=click.Path(path_type=Path), required=False)
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the budget in the file of the schedule.")
 @ORDER
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
               help="SCHEDULE is what MiniZinc printed for an exported instance; - for standard input.")  # fmt: skip
 @added(*named_options("formulation", *own_options(), "like"))
 @click.option("--max-computations", metavar="C|auto|FILE", help="As for export.  [default: 2]")
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="With --arrays: write the schedule.")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="With --arrays: write the schedule."
+)
 @click.option("--best-known", type=click.Path(path_type=Path), metavar="TABLE.csv",
               help="In place of GRAPH and SCHEDULE: a table of best-known values, certificates too.")  # fmt: skip
 def validate(

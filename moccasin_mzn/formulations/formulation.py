@@ -18,7 +18,7 @@ from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import Intervals, encode
 from moccasin_mzn.formulations.searched import Searched, Solution
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.graphs.wording import names_of, node_text
 from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import first_out_of_stage
@@ -228,9 +228,10 @@ def header(
         order: positions in `graph.nodes`; -1 for what is no node of it.
         edges: (tail, head) by number in the order, from 1.
     """
+    names = names_of(graph)
     return {
         "nodes": len(order),
-        "name": [str(graph.nodes[v]) if v >= 0 else "" for v in order],
+        "name": [names[v] if v >= 0 else "" for v in order],
         "duration": duration,
         "size": size,
         "edges": len(edges),

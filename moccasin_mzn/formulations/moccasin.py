@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import one_of
 from moccasin_mzn.formulations import models
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, as_given, presolve
@@ -95,7 +96,7 @@ class Moccasin(IntervalFormulation):
         for what in ("precedence", "index", "branching", "presolve"):
             option, value = self.own_options[what], getattr(self, what)
             if value not in option.choices:
-                raise InputError(f"unknown {what} {shown(value)}, expected one of {', '.join(option.choices)}")
+                raise InputError(f"unknown {what} {shown(value)}, {one_of(value, option.choices)}")
         if self.index == "triangular" and not self.staged:
             raise InputError(f"the triangular index numbers staged events, the {self.name} formulation has free ones")
         self.groups()

@@ -6,17 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Any, Final, Self, get_args
 
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import one_of
 from moccasin_mzn.formulations import FORMULATIONS, Formulation, find_formulation
 from moccasin_mzn.option import Option, flag, option, options_of, values_of, words_of
+from moccasin_mzn.solvers.minizinc.solvers import spelled
+from moccasin_mzn.vocabulary import IfNone, Search
 
-Search: TypeAlias = Literal["on", "off", "only"]
-"""Values of `SearchOptions.search`."""
-IfNone: TypeAlias = Literal["more", "hint", "stop"]
-"""Values of `Options.if_none`."""
 MORE: Final = "more"
 HINT: Final = "hint"
 STOP: Final = "stop"
@@ -90,7 +89,7 @@ class SearchOptions(Effort):
         if self.search is None:
             object.__setattr__(self, "search", "on")
         if self.search not in SEARCHES:
-            raise InputError(f"unknown search {shown(self.search)}, expected one of {', '.join(SEARCHES)}")
+            raise InputError(f"unknown search {shown(self.search)}, {one_of(self.search, SEARCHES)}")
         self._check_solvers()
         if type(self.until_gap) not in (int, float) or not 0 <= self.until_gap < 1:
             raise InputError(f"gap {shown(self.until_gap)} is not a fraction of the duration, from 0 to below 1")
@@ -99,6 +98,8 @@ class SearchOptions(Effort):
     def _check_solvers(self) -> None:
         if not isinstance(self.solver, str) or not all(self.solvers):
             raise InputError(f"solver {shown(self.solver)}: expected a name, or several with commas between them")
+        if (names := tuple(map(spelled, self.solvers))) != self.solvers:
+            object.__setattr__(self, "solver", ",".join(names))
         for name in self.solvers:
             if self.solvers.count(name) > 1:
                 raise InputError(f"solver {shown(self.solver)}: {name} is named twice")
@@ -163,7 +164,7 @@ class Options(SearchOptions):
         if self.two_phase and not form.two_phase:
             raise InputError(f"{form.called} has no first phase")
         if self.if_none not in IF_NONE:
-            raise InputError(f"if none {shown(self.if_none)}: expected one of {', '.join(IF_NONE)}")
+            raise InputError(f"if none {shown(self.if_none)}: {one_of(self.if_none, IF_NONE)}")
 
     def _check_like(self) -> None:
         if "model" not in self.own:

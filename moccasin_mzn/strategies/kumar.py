@@ -40,14 +40,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-
-import networkx as nx
-from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.retention import retained
 from moccasin_mzn.strategies.strategy import Stop, Strategy
+
+if TYPE_CHECKING:
+    import networkx as nx  # slow to import: whoever decomposes a graph does
 
 # --- Tree decompositions of a graph, and the balanced separators they give, level by level
 
@@ -89,6 +90,9 @@ def decompositions(graph: ComputationGraph) -> Iterator[nx.Graph]:
 
     The nodes of a decomposition are bags, frozensets of positions in `graph.nodes`.
     """
+    import networkx as nx
+    from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
+
     undirected = nx.Graph()
     undirected.add_nodes_from(range(len(graph.nodes)))
     undirected.add_edges_from(graph.edges)
@@ -104,12 +108,16 @@ def separated(decomposition: nx.Graph, order: Sequence[int]) -> tuple[Component,
         decomposition: see `decompositions`.
         order: the input order, positions in `graph.nodes`; components are sorted by it.
     """
+    import networkx as nx
+
     forest = nx.convert_node_labels_to_integers(decomposition, label_attribute="bag")
     bags = {at: set(bag) for at, bag in forest.nodes(data="bag")}
     return _components(bags, forest, {v: at for at, v in enumerate(order)})
 
 
 def _components(bags: Bags, forest: nx.Graph, place: Mapping[int, int]) -> tuple[Component, ...]:
+    import networkx as nx
+
     found, left = [], set(bags)
     for first in bags:
         if first in left:
@@ -147,6 +155,8 @@ def _contract(bags: Bags, tree: nx.Graph) -> None:
 
 def _center(bags: Bags, tree: nx.Graph) -> int:
     """The bag whose removal leaves the smallest largest tree, at most half of the bags; of equals a smallest one."""
+    import networkx as nx
+
     below = dict.fromkeys(tree, 1)  # bags of the subtree
     largest = dict.fromkeys(tree, 0)
     root = next(iter(tree))

@@ -161,7 +161,7 @@ class _Crew:
             if path.is_file():
                 (kept / path.name).write_bytes(path.read_bytes())
         command = worker.command.replace(str(worker.folder / "files"), str(kept))
-        (kept / "finding.txt").write_text(f"{how}\n\npython -m moccasin_mzn {command}\n", encoding="utf-8")
+        (kept / "finding.txt").write_text(f"{how}\n\nmoccasin-mzn {command}\n", encoding="utf-8")
         self.tally.findings.append(Finding(worker.seed, how, command, str(kept)))
         self.tally.counts["graphs"] += 1
         sys.stderr.write(f"FINDING seed {worker.seed}: {how}: {command}\n")

@@ -144,7 +144,7 @@ class Trial:
         folder = self.keep / f"{self.seed}-{len(self.tally.findings)}"
         shutil.copytree(self.room.files, folder, dirs_exist_ok=True)
         command = command.replace(str(self.room.files), str(folder))
-        parts = [message, f"python -m moccasin_mzn {command}"]
+        parts = [message, f"moccasin-mzn {command}"]
         if reply is not None:
             parts += [f"exit status {reply.status}", reply.text, reply.errors]
         (folder / "finding.txt").write_text("\n\n".join(parts), encoding="utf-8")

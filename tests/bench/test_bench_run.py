@@ -47,10 +47,7 @@ seeds = [1, 2, 3]
 """Three runs that take as long as they may."""
 
 
-DONE = (
-    f"{{store}}: {RUNS} of {RUNS} runs done: 1 optimal, 2 over-budget\n"
-    "next: python -m moccasin_mzn bench report {store}\n"
-)
+DONE = f"{{store}}: {RUNS} of {RUNS} runs done: 1 optimal, 2 over-budget\nnext: moccasin-mzn bench report {{store}}\n"
 
 
 @pytest.fixture(scope="module")

@@ -137,8 +137,8 @@ def test_reduce_reports_what_it_merged_and_keeps_the_record(command, tmp_path):
     graph = read_graph(reduced)
     assert graph.total_duration == read_graph(whole).total_duration
     record = graph.attributes["made_by"]
-    assert record["command"] == "python -m moccasin_mzn reduce --elementwise '*_out' -- -whole.json"
-    assert record["before"]["command"] == "python -m moccasin_mzn generate network resnet50 --batch 1"
+    assert record["command"] == "moccasin-mzn reduce --elementwise '*_out' -- -whole.json"
+    assert record["before"]["command"] == "moccasin-mzn generate network resnet50 --batch 1"
 
 
 @pytest.mark.parametrize("assumed", [5, None, "hello", [3, "two\nlines"]])
@@ -240,7 +240,7 @@ def test_import_of_a_graph_file_keeps_its_digest(command, tmp_path, form):
     record = graph.attributes["made_by"]
     assert graph == replace(read_graph(source), attributes=graph.attributes)
     assert record["before"] == read_graph(source).attributes["made_by"]
-    assert record["command"] == f"python -m moccasin_mzn import {form} a.{form}"
+    assert record["command"] == f"moccasin-mzn import {form} a.{form}"
     assert record["source"]["file"] == f"a.{form}" and len(record["source"]["sha256"]) == 64
 
 

@@ -72,7 +72,7 @@ def test_recomputation_is_reported_as_json_and_recorded_in_the_file(tmp_path, co
     made = checked(onnx.load(new))
     assert operators(made)[3] == "a__2 = Sigmoid(x)"
     (record,) = (json.loads(each.value) for each in made.metadata_props)
-    assert record["command"] == "python -m moccasin_mzn deploy onnx model.onnx schedule.json --check --json"
+    assert record["command"] == "moccasin-mzn deploy onnx model.onnx schedule.json --check --json"
     assert record["peak"] == 72 and len(record["source"]["sha256"]) == 64
     assert [each.name for each in session(new).get_outputs()] == ["d"]
 

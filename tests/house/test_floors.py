@@ -26,6 +26,7 @@ GROUND_FILES = {
     "arguments",
     "checks",
     "clock",
+    "commands",
     "errors",
     "extras",
     "files",

@@ -21,6 +21,7 @@ from moccasin_mzn.bench.report.document import Document, Figure, Mark, Panel, Ta
 from moccasin_mzn.bench.report.drawing import FAINT, INK
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import replace_file
+from moccasin_mzn.formatting import one_of
 
 _SETTINGS: dict[Any, Any] = {
     "axes.edgecolor": INK, "axes.labelcolor": INK, "axes.titlecolor": INK, "text.color": INK, "xtick.color": INK,
@@ -185,7 +186,7 @@ def write(document: Document, folder: Path, formats: Sequence[str] = FORMATS) ->
     """
     for name in formats:
         if name not in FORMATS:
-            raise InputError(f"unknown format {name}, expected one of {', '.join(FORMATS)}")
+            raise InputError(f"unknown format {name}, {one_of(name, FORMATS)}")
     _make(folder)
     kinds = [_KINDS[name] for name in FORMATS if name in formats and name in _KINDS]
     pages = _figures(document, folder / "figures", kinds) if kinds else {}

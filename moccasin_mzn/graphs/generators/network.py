@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
 from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.formatting import closest
 from moccasin_mzn.graphs.generators.layers import Layer, Output, Shape
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -198,8 +198,8 @@ class Architecture:
 
 def unknown(what: str, name: str, known: Mapping[str, object]) -> str:
     """The message for an unknown name."""
-    near = difflib.get_close_matches(str(name).lower(), known, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    near = closest(str(name), known)
+    hint = f" (did you mean {near}?)" if near else ""
     return f"there is no {what} {shown(name)}{hint}; there are {', '.join(known)}"
 
 

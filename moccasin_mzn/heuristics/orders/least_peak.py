@@ -4,7 +4,7 @@ once: `peak_bound`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.checks import check_seed, check_time_limit
 from moccasin_mzn.clock import Deadline
@@ -57,7 +57,7 @@ class OrderProgress:
     bound: int
     source: str
     """Who improved it."""
-    order: tuple[int, ...] | None = None
+    order: tuple[int, ...] | None = field(default=None, repr=False)
     """The order, where it is new."""
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.formulations import in_any_order
+from moccasin_mzn.heuristics.compiled_searches import FREE, ORDERS, CompiledSearch
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
@@ -56,6 +57,9 @@ class AnnealingSearcher(Searcher):
     def applies(self, runner: Runner) -> bool:
         return runner.chooses_order and not runner.several_memories
 
+    def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
+        return (FREE,)
+
     def endless(self, runner: Runner) -> bool:
         return True
 
@@ -77,6 +81,9 @@ class Starts(Searcher):
 
     def applies(self, runner: Runner) -> bool:
         return runner.chooses_order and not runner.several_memories
+
+    def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
+        return (ORDERS,)
 
     def endless(self, runner: Runner) -> bool:
         return True

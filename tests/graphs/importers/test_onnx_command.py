@@ -22,7 +22,7 @@ def test_import_onnx_writes_graph_and_record(command, tmp_path):
     graph = read_graph(path)
     assert (len(graph.nodes), len(graph.edges), graph.total_size) == (66, 73, 28_191_616)
     record = graph.attributes["made_by"]
-    assert record["command"] == "python -m moccasin_mzn import onnx light_squeezenet.onnx --fold all"
+    assert record["command"] == "moccasin-mzn import onnx light_squeezenet.onnx --fold all"
     assert record["source"]["sha256"] == hashlib.sha256(SQUEEZENET.read_bytes()).hexdigest()
     assert record["versions"].keys() == {"moccasin_mzn", "onnx", "onnx-tool"}
 
