@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
 LEAST_SHARE = 0.6
-"""Of the time, to seek it; the rest is for a shorter one of the same peak."""
+"""Fraction of the time to seek the least peak; the rest is for a shorter plan of the same peak."""
 _AT_ONCE = 1e-3
 """Seconds for a search that is over before it begins."""
 _TRIES = 6
@@ -257,7 +257,7 @@ class Plan:
     status: str
     """"optimal" or "feasible"."""
     predicted_increase: float
-    """Of the step's time, as a fraction of the eager step's: what is recomputed, and `overhead`.
+    """Increase of the step's time, as a fraction of the eager step's: what is recomputed, and `overhead`.
 
     The eager step's time is measured where the budget is a fraction or much memory is free, otherwise it is the planned
     step's less what is recomputed; where nothing is run it is that of the operators.
@@ -267,7 +267,7 @@ class Plan:
     eager_peak: int | None = None
     """Measured at the allocator without the plan; None: it was not."""
     least_proven: int | None = None
-    """Of a plan with the least budget: bytes that are proven of the graph to be necessary; None: not sought."""
+    """Bytes that are proven to be necessary for this graph, of a plan with the least budget; None: not sought."""
     overhead: float = 0.0
     """What a plan's code takes without recomputing anything, as a fraction of the eager step's time;
     it may be below 0. Measured where the eager step is, otherwise 0."""
