@@ -316,7 +316,7 @@ class Plan:
 
     @property
     def recomputations(self) -> int:
-        """How many computations are done again."""
+        """How many computations are repeated."""
         return len(self.sequence) - len(set(self.sequence))
 
     def runtime(self, original: Callable[..., PyTree] | None = None) -> Runtime:
@@ -370,7 +370,7 @@ class Plan:
         peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
         code = f", {100 * self.overhead:+.2f} % of it without recomputing anything" if self.overhead else ""
         lines = [
-            f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
+            f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are repeated",
             f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
             f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
             f"duration  {100 * self.predicted_increase:+.2f} % ({proven}){code}",
