@@ -37,7 +37,7 @@ class Choice(_Choice):
         super().__init__(tuple(choices), case_sensitive=False)
 
     def convert(self, value: OptionValue, param: click.Parameter | None, ctx: click.Context | None) -> OptionValue:
-        """Return the choice; a `BadParameter` says which value may have been meant."""
+        """Return the choice; a `BadParameter` names the nearest value."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:

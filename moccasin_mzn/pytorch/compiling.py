@@ -224,7 +224,7 @@ class KnownSchedules:
 
 _TRIES = 6
 _COSTS = OperatorCosts()
-"""Of all operators that this process has measured."""
+"""Costs of all operators that this process has measured."""
 _KNOWN: dict[object, _Measured] = {}
 """What this process remembers, by digest, settings and durations of a traced step."""
 
@@ -249,7 +249,7 @@ class CompiledPlan:
     """Without recomputation."""
     recomputations: int
     predicted_increase: float
-    """Of the duration over that without recomputation, as a fraction."""
+    """Increase of the duration over that without recomputation, as a fraction."""
     bound: float
     """Proven: no schedule has less increase within what this one was sought for; 0 where nothing is."""
 
@@ -263,7 +263,7 @@ class Partitioner:
     durations: str = MEASURED
     max_computations: int = 2
     plans: list[CompiledPlan] = field(default_factory=list)
-    """Of the graphs that were parted."""
+    """Plans of the graphs that were partitioned."""
 
     def __call__(
         self, joint_module: fx.GraphModule, inputs: object, *, num_fwd_outputs: int,

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
 LEAST_SHARE = 0.6
-"""Of the time, to seek it; the rest is for a shorter one of the same peak."""
+"""Fraction of the time to seek the least peak; the rest is for a shorter plan of the same peak."""
 _AT_ONCE = 1e-3
 """Seconds for a search that is over before it begins."""
 _TRIES = 6
@@ -270,7 +270,7 @@ class Plan:
     status: Status
     """"optimal" or "feasible"."""
     predicted_increase: float
-    """Of the step's time, as a fraction of the eager step's: what is recomputed, and `overhead`.
+    """Increase of the step's time, as a fraction of the eager step's: what is recomputed, and `overhead`.
 
     The eager step's time is measured where the budget is a fraction or much memory is free, otherwise it is the planned
     step's less what is recomputed; where nothing is run it is that of the operators.
@@ -280,7 +280,7 @@ class Plan:
     eager_peak: int | None = None
     """Measured at the allocator without the plan; None: it was not."""
     least_proven: int | None = None
-    """Of a plan with the least budget: bytes that are proven of the graph to be necessary; None: not sought."""
+    """Bytes that are proven to be necessary for this graph, of a plan with the least budget; None: not sought."""
     overhead: float = 0.0
     """What a plan's code takes without recomputing anything, as a fraction of the eager step's time;
     it may be below 0. Measured where the eager step is, otherwise 0."""
@@ -329,7 +329,7 @@ class Plan:
 
     @property
     def recomputations(self) -> int:
-        """How many computations are done again."""
+        """How many computations are repeated."""
         return len(self.sequence) - len(set(self.sequence))
 
     def runtime(self, original: Callable[..., PyTree] | None = None) -> Runtime:
@@ -383,7 +383,7 @@ class Plan:
         peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
         code = f", {100 * self.overhead:+.2f} % of it without recomputing anything" if self.overhead else ""
         lines = [
-            f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
+            f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are repeated",
             f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
             f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
             f"duration  {100 * self.predicted_increase:+.2f} % ({proven}){code}",

@@ -161,7 +161,7 @@ class Traced:
     step: Step
     arguments: Structure
     forms: tuple[Form, ...]
-    """Of the inputs."""
+    """Forms of the inputs."""
     joint: Joint = field(repr=False)
     program: Computations = field(repr=False)
     problem: Planned = field(repr=False)
