@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from moccasin_mzn.problem.buffer import Buffer, Gap
     from moccasin_mzn.problem.platform import Goal
     from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
-    from moccasin_mzn.report.parts import Incumbent, Interval, Status
+    from moccasin_mzn.report.parts import Incumbent, Interval
+    from moccasin_mzn.vocabulary import Status
+
+    __version__: str
 
 __all__ = [
     "AllocationResult", "Budget", "Buffer", "ComparisonResult", "ComputationGraph", "CopyCosts", "Device",
@@ -38,18 +41,32 @@ _HOMES = {
     "Device": "extensions.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
     "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.parts", "InputError": "errors",
     "Interval": "report.parts", "OrderResult": "report.answers", "PagingCosts": "extensions.platforms",
-    "Result": "report.answers", "Status": "report.parts", "read_graph": "graphs.formats",
+    "Result": "report.answers", "Status": "vocabulary", "read_graph": "graphs.formats",
     "write_graph": "graphs.formats",
 }  # fmt: skip
 """Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)
-    return value
+if not TYPE_CHECKING:  # where it is seen, any name is taken for one that is there
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            return _version()
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})
+
+
+def _version() -> str:
+    """Return the version of the installed package; "unknown" where it is not installed but imported from a checkout."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("moccasin_mzn")
+    except PackageNotFoundError:
+        return "unknown"

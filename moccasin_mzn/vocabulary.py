@@ -1,8 +1,25 @@
-"""Words that arguments take, as types: a type checker finds misspelt ones in the code of users."""
+"""Words that arguments take and answers give, as types: a type checker finds misspelt ones in the code of users."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Literal, TypeAlias, TypedDict
+
+
+class Status(StrEnum):
+    """The status of an answer: what is proven about it. Each is also the text that files and `--json` have."""
+
+    OPTIMAL = "optimal"
+    """Proven to be the best, for a schedule among those of its formulation."""
+    FEASIBLE = "feasible"
+    """An answer, not proven to be the best."""
+    INFEASIBLE = "infeasible"
+    """Proven that there is no answer."""
+    UNKNOWN = "unknown"
+    """None found in time, and none ruled out."""
+    OVER_BUDGET = "over-budget"
+    """A strategy's schedule, but over the budget."""
+
 
 Search: TypeAlias = Literal["on", "off", "only"]
 """Values of `search`."""
@@ -28,7 +45,7 @@ Gradients: TypeAlias = Literal["returned", "accumulated"]
 """Where the gradients of a training step are."""
 
 
-class OwnOptions(TypedDict, total=False):
+class FormulationOptions(TypedDict, total=False):
     """Options that only some formulations have; see the help of the command `solve`."""
 
     precedence: Literal["served-by", "reservoir"]
@@ -37,13 +54,18 @@ class OwnOptions(TypedDict, total=False):
     redundant: str
     """"all", "none", or groups of constraints with commas between them."""
     presolve: Literal["on", "off"]
+
+
+class OwnOptions(FormulationOptions, total=False):
+    """The same, and a model of one's own."""
+
     model: str
     """The file of a model of one's own."""
     like: str
     """With `model`: the formulation whose data and solutions it has."""
 
 
-class SearchArguments(OwnOptions, total=False):
+class SearchArguments(FormulationOptions, total=False):
     """Further arguments of `moccasin_mzn.solve` that functions of `moccasin_mzn.pytorch` take."""
 
     formulation: FormulationName | None

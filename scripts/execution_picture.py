@@ -86,10 +86,10 @@ def picture(points: Sequence[Point]) -> Figure:
     columns = min(_COLUMNS, len(nets))
     rows = -(-len(nets) // columns)
     figure = Figure(figsize=(_COLUMNS * _WIDTH, rows * _HEIGHT + _LEGEND), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).flat
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for net, axes in zip(nets, panels, strict=False):
         _draw(axes, net, [point for point in points if point.net == net])
-    for axes in list(panels)[len(nets) :]:
+    for axes in panels[len(nets) :]:
         axes.set_visible(False)
     handles = {
         text: handle for axes in figure.axes for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)

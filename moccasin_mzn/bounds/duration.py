@@ -17,7 +17,7 @@ from moccasin_mzn.problem.stages import Stages, highest_maxima
 MOMENTS, MOMENTS_SHARE = 4, 0.02
 """Stages that bounds come from before any relaxation, but no more are begun after this share of the time limit."""
 TOGETHER_SHARE, LARGE = 0.5, 500
-"""Of graphs with so many edges for each second, the share for bounds from several stages together."""
+"""Share of the time for bounds from several stages together, on graphs with at least so many edges per second."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
     chosen stages            k_0           k_1           k_2
     blocks        |-- 0 ------|---- 1 ------|---- 2 ------|---- 3 ----|
     retained[j][u]     u in memory while node k_j is computed for the first time
-    again[j][u]        u, computed before block j for the first time, is computed in block j again, once or more
+    again[j][u]        u, computed before block j for the first time, is recomputed in block j, once or more
 
 Every schedule gives values to these booleans that satisfy all constraints here, and costs no less than the durations
 of what is recomputed, each counted once per block: the least cost is a lower bound. More stages make it better.
@@ -116,7 +116,7 @@ class Relaxation(Program):
             )
 
     def _add_reads(self, j: int) -> None:
-        """What is read in block j is there at its start or is computed in it again."""
+        """What is read in block j is there at its start or is recomputed in it."""
         s, before = self.stages, self.before(j)
         first_reads = {u for x in range(before + 1, self.last(j) + 1) for u in s.inputs[x] if u <= before}
         for u in sorted(first_reads):
@@ -145,7 +145,7 @@ class Relaxation(Program):
     def _add_afterwards(self, j: int) -> None:
         """What is recomputed after k_j has its inputs: each is retained at k_j, or is recomputed after it too.
 
-        Whatever is true or false satisfies this already; but halves do not: they could compute a little again in each
+        Whatever is true or false satisfies this already; but halves do not: they could recompute a little in each
         of many blocks, with as little of the inputs.
         """
         s, k = self.stages, self.chosen[j]

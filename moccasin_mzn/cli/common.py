@@ -145,27 +145,33 @@ def _not_free(context: click.Context, parameter: click.Parameter, value: str) ->
 
 BUDGET = option(
     "--budget", metavar="0.8|80%|BYTES|1.5GiB",
-    help="Most memory: a fraction of the input order's peak, or an amount.",
+    help="Memory budget: a fraction of the peak memory of the input order, or an amount.",
 )  # fmt: skip
 MAX_COMPUTATIONS = option(
     "--max-computations", metavar="C|auto|FILE",
-    help="The most computations of a node; a JSON file can have one for each node.  [default: 2]",
+    help="How often a node may be computed, at most; auto: 8 times; a JSON file has a limit for each node.  "
+         "[default: 2]",
 )  # fmt: skip
-_ORDER_HELP = "Input order: the graph file's (else a topological one), a topological one, or a file of node ids."
+_ORDER_HELP = (
+    "The input order: that of the graph file (if it has one, else a topological order), a topological order, or a file "
+    "with a list of node ids."
+)
 ORDER = click.option(
     "--order", default="input", show_default=True, metavar="input|topological|FILE", callback=_not_free,
     help=_ORDER_HELP,
 )  # fmt: skip
 ORDER_OR_FREE = option(
     "--order", default="input", show_default=True, metavar="input|topological|free|FILE",
-    help=f"{_ORDER_HELP} free: search for the order too; fractions and TDI refer to the input order.",
+    help=f"{_ORDER_HELP} free: the search chooses the order; fractions of the peak, and TDI, refer to the input order.",
 )  # fmt: skip
 IN_PLACE = option(
     "--in-place", is_flag=True,
-    help="Outputs overwrite inputs where the graph allows it and no later operation reads these.",
+    help="Let an output take the memory of an input where the graph allows it and no later operation reads the input.",
 )  # fmt: skip
 COUNT_FIXED = option(
-    "--count-fixed", is_flag=True, help="The budget is for the graph's fixed memory too (parameters, optimizer state)."
+    "--count-fixed",
+    is_flag=True,
+    help="The budget includes the graph's fixed memory, such as parameters and optimizer state.",
 )
 
 

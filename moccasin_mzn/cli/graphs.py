@@ -35,19 +35,19 @@ def _checked(context: click.Context, parameter: click.Parameter, output: Path | 
 
 OUTPUT = click.option(
     "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", callback=_checked,
-    help="Default: print the file on stdout.",
+    help="The file to write.  [default: stdout]",
 )  # fmt: skip
 MODE = click.option(
     "--inference/--training", "inference", default=True, show_default=True,
-    help="Forward pass alone, or with loss and gradients.",
+    help="The forward pass alone, or with the loss and all gradients.",
 )  # fmt: skip
 OPTIMIZER = click.option(
     "--optimizer", type=Choice(list(OPTIMIZERS)), default=NONE, show_default=True,
-    help="Its state is fixed memory of a training graph.",
+    help="The optimizer, whose state counts as fixed memory of a training graph.",
 )  # fmt: skip
 SCALE = click.option(
     "--scale", metavar="19.5T",
-    help="Turn operations into nanoseconds of a device that does this many in a second.",
+    help="Turn numbers of operations into nanoseconds, on a device with this many operations per second.",
 )  # fmt: skip
 
 
@@ -116,7 +116,14 @@ def print_assumptions(graph: ComputationGraph) -> None:
 
 
 NODES = click.option("--nodes", "-n", type=int, required=True, metavar="N", help="Number of nodes.")
-SEED = click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Same seed, same bytes.")
+SEED = click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed of the random numbers; the same seed makes the same file.",
+)
 
 
 @group()
@@ -128,21 +135,21 @@ def generate() -> None:
 @NODES
 @SEED
 @click.option("--width", type=float, metavar="W",
-              help="w of the paper: layers have about sqrt(n w / (1 - w)) nodes.  [default: 0.31]")  # fmt: skip
+              help="w in the paper: a layer has about sqrt(n w / (1 - w)) nodes.  [default: 0.31]")  # fmt: skip
 @click.option("--layer-width", type=float, metavar="NODES",
-              help="Mean nodes of a layer, instead of w: edges then grow like n.")  # fmt: skip
+              help="Mean number of nodes of a layer, in place of w; the number of edges is linear in n.")  # fmt: skip
 @click.option("--width-spread", type=float, default=0.75, show_default=True, metavar="F",
-              help="nlv: layers differ from their mean width by up to this fraction.")  # fmt: skip
+              help="nlv in the paper: how far widths of layers may be from the mean, as a fraction.")  # fmt: skip
 @click.option("--density", type=float, default=0.2, show_default=True, metavar="F",
-              help="ed: fraction of the pairs of neighbouring layers that are edges.")  # fmt: skip
+              help="ed in the paper: fraction of pairs of nodes in neighbouring layers that are edges.")  # fmt: skip
 @click.option("--skips", type=float, default=0.14, show_default=True, metavar="F",
-              help="scd: fraction of the edges that skip layers.")  # fmt: skip
+              help="scd in the paper: fraction of the edges that skip layers.")  # fmt: skip
 @OUTPUT
 def layered(
     nodes: int, seed: int, width: float | None, layer_width: float | None, width_spread: float, density: float,
     skips: float, output: Path | None,
 ) -> int:  # fmt: skip
-    """Make a random layered graph with an input order, the paper's RL: w is 0.27, 0.43, 0.36, 0.31 for G1 to G4."""
+    """Make a random layered graph, as the paper's graphs RL G1 to G4, whose w is 0.27, 0.43, 0.36 and 0.31."""
     from moccasin_mzn.graphs.generators.random_layered import random_layered, width_of_layers
 
     if layer_width is not None and width is not None:
@@ -159,9 +166,11 @@ def layered(
 @SEED
 @click.option("--shortest", type=int, default=2, show_default=True, metavar="N", help="Length of the shortest skip.")
 @click.option("--longest", type=int, metavar="N", help="Length of the longest skip.  [default: n - 1]")
-@click.option("--density", type=float, default=1.0, show_default=True, metavar="F", help="Fraction of these skips.")
+@click.option(
+    "--density", type=float, default=1.0, show_default=True, metavar="F", help="Fraction of all possible skips."
+)
 @click.option("--shrink", type=float, default=1.0, show_default=True, metavar="F",
-              help="Sizes in the middle relative to those at the ends.")  # fmt: skip
+              help="Sizes in the middle, relative to those at both ends.")  # fmt: skip
 @OUTPUT
 def u_shaped(
     nodes: int, seed: int, shortest: int, longest: int | None, density: float, shrink: float, output: Path | None
@@ -176,11 +185,13 @@ def u_shaped(
 @generate.command()
 @NODES
 @SEED
-@click.option("--training/--inference", default=True, show_default=True, help="With loss and gradients, or without.")
+@click.option(
+    "--training/--inference", default=True, show_default=True, help="Whether the graph has the loss and all gradients."
+)
 @click.option("--unit", is_flag=True, help="Give all layers size 1 and duration 1.")
 @OUTPUT
 def chain(nodes: int, seed: int, training: bool, unit: bool, output: Path | None) -> int:
-    """Make a chain of N layers, in training with a loss and N gradients."""
+    """Make a chain of N layers, with a loss and N gradients unless it is for inference."""
     from moccasin_mzn.graphs.generators.families import chain as make
 
     return write_made(make(nodes, seed, training=training, unit=unit), output)
@@ -191,7 +202,7 @@ def chain(nodes: int, seed: int, training: bool, unit: bool, output: Path | None
 @SEED
 @click.option("--edges", type=int, metavar="M", help="Number of edges.  [default: 2 n]")
 @click.option("--largest", type=int, default=999, show_default=True, metavar="N",
-              help="Sizes and durations are from 0 to this.")  # fmt: skip
+              help="Sizes and durations are random numbers from 0 to this.")  # fmt: skip
 @OUTPUT
 def random_dag(nodes: int, seed: int, edges: int | None, largest: int, output: Path | None) -> int:
     """Make a random acyclic graph without structure, for tests."""
@@ -202,11 +213,24 @@ def random_dag(nodes: int, seed: int, edges: int | None, largest: int, output: P
 
 @generate.command()
 @click.argument("name", required=False)
-@click.option("--batch", type=int, default=1, show_default=True, metavar="B", help="Samples in a batch.")
-@click.option("--input", "shape", type=int, nargs=3, metavar="H W C", help="Shape of a sample.  [default: see --list]")
+@click.option("--batch", type=int, default=1, show_default=True, metavar="B", help="Number of samples in a batch.")
+@click.option(
+    "--input",
+    "shape",
+    type=int,
+    nargs=3,
+    metavar="H W C",
+    help="Height, width and channels of a sample.  [default: see --list]",
+)
 @MODE
 @OPTIMIZER
-@click.option("--set", "settings", multiple=True, metavar="KEY=N", help="Other parameters of the network, see --list.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=N",
+    help="Another parameter of the network, see --list; may be given several times.",
+)
 @SCALE
 @click.option("--list", "listing", is_flag=True, help="List the networks with their inputs and parameters.")
 @OUTPUT
@@ -238,17 +262,18 @@ def network(
 @click.option(
     "--fuse",
     is_flag=True,
-    help="Merge operations with several inputs, and far from their producer, too; may lose schedules.",
+    help="Also merge operations with several inputs, or that follow later; this may lose schedules.",
 )
 @click.option("--elementwise", multiple=True, metavar="PATTERN",
-              help='Labels of further operators that run in place, such as `*_relu`.')  # fmt: skip
+              help="Labels of further operators that run in place, such as `*_relu`; may be given several "
+                   "times.")  # fmt: skip
 @OUTPUT
 def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path | None) -> int:
-    """Merge operations of GRAPH that can run in place into their producers.
+    """Merge operations of GRAPH that can run in place into the operations that they read.
 
-    Merged are elementwise operators and views, by their label, where they directly follow the producer in the input
-    order, nothing else reads it and both outputs have one size. No schedule is lost by that (but the formulation staged
-    knows only some of all schedules, and may lose one). The attribute "merged" lists what a node stands for.
+    An elementwise operator or a view, recognized by its label, is merged if it directly follows the operation that it
+    reads in the input order, nothing else reads that, and both outputs have one size. This loses no schedule, though
+    the formulation staged may lose one of those that it knows. The attribute "merged" lists what each node stands for.
     """
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.graphs.reduction import reduce_graph
@@ -265,7 +290,7 @@ def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path |
 @click.option("--to", "form", type=Choice(["json", "graphml", "dot"]), required=True, help="Format to write.")
 @OUTPUT
 def convert(graph: Path, form: str, output: Path | None) -> int:
-    """Write GRAPH in another format; everything in it survives."""
+    """Write GRAPH in another format, without loss."""
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.graphs.formats.dot import dot_text
     from moccasin_mzn.graphs.formats.graphml import graphml_text

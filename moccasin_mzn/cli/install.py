@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 @command("install-solver")
-@click.option("--remove", "removing", is_flag=True, help="Undo it.")
+@click.option("--remove", "removing", is_flag=True, help="Remove the solvers again.")
 @click.option("--folder", type=click.Path(path_type=Path), metavar="FOLDER",
-              help="Default: the folder in which MiniZinc looks for this user's solvers.")  # fmt: skip
+              help="The folder for them.  [default: where MiniZinc looks for solvers of this user]")  # fmt: skip
 def install_solver(removing: bool, folder: Path | None) -> int:
-    """Make the solvers of this package known to MiniZinc and its IDE: `minizinc --solver cp-sat model.mzn data.dzn`."""
+    """Make the solvers of this package known to MiniZinc and its IDE, as in `minizinc --solver cp-sat model.mzn`."""
     from moccasin_mzn.solvers.flatzinc import configuration as install
     from moccasin_mzn.solvers.minizinc.solvers import OWN
 
@@ -78,7 +78,7 @@ def searches() -> tuple[CompiledSearch, ...]:
 
 @command("compile")
 def compile_searches() -> int:
-    """Compile the searches and keep them on disk; otherwise the first run that needs one compiles it."""
+    """Compile the local searches now and cache them on disk, which otherwise the first run does that needs them."""
     from moccasin_mzn.heuristics.compiled_searches import NOT_KEPT, ready
     from moccasin_mzn.heuristics.compiling import keeps
 

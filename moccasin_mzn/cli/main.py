@@ -11,16 +11,17 @@ import click
 import cloup
 
 from moccasin_mzn.cli.options import group
+from moccasin_mzn.commands import PROGRAM
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, out_of_memory, require_address_space
 from moccasin_mzn.terminal import FAILED
 
 EXAMPLES = {
-    "solve": "GRAPH --budget 0.8 --time-limit 60 --output schedule.json --plot schedule.svg",
+    "solve": "GRAPH --budget 0.8 --time-limit 60 -o schedule.json --plot schedule.svg",
     "frontier": "GRAPH --points 10 --time-limit 60 --plot front.svg",
-    "order": "GRAPH --output order.json",
+    "order": "GRAPH -o order.json",
     "compare": "GRAPH --budget 0.9 --budget 0.8 --only 'chen-*' --only dtr",
-    "allocate": "BUFFERS.csv --alignment 64 --output OFFSETS.csv",
+    "allocate": "BUFFERS.csv --alignment 64 -o OFFSETS.csv",
     "run torch": "my.module:make --input 8x3x224x224 --budget 0.5",
     "deploy c-header": "plan.json -o plan.h",
     "deploy onnx": "MODEL.onnx MODEL.plan.json -o NEW.onnx --check",
@@ -46,7 +47,7 @@ EXAMPLES = {
     "complexity": "GRAPH --budget 0.8",
     "bench run": "EXPERIMENT.toml",
     "bench export": "EXPERIMENT.sqlite -o EXPERIMENT.csv",
-    "bench report": "EXPERIMENT.sqlite --output FOLDER",
+    "bench report": "EXPERIMENT.sqlite -o FOLDER",
     "bench package": "EXPERIMENT.toml --instances 5 -o FOLDER",
     "bench best-known": "EXPERIMENT.toml --table TABLE.csv --time-limit 60",
     "install-solver": "--folder FOLDER",
@@ -55,111 +56,110 @@ EXAMPLES = {
 """The example that ends the help of each command, by its words; a test runs them all."""
 
 
+SUMMARIES = {
+    "solve": "Find the shortest schedule within a memory budget",
+    "frontier": "Find the least duration for many budgets",
+    "order": "Find an order of least peak memory, without recomputation",
+    "compare": "Compare all formulations and strategies on some graphs",
+    "allocate": "Give buffers offsets in one small arena",
+    "run": "Train a network with a plan and without, and compare",
+    "deploy": "Write a plan as a file that a runtime executes",
+    "deploy c-header": "Write a plan as a C header",
+    "deploy onnx": "Rewrite an ONNX model to follow a schedule",
+    "deploy tflite": "Rewrite a TFLite model to follow a plan",
+    "run torch": "Train a PyTorch module with a plan and without",
+    "validate": "Check a schedule, whoever made it",
+    "check-certificate": "Check a certificate, without any solver",
+    "plot": "Draw a schedule",
+    "info": "Print sizes and limits of a graph",
+    "generate": "Make a random graph or the graph of a network",
+    "generate chain": "Make a chain of layers",
+    "generate layered": "Make a random layered graph, as in the paper",
+    "generate network": "Make the graph of a published network by name",
+    "generate random-dag": "Make a random acyclic graph",
+    "generate u-shaped": "Make a chain with skips, as in a U-Net",
+    "import": "Make a graph from a network or another graph file",
+    "import dot": "Import a graph in Graphviz's DOT",
+    "import graphml": "Import a graph in GraphML",
+    "import onnx": "Import an ONNX model",
+    "import tflite": "Import a TFLite model",
+    "import torch": "Import a PyTorch module",
+    "reduce": "Merge operations that can run in place",
+    "convert": "Write a graph in another format",
+    "list": "List formulations, strategies and solvers",
+    "export": "Write a graph and a budget as files for MiniZinc",
+    "complexity": "Count variables and constraints of each formulation",
+    "bench": "Run experiments and report on them",
+    "bench best-known": "Make or improve a table of best-known values",
+    "bench export": "Write results as tables",
+    "bench package": "Make a submission to the MiniZinc Challenge",
+    "bench report": "Write a report of results, with tables and plots",
+    "bench run": "Run an experiment, or the rest of it",
+    "install-solver": "Make our solvers known to MiniZinc",
+    "compile": "Compile the local searches now",
+}
+"""What the lists of commands say of each, in one line."""
+
+
 # --- The commands, each imported when it is called ------------------------------------------------------------
 
 
-SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+SECTIONS = {
     "Solve": {
-        "solve": ("solve:solve", "Find the shortest schedule of GRAPH within a memory budget, and prove it."),
-        "frontier": (
-            "frontier:frontier",
-            "Find the least duration of GRAPH for budgets from the least feasible one to the peak of the input order.",
-        ),
-        "order": (
-            "memory:order",
-            "Find an order of GRAPH of least peak memory that computes every node once, and a bound on all such "
-            "orders.",
-        ),
-        "compare": (
-            "frontier:compare",
-            "Run all formulations and strategies on each GRAPH and budget, and print their figures side by side.",
-        ),
-        "allocate": (
-            "memory:allocate",
-            "Give the buffers of FILE, a CSV as minimalloc reads it, offsets in a small arena.",
-        ),
+        "solve": "solve:solve",
+        "frontier": "frontier:frontier",
+        "order": "memory:order",
+        "compare": "frontier:compare",
+        "allocate": "memory:allocate",
     },
     "Train": {
-        "run": ("run:run_", "Train a network for a few steps with a plan and without, and compare."),
+        "run": "run:run_",
     },
     "Deploy": {
-        "deploy": ("deploy:deploy", "Turn a plan into what a runtime executes."),
+        "deploy": "deploy:deploy",
     },
     "Judge and draw": {
-        "validate": (
-            "validate:validate",
-            "Judge SCHEDULE of GRAPH, wherever it was made: exit status 0 if it is valid, else 1 and the first "
-            "violation.",
-        ),
-        "check-certificate": (
-            "validate:check_certificate",
-            "Check CERTIFICATE, made by `solve --certificate` for GRAPH: print what it proves, or what is wrong with "
-            "it.",
-        ),
-        "plot": ("export:plot", "Draw SCHEDULE of GRAPH: retention intervals, and memory before and after."),
+        "validate": "validate:validate",
+        "check-certificate": "validate:check_certificate",
+        "plot": "export:plot",
     },
     "Graphs": {
-        "info": (
-            "info:info",
-            "Print the size of GRAPH, what its input order needs, and below which budgets nothing is feasible.",
-        ),
-        "generate": ("graphs:generate", "Make a graph: a random one of a family, or a published network."),
-        "import": ("imports:import_", "Make a graph of a network or a graph of another program."),
-        "reduce": ("graphs:reduce", "Merge operations of GRAPH that can run in place into their producers."),
-        "convert": ("graphs:convert", "Write GRAPH in another format; everything in it survives."),
+        "info": "info:info",
+        "generate": "graphs:generate",
+        "import": "imports:import_",
+        "reduce": "graphs:reduce",
+        "convert": "graphs:convert",
     },
     "Models, solvers, experiments": {
-        "list": (
-            "info:list_methods",
-            "List formulations, strategies and solvers, and what each guarantees; without MiniZinc there are no "
-            "solvers.",
-        ),
-        "export": (
-            "export:export",
-            "Write GRAPH and a budget as files that plain MiniZinc solves, and print the command for it.",
-        ),
-        "complexity": (
-            "info:complexity",
-            "Count variables and constraints of each formulation of GRAPH after flattening, with their order of "
-            "growth.",
-        ),
-        "bench": (
-            "bench:bench",
-            "Run an experiment, and export, report or package its results; keep a table of best-known values.",
-        ),
-        "install-solver": (
-            "install:install_solver",
-            "Make the solvers of this package known to MiniZinc and its IDE: `minizinc --solver cp-sat model.mzn "
-            "data.dzn`.",
-        ),
-        "compile": (
-            "install:compile_searches",
-            "Compile the searches and keep them on disk; otherwise the first run that needs one compiles it.",
-        ),
+        "list": "info:list_methods",
+        "export": "export:export",
+        "complexity": "info:complexity",
+        "bench": "bench:bench",
+        "install-solver": "install:install_solver",
+        "compile": "install:compile_searches",
     },
 }
-"""Module and function of each command, and the sentence that its own help begins with, by section."""
+"""Module and function of each command, by section."""
 
 
 class Named(cloup.Command):
     """A command that is not imported yet."""
 
-    def __init__(self, name: str, home: str, sentence: str) -> None:
-        super().__init__(name, short_help=sentence)
+    def __init__(self, name: str, home: str) -> None:
+        super().__init__(name, short_help=SUMMARIES[name])
         self.home = home
 
     def load(self) -> click.Command:
-        """Import it, and end its help, or that of its commands, with examples."""
+        """Import it, and give it, or its commands, their summaries, and examples at the end of their help."""
         module, _, function = self.home.partition(":")
         command: click.Command = getattr(import_module(f"moccasin_mzn.cli.{module}"), function)
-        for words, arguments in EXAMPLES.items():
-            first, *rest = words.split()
+        for words, summary in SUMMARIES.items():
+            first, _, rest = words.partition(" ")
             if first == self.name:
-                one = command
-                for word in rest:
-                    assert isinstance(one, click.Group)
-                    one = one.commands[word]
-                one.epilog = f"\b\nExample:\n  moccasin-mzn {words} {arguments}".rstrip()
+                one = find_command(command, rest)
+                one.short_help = summary
+                if words in EXAMPLES:
+                    one.epilog = f"\b\nExample:\n  {PROGRAM} {words} {EXAMPLES[words]}".rstrip()
         return command
 
 
@@ -171,6 +171,15 @@ class Commands(UserDict[str, click.Command]):
         if isinstance(command, Named):
             command = self[name] = command.load()
         return command
+
+
+def find_command(group: click.Command, words: str) -> click.Command:
+    """Return a command of a group by its words."""
+    command = group
+    for word in words.split():
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+    return command
 
 
 # --- The entry point ------------------------------------------------------------------------------------------
@@ -188,7 +197,7 @@ def main() -> None:
 
 main.commands = Commands()
 for title, entries in SECTIONS.items():
-    main.add_section(cloup.Section(title, [Named(name, *entry) for name, entry in entries.items()]))
+    main.add_section(cloup.Section(title, [Named(*entry) for entry in entries.items()]))
 _PAGES = (Page.QUICK_START, Page.GUIDE, Page.TRAINING, Page.INFEASIBLE)
 main.epilog = "\b\nRead on:\n" + "\n".join(f"  {page.address:<19}  {page.heading}" for page in _PAGES)
 
@@ -200,7 +209,7 @@ def run(arguments: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a name that the terminal cannot show is no reason to fail
     try:
         require_address_space("this program", LEAST_ADDRESS_SPACE)
-        return main.main(args=arguments, standalone_mode=False) or 0
+        return main.main(args=arguments, prog_name=PROGRAM, standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
         return FAILED

@@ -18,6 +18,10 @@ from moccasin_mzn.option import Option, flag, options_of
 if TYPE_CHECKING:
     from click.parser import _OptionParser
 
+    _Choice = click.Choice[str]
+else:
+    _Choice = click.Choice  # of click 8.1 it has no types
+
 OptionValue: TypeAlias = Any
 """The value of an option, as click gives it to a command: text, number, bool, path, None, or a tuple of them."""
 OptionValues: TypeAlias = dict[str, OptionValue]
@@ -26,21 +30,20 @@ Decorator: TypeAlias = Callable[[OptionValue], OptionValue]
 """A decorator of click: it makes a command of a function, or adds an option to one."""
 
 
-class Choice(click.Choice[str]):
+class Choice(_Choice):
     """A choice in which capitals do not matter, and whose refusal names the most similar value."""
 
     def __init__(self, choices: Iterable[str]) -> None:
         super().__init__(tuple(choices), case_sensitive=False)
 
     def convert(self, value: OptionValue, param: click.Parameter | None, ctx: click.Context | None) -> OptionValue:
-        """Return the choice; a `BadParameter` says which value may have been meant."""
+        """Return the choice; a `BadParameter` names the nearest value."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
             near = closest(str(value), map(str, self.choices))
-            raise click.BadParameter(
-                f"{error.message} Did you mean {near}?" if near else error.message, ctx, param
-            ) from None
+            hint = f" Did you mean {near}?" if near else ""
+            raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
 
 
 class StrictCommand(cloup.Command):

@@ -139,7 +139,7 @@ def read_sequence(schedule: str | PathLike[str], source: Source) -> tuple[int, .
     """A schedule of the source's graph from a file, as `solve --output` writes it; see `read_schedule`.
 
     Raises:
-        InputError: the file cannot be read, is for another model, is no schedule, or computes an operator again that
+        InputError: the file cannot be read, is for another model, is no schedule, or recomputes an operator that
             would put out something else.
     """
     document = load_json(schedule, Page.PLAN_FORMAT)
@@ -154,7 +154,7 @@ def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
     """The model of a file, rewritten so that it follows a schedule of the source's graph, which the judge accepts.
 
     Raises:
-        InputError: it computes an operator again that would put out something else; `onnx` refuses the new model.
+        InputError: it recomputes an operator that would put out something else; `onnx` refuses the new model.
     """
     graph, trace = source.graph, source.trace
     _check_repeats(graph, sequence)

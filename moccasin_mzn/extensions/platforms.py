@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
@@ -33,6 +33,10 @@ class CopyCosts:
     """The fixed duration of each copy, in the graph's duration unit."""
     energy: Fraction = Fraction(0)
     """Per unit of size, in any unit."""
+
+    if TYPE_CHECKING:  # what is taken; the fields are what it becomes
+
+        def __init__(self, time: Fraction | float = 0, latency: int = 0, energy: Fraction | float = 0) -> None: ...
 
     def __post_init__(self) -> None:
         for what, value in list(vars(self).items()):
@@ -60,6 +64,16 @@ class Device:
     """False: infinitely slow, its memory alone is of use."""
     power: Fraction = Fraction(1)
     """Energy of computing per unit of duration."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            budget: Budget | int | float | Fraction | str | None = None,
+            slowness: Fraction | float | None = None,
+            computes: bool = True,
+            power: Fraction | float = 1,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for what in ("slowness", "power"):
@@ -208,6 +222,17 @@ class PagingCosts:
     in_energy: Fraction = Fraction(0)
     power: Fraction = Fraction(1)
     """Energy of computing per unit of duration."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            out_time: Fraction | float | None = 0,
+            in_time: Fraction | float | None = 0,
+            out_energy: Fraction | float = 0,
+            in_energy: Fraction | float = 0,
+            power: Fraction | float = 1,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for what, value in list(vars(self).items()):

@@ -28,7 +28,9 @@ from moccasin_mzn.solvers.minizinc.solvers import Sum
 _PRESOLVED = ("max_computations", "input_order_memory", "earliest_stage", "latest_stage", "critical_stage")
 """Items of the `.dzn` file that are fields of `ModelData` and have defaults."""
 
-MODEL = Option("FILE.mzn", "A model of one's own, over the data of the formulation and with its solutions.")
+MODEL = Option(
+    "FILE.mzn", "A MiniZinc model of your own, which reads the data of the formulation and prints its solutions."
+)
 
 
 @dataclass(frozen=True)

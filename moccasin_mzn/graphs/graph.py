@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.arguments import named
+from moccasin_mzn.arguments import checked, named
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json, JsonObject
@@ -130,6 +130,29 @@ class ComputationGraph:
     them."""
     runs_in_place: bool = False
     """Do computations overwrite what they may? A matter of how the graph is run, which no file has."""
+
+    if TYPE_CHECKING:  # what is taken; the fields are what it becomes
+
+        def __init__(
+            self,
+            nodes: Iterable[NodeId],
+            durations: Iterable[int],
+            sizes: Iterable[int],
+            edges: Iterable[Iterable[int | str]],
+            order: Iterable[int | str] | None = None,
+            name: str = "",
+            labels: Iterable[str] | None = None,
+            duration_unit: str = "unit",
+            size_unit: str = "unit",
+            attributes: Mapping[str, Json] = ...,
+            backward: Iterable[bool] | None = None,
+            fixed_memory: Mapping[str, int] = ...,
+            device_durations: Mapping[str, Iterable[int | None]] = ...,
+            workspaces: Iterable[int] | None = None,
+            in_place: Iterable[Iterable[int]] | None = None,
+            computed_once: Iterable[int | str] = (),
+            runs_in_place: bool = False,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name in _OF_NODES:
@@ -373,6 +396,7 @@ class ComputationGraph:
     # --- networkx ----------------------------------------------------------------------------------------
 
     @classmethod
+    @checked()
     def from_networkx(
         cls,
         g: networkx.DiGraph,

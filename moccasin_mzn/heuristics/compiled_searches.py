@@ -96,7 +96,7 @@ IN_BACKGROUND = (
     "compiling the {} in the background, once after an installation: until then the other searches go on without; "
     "`python -m moccasin_mzn compile` does it beforehand"
 )
-NOT_COMPILED = "note: compiling the {} failed, so that it is left out; `python -m moccasin_mzn compile` says why"
+NOT_COMPILED = "note: compiling the {} failed, so that it is left out; `python -m moccasin_mzn compile` shows why"
 _ready: dict[CompiledSearch, float] = {}
 """Seconds that compiling took."""
 _noted: set[str] = set()

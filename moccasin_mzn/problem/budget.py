@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
@@ -36,6 +37,10 @@ class Budget:
     """In the graph's size unit."""
     fraction: Fraction | None = None
     """A share of the peak of the input order with every node computed once."""
+
+    if TYPE_CHECKING:  # what is taken; the fields are what it becomes
+
+        def __init__(self, amount: int | None = None, fraction: Fraction | float | None = None) -> None: ...
 
     def __post_init__(self) -> None:
         if (self.amount is None) == (self.fraction is None):

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import get_args
 
 from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
@@ -24,8 +25,9 @@ from moccasin_mzn.formatting import count_text, one_of
 from moccasin_mzn.graphs.checks import TOTAL_LIMIT, as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.vocabulary import Objective
 
-OBJECTIVES = ("duration", "energy", "traffic")
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 """Totals of a plan, in the order of reports."""
 
 
@@ -154,7 +156,7 @@ class Goal:
         InputError: an unknown objective; a limit that is no integer of 0 or more.
     """
 
-    objective: str = "duration"
+    objective: Objective = "duration"
     max_duration: int | None = None
     """In the graph's duration unit; None: no limit, as for the others."""
     max_energy: int | None = None

@@ -45,7 +45,7 @@ class LargestNeed:
     memory: int
     """In the graph's size unit: what it takes to compute the node."""
     alone: int
-    """Of that, what is in memory while it is computed for the first time: `retained`, and the node's workspace."""
+    """The part that is in memory while it is computed for the first time: `retained`, and the node's workspace."""
     retained: tuple[int, ...]
     """Nodes whose outputs are in memory then, the largest first."""
 
@@ -152,9 +152,9 @@ def called(problem: Planned, v: int) -> str:
 _LONGEST = 600.0
 """Seconds, where there is no limit."""
 _FIRST_SHARE, _PROOF_SHARE = 0.4, 0.2
-"""Of the time: before more computations are tried, and at the end, for the proof."""
+"""Fractions of the time: before more computations are tried, and at the end, for the proof."""
 _AT_ONCE_SHARE = 0.2
-"""Of the time for one budget: for local search alone."""
+"""Fraction of the time for one budget that is for local search alone."""
 _SHORTEST = 0.2
 """Seconds: a shorter search is not worth it."""
 
@@ -272,7 +272,7 @@ class _Search:
 
 
 SEEK_SHARE, SEEK_LONGEST = 0.1, 10.0
-"""Of the time limit, and seconds at most, to seek the least peak where no plan is within a budget."""
+"""Fraction of the time limit, and most seconds, to seek the least peak if no plan is within a budget."""
 
 
 def unlimited(traced: Traced, most: int) -> Instance:

@@ -148,7 +148,7 @@ class Placeholder:
     """One of the tensors that a traced step takes."""
 
     name: str
-    """Of a parameter or buffer in the network; of an input or a tangent for people."""
+    """Name of a parameter or buffer in the network; for an input or a tangent, a name for people."""
     kind: str
     form: Form
     leaf: bool = False

@@ -20,7 +20,7 @@ from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.result import Listener, Result, ignore
 
 Search = Callable[[Instance, Listener | None, float], Result]
-"""Of an instance, with a listener, from a beginning by `time.monotonic()`."""
+"""Search of an instance, with a listener, from a start by `time.monotonic()`."""
 Paging = bool | PagingCosts | Mapping[str, object]
 
 

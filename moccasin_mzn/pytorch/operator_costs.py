@@ -66,7 +66,7 @@ class OperatorCost:
     workspace: int
     """Bytes that it takes at the worst in addition to its inputs and the outputs that the operation keeps."""
     output_bytes: int = 0
-    """Of an operator: bytes that it leaves given out, the storages of its outputs."""
+    """Bytes that an operator leaves allocated: the storages of its outputs."""
     measured: bool = True
     """False: it could not be called on tensors made for that, and its time is estimated by the bytes that it
     reads and writes."""

@@ -60,7 +60,7 @@ class OperatorCall:
     args: PyTree
     kwargs: PyTree
     values: tuple[PyTree, ...]
-    """Of the nodes that are read: trees of `TensorLike` and constants."""
+    """Values of the nodes that are read: trees of `TensorLike` and constants."""
     device: str
     """Whose memory and time are measured."""
 

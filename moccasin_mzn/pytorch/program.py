@@ -69,12 +69,12 @@ class _Writer:
         self.slow: dict[Computation, dict[Root, Value]] = {}
         """What is written to host memory."""
         self.states: dict[fx.Node, Value] = {}
-        """Of the generator, before a node has drawn from it."""
+        """States of the generator, before a node has drawn from it."""
         self.called: set[fx.Node] = set()
         self.given: dict[fx.Node, Value] = {}
         self.added: dict[fx.Node, Value] = {}
         self.taken: set[Storage | None] = set()
-        """Of outputs and gradients."""
+        """Storages of outputs and gradients."""
         self.initial: dict[Root, Value] = {}
         """The memory that is given, buffers that will be overwritten as copies."""
         for roots in program.roots.values():

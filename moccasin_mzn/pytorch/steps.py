@@ -220,7 +220,7 @@ class Verification:
     equal: bool
     """Outputs, gradients, buffers and the random state, bit for bit."""
     largest_difference: float
-    """Of any two numbers in them."""
+    """Largest difference of two of their numbers."""
     unequal: tuple[str, ...]
     """What is not equal, by name."""
     predicted_peak: int

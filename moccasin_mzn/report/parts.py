@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
@@ -12,21 +11,6 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action, Plan
 from moccasin_mzn.search.result import Result as Found
 from moccasin_mzn.search.result import TracePoint
-
-
-class Status(StrEnum):
-    """The status of an answer: what is proven about it. Each is also the text that files and `--json` have."""
-
-    OPTIMAL = "optimal"
-    """Proven to be the best, for a schedule among those of its formulation."""
-    FEASIBLE = "feasible"
-    """An answer, not proven to be the best."""
-    INFEASIBLE = "infeasible"
-    """Proven that there is no answer."""
-    UNKNOWN = "unknown"
-    """None found in time, and none ruled out."""
-    OVER_BUDGET = "over-budget"
-    """A strategy's schedule, but over the budget."""
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.errors import require
 from moccasin_mzn.files import JsonObject
-from moccasin_mzn.report.parts import Status
 from moccasin_mzn.report.plots.files import page_of, write_picture
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Picture
+from moccasin_mzn.vocabulary import Status
 
 if TYPE_CHECKING:
     from pandas import DataFrame

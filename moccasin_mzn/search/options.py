@@ -49,9 +49,11 @@ class Effort:
         InputError: one of them makes no sense.
     """
 
-    time_limit: float | None = option(None, "SECONDS", "Default: until proven.", kind=float)
+    time_limit: float | None = option(
+        None, "SECONDS", "Seconds for the whole search.  [default: until optimality is proven]", kind=float
+    )
     """Seconds for everything; None: until proven."""
-    threads: int | None = option(None, "N", "Default: one per core.", kind=int)
+    threads: int | None = option(None, "N", "Number of threads.  [default: one per core]", kind=int)
     """Number of threads of the solver, or of all that race; None: as many as there are cores."""
     seed: int | None = option(None, "N", "Random seed of all searches.", kind=int)
     """Random seed; None: 0, and the solver's own."""
@@ -71,17 +73,25 @@ class SearchOptions(Effort):
     """
 
     solver: str = option(
-        "cp-sat", "NAME", "cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]"
+        "cp-sat",
+        "NAME",
+        "Solver of the model: cp-sat, highs, scip or any that MiniZinc knows; several, A,B,C, run in parallel.  "
+        "[default: cp-sat]",
     )
     """Name of a solver, or of several with commas between them, which race."""
     search: Search | None = option(
         None,
         "on|off|only",
-        "Local search and bounds alongside the model (on), the model alone (off), or no model (only).  [default: on]",
+        "on: run local search and bounds alongside the model; off: the model alone; only: local search and bounds "
+        "alone.  [default: on]",
     )
     """"on", which is None: incumbents from searches alongside the model; "off": the model alone; "only": without it."""
     until_gap: float = option(
-        0.0, "1%|0.01", "Stop at this gap between duration and bound.  [default: 0]", read=parse_gap, write=_plain
+        0.0,
+        "1%|0.01",
+        "Stop when the gap between the duration and its lower bound is at most this.  [default: 0]",
+        read=parse_gap,
+        write=_plain,
     )
     """Stop at this gap, (value - bound) / value."""
 
@@ -133,19 +143,26 @@ class Options(SearchOptions):
         InputError: an unknown formulation, an option that it does not have, or what does not go with it.
     """
 
-    formulation: str = option("staged", "NAME", "A model, see the command list.  [default: staged]")
-    like: str = option("", "NAME", "With --model: the formulation whose data and solutions it has.")
+    formulation: str = option(
+        "staged", "NAME", "The constraint model; the command `list` describes all.  [default: staged]"
+    )
+    like: str = option(
+        "",
+        "NAME",
+        "With --model: the formulation whose data your model reads and whose solutions it prints.  [default: staged]",
+    )
     """Synonym of `formulation`, for models of one's own; empty: not used."""
     own: Mapping[str, str] = field(default_factory=dict)
     """The formulation's own options, such as "precedence"; those not given have its own defaults."""
     two_phase: bool | None = option(
-        None, "", "Seek any schedule within the budget first. Default: with cp-sat.", kind=bool,
-        flags=("--two-phase", "--one-phase"),
+        None, "", "First find any schedule within the budget, then shorten it.  [default: two phases with cp-sat]",
+        kind=bool, flags=("--two-phase", "--one-phase"),
     )  # fmt: skip
     if_none: IfNone = option(
         STOP, "more|hint|stop",
-        "If no schedule is found: more: answer with one that computes nodes more often; hint: try that, and a free "
-        "order, and report what helps; stop: try neither.  [default: more, hint if --max-computations is given]",
+        "What to do if no schedule is found. more: allow more computations of each node, and answer with such a "
+        "schedule; hint: only report whether that, or another order, has a schedule; stop: try nothing else.  "
+        "[default: more; hint if --max-computations is given]",
         always=True,
     )  # fmt: skip
     """Action where no schedule is found. "more": the answer may compute nodes more often, if that helps; "hint": what

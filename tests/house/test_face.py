@@ -3,10 +3,12 @@
 import ast
 import inspect
 import json
+import re
 import subprocess
 import sys
 from fractions import Fraction
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -53,10 +55,13 @@ def test_every_name_is_there_for_people_and_for_type_checkers():
     assert all(getattr(mz, name).__name__ == name and getattr(mz, name).__doc__ for name in mz.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'solv'"):
         mz.solv  # noqa: B018
-    (block,) = (node for node in ast.parse(Path(mz.__file__).read_text()).body if isinstance(node, ast.If))
-    checked = {name.name: getattr(import_module(one.module), name.name) for one in block.body for name in one.names}
+    assert re.fullmatch(r"\d+\.\d+.*", mz.__version__) and mz.__version__ == version("moccasin_mzn")
+    assert "__version__" in dir(mz) and "__version__" not in vars(mz)
+    blocks = (node for node in ast.parse(Path(mz.__file__).read_text()).body if isinstance(node, ast.If))
+    block = next(blocks)
+    imports = [one for one in block.body if isinstance(one, ast.ImportFrom)]
+    checked = {name.name: getattr(import_module(one.module), name.name) for one in imports for name in one.names}
     assert checked == {name: getattr(mz, name) for name in mz.__all__}
-    assert (Path(mz.__file__).parent / "py.typed").is_file()
 
 
 @pytest.mark.parametrize("function", [mz.solve, mz.order, mz.frontier, mz.compare, mz.allocate])

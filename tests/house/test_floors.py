@@ -36,6 +36,7 @@ GROUND_FILES = {
     "temporary",
     "terminal",
     "formatting",
+    "vocabulary",
 }
 JUDGES_IMPORT = {
     GROUND: None,

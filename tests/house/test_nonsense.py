@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import inspect
+import textwrap
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -146,12 +149,48 @@ def test_messages_name_the_argument(call, message):
         (mz.order, "timelimit", "time_limit"),
         (mz.compare, "budget", "budgets"),
         (mz.allocate, "aligment", "alignment"),
+        (mz.read_graph, "pat", "path"),
+        (mz.write_graph, "grap", "graph"),
+        (mz.ComputationGraph, "edge", "edges"),
+        (mz.ComputationGraph, "size", "sizes"),
+        (mz.ComputationGraph.from_networkx, "durations", "duration"),
+        (mz.Buffer, "alignmen", "alignment"),
+        (mz.Gap, "windows", "window"),
+        (mz.Budget, "fractions", "fraction"),
+        (mz.Goal, "objectiv", "objective"),
+        (mz.Device, "slownes", "slowness"),
+        (mz.PagingCosts, "outtime", "out_time"),
+        (mz.CopyCosts, "latncy", "latency"),
     ],
 )
 def test_a_misspelt_keyword_is_a_type_error_with_the_nearest(function, misspelt, meant):
-    message = rf"^{function.__name__}\(\) has no argument '{misspelt}', did you mean {meant}\?$"
+    message = rf"^{function.__name__}\(\) got an unexpected keyword argument '{misspelt}', did you mean '{meant}'\?$"
     with pytest.raises(TypeError, match=message):
         function(CHAIN, **{misspelt: 3})
+
+
+def test_a_keyword_like_no_other_is_a_type_error_without_a_guess():
+    with pytest.raises(TypeError, match=r"^solve\(\) got an unexpected keyword argument 'qqq'$"):
+        mz.solve(CHAIN, 1.0, qqq=1)
+    with pytest.raises(TypeError, match=r"^Budget\(\) got an unexpected keyword argument 'qqq'$"):
+        mz.Budget(qqq=1)
+    with pytest.raises(TypeError, match="missing 3 required positional arguments"):
+        mz.ComputationGraph([1])
+
+
+def test_classes_are_made_as_type_checkers_are_told():
+    """`__init__` stands in a class for type checkers where more is taken than the fields are."""
+    seen = 0
+    for kind in BORN:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+        for one in ast.walk(tree):
+            if isinstance(one, ast.FunctionDef) and one.name == "__init__":
+                seen += 1
+                fields = dataclasses.fields(kind)
+                assert [argument.arg for argument in one.args.args] == ["self", *(part.name for part in fields)]
+                least = sum(f.default is f.default_factory is dataclasses.MISSING for f in fields)
+                assert len(one.args.args) - 1 - len(one.args.defaults) == least
+    assert seen == 5
 
 
 def test_numpy_numbers_and_arrays_are_accepted():

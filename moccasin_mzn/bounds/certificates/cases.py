@@ -46,7 +46,7 @@ Decided = Mapping[int, bool]
 
 
 ARCS = ("again", "reads", "closes")
-"""Of `MomentFlow`; the others follow from them."""
+"""Kinds of arcs of `MomentFlow`; the others follow from them."""
 
 
 @dataclass(frozen=True, eq=False)

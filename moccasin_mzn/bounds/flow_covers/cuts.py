@@ -223,7 +223,7 @@ def _by_head(graph: ComputationGraph) -> list[list[int]]:
 FINEST = 2**48
 """Durations are multiplied, up to such a total, so that rounding down prices costs nothing."""
 LARGEST_TOTAL = 2**60
-"""Of priced sizes."""
+"""Limit of the sum of priced sizes."""
 MOST_PRICES = 12
 
 

@@ -35,7 +35,7 @@ from moccasin_mzn.graphs.arrays import Array
 from moccasin_mzn.solvers.program import YES, Literal, Program
 
 LARGEST_SUM = 2**30
-"""Of sizes in one row; larger ones are divided and rounded down, which only makes room."""
+"""Limit of the sum of sizes in one row; larger ones are divided and rounded down, which only makes room."""
 
 
 @dataclass

@@ -88,7 +88,7 @@ STEP, LEAST_STEP, CLOSER = 0.25, 0.04, 4
 """How much more than the bound is asked for, as a fraction of the bound, to begin with and at least; such a part of
 what a solution costs more than the bound."""
 TRIES = 2
-"""Of the same moments, for a solution that costs little more than the bound, until any will do."""
+"""Tries with the same moments for a solution that costs little more than the bound, until any will do."""
 MISSING = 4
 """Part of what is missing to the incumbent that a step is a share of, where that is more than the bound."""
 QUICK = 3

@@ -23,15 +23,15 @@ from moccasin_mzn.solvers.cpsat.branching import Branched, branch
 from moccasin_mzn.solvers.program import Capacity, Program
 
 LARGEST_SUM = 2**28
-"""Of the weights of an inequality as CP-SAT gets it, rounded so that it implies no more."""
+"""Limit of the sum of weights of an inequality for CP-SAT; weights are rounded so that it implies no more."""
 CUTS_PER_ROUND, ENOUGH = 40, 10
 PRICED_PER_ROUND, PRICING, PRICING_SHARE, NEIGHBOURS = 12, 0.5, 0.3, 8
 """At least so many nodes get prices, for so many seconds or such a share of the time so far, and so many of each
 side of one that has a better price than all before."""
 FIRST_SHARE, LONGEST_FIRST = 0.1, 10.0
-"""Of the time, and seconds of this thread, for a look at all nodes and their prices before anything else."""
+"""Fraction of the time, and most seconds of this thread, to look at all nodes and their prices first."""
 MOST_TERMS = 1_000_000
-"""Of cuts that may never be of use."""
+"""Most terms of cuts that may never be of use."""
 WIDENING = 0.2
 """Seconds for more inequalities, at least."""
 STALE, STALE_SHARE, MUCH = 2.0, 0.1, 1.05

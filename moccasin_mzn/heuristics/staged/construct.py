@@ -203,7 +203,7 @@ def _look(problem, state, weight, gain, begin, end, last, events):
 
 @compiled
 def _put(problem, state, again, needed, weight, begin, end, last, events, scale):
-    """Compute what is chosen again: at the end of its gap, or where that leaves more of the gap, at a read in it by
+    """Recompute what is chosen: at the end of its gap, or where that leaves more of the gap, at a read in it by
     something else that is recomputed, and at each of those where it saves more than it takes.
 
     Args:

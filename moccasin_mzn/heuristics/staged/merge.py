@@ -123,7 +123,7 @@ MOST_CHOICES = 1_000
 LARGEST = 2**60
 """nor any whose durations sum to more, for CP-SAT's integers."""
 WORK, EASY = 2.0, 0.25
-"""Of one merger, in CP-SAT's deterministic seconds; one that takes less than this part of them was easy."""
+"""Limit of one merger in CP-SAT's deterministic seconds; the fraction of it below which a merger was easy."""
 MORE_INPUTS = 0.1
 """So much higher is the chance of each input after a merger that was easy."""
 

@@ -287,16 +287,16 @@ def _answering(driver: Driver, name: str) -> list[minizinc.Solver]:
 
     If there is none: the one solver, in all its versions, of which only the capitals of the id or its last part differ.
     """
-    ranked, alike = [], []
+    ranked, same_spelling = [], []
     for solver in _unique(driver):
         own, last = solver.id, solver.id.rpartition(".")[2]
         rank = next((rank for rank, some in enumerate(({own}, {last}, set(solver.tags))) if name in some), None)
         if rank is not None:
             ranked.append((rank, solver))
         if name.casefold() in (own.casefold(), last.casefold()):
-            alike.append(solver)
-    if not ranked and len({solver.id for solver in alike}) == 1:
-        return alike
+            same_spelling.append(solver)
+    if not ranked and len({solver.id for solver in same_spelling}) == 1:
+        return same_spelling
     return [solver for _, solver in sorted(ranked, key=lambda pair: pair[0])]
 
 
