@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from moccasin_mzn.api.frontier.points import FrontierPoint
     from moccasin_mzn.errors import InputError
     from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
     from moccasin_mzn.face import allocate, compare, frontier, order, solve
@@ -22,18 +23,23 @@ if TYPE_CHECKING:
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.buffer import Buffer, Gap
     from moccasin_mzn.problem.platform import Goal
-    from moccasin_mzn.report.answers import Result
+    from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
+    from moccasin_mzn.report.parts import Incumbent, Interval, Status
 
 __all__ = [
-    "Budget", "Buffer", "ComputationGraph", "CopyCosts", "Device", "Gap", "Goal", "InputError", "PagingCosts", "Result",
-    "allocate", "compare", "frontier", "order", "read_graph", "solve", "write_graph",
+    "AllocationResult", "Budget", "Buffer", "ComparisonResult", "ComputationGraph", "CopyCosts", "Device",
+    "FrontierPoint", "FrontierResult", "Gap", "Goal", "Incumbent", "InputError", "Interval", "OrderResult",
+    "PagingCosts", "Result", "Status", "allocate", "compare", "frontier", "order", "read_graph", "solve", "write_graph",
 ]  # fmt: skip
 
 _HOMES = {
-    "Budget": "problem.budget", "Buffer": "problem.buffer", "Gap": "problem.buffer", "ComputationGraph": "graphs.graph",
-    "CopyCosts": "extensions.platforms", "Device": "extensions.platforms", "Goal": "problem.platform",
-    "InputError": "errors", "PagingCosts": "extensions.platforms", "Result": "report.answers",
-    "read_graph": "graphs.formats", "write_graph": "graphs.formats",
+    "AllocationResult": "report.answers", "Budget": "problem.budget", "Buffer": "problem.buffer",
+    "ComparisonResult": "report.answers", "ComputationGraph": "graphs.graph", "CopyCosts": "extensions.platforms",
+    "Device": "extensions.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
+    "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.parts", "InputError": "errors",
+    "Interval": "report.parts", "OrderResult": "report.answers", "PagingCosts": "extensions.platforms",
+    "Result": "report.answers", "Status": "report.parts", "read_graph": "graphs.formats",
+    "write_graph": "graphs.formats",
 }  # fmt: skip
 """Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""
 

@@ -57,10 +57,10 @@ def closest(name: str, known: Iterable[str]) -> str:
     return best if best and similarity(best) >= _SIMILAR else ""
 
 
-def nearest(name: object, known: Iterable[str]) -> str:
-    """Return ", did you mean NAME?" with the closest known name; empty if none is similar."""
+def nearest(name: object, known: Iterable[str], quote: str = "") -> str:
+    """Return ", did you mean NAME?" with the closest known name, between two of `quote`; empty if none is similar."""
     best = closest(str(name), known)
-    return f", did you mean {best}?" if best else ""
+    return f", did you mean {quote}{best}{quote}?" if best else ""
 
 
 def one_of(name: object, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Training steps within a memory budget: eager, checkpoints, torch.compile and plans beside each other.
+"""Training steps within a memory budget: eager, checkpoints, torch.compile and plans next to each other.
 
     python scripts/bench_execution.py [NET ...] [--budgets 0.9,0.7,0.5] [--aot 1.0,0.5,0.1] [--steps 9] [--small]
                                       [--processes 1] [--plot FILE]
@@ -9,7 +9,7 @@ resnet, gpt, unet, llama or lstm, by default each of them. One thread, on the CP
 
 Budgets are fractions of eager's peak, bytes, "least", or "checkpoint", the peak that was measured of checkpoints.
 
-- predicted: bytes that a plan says it takes at the allocator, and percent of time over eager
+- predicted: bytes at the allocator by the plan's prediction, and percent of time over eager
 - storages: measured peak of what operators return; not for compiled code
 - allocator: measured peak with the operators' workspaces, without parameters, buffers and inputs
 - ms: CPU time of a step, the median of `--steps`, in each of which all methods take their turn, shuffled
@@ -65,7 +65,7 @@ class Run:
     method: str
     budget: str
     call: Callable[..., torch.Tensor] | None
-    """From inputs to the loss; None: there is no such schedule, or it is told from another process."""
+    """From inputs to the loss; None: there is no such schedule, or it is reported by another process."""
     state: torch.nn.Module | None = None
     """Whose parameters are trained, with the names that eager has."""
     predicted: int | None = None
@@ -191,7 +191,7 @@ def compiled(name: str, model: Any, data: Any, budget: str) -> Run:
 
 def under(model: Any, share: float, **more: Any) -> Callable[..., Any]:
     """The network, compiled under an activation memory budget, by a backend of its own, as what one backend has
-    compiled is taken for all networks that are alike.
+    compiled is taken for all networks of one kind.
     """
     from torch._dynamo.backends.debugging import aot_eager
     from torch._functorch import config

@@ -1,7 +1,7 @@
 """Write the graphs the project ships: data/*.json, data/rw/*.json and the tables in data/README.md; and the data files
 of data/instances, which `bench package` has graded.
 
-Usage: python scripts/make_data.py [FOLDER]        (default: data/ beside this script's folder)
+Usage: python scripts/make_data.py [FOLDER]        (default: data/ next to this script's folder)
 
 The same program writes the same bytes on every platform.
 """
@@ -44,7 +44,7 @@ operations, a multiply-add counted as one. *Floor* is the largest working set, t
 no budget below it is feasible. Parameters and the input batch are in each file as fixed memory, part of no peak.
 
 | file | n | m | peak of the input order | floor | floor / peak | total duration |
-| --- | --- | --- | --- | --- | --- | --- |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
 {rows}
 
 - `unet_training.json`: a U-Net on 256 x 256 images, batch 8, forward and backward by Checkmate's construction. It has
@@ -61,7 +61,7 @@ batch norm together. Seed, cell size and neighbours were chosen so that the numb
 number of edges near it, by `python scripts/make_data.py` as well.
 
 | file | n | m | m of the paper's graph | peak of the input order | floor | floor / peak | total duration |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {rw_rows}
 
 All of them leave room for the paper's budgets, 0.9 and 0.8 of the peak.

@@ -43,7 +43,7 @@ def duration_bound(
     on_draft: Callable[[tuple[int, ...]], None] = ignore, stop: Callable[[], bool] = lambda: False,
     incumbent: Callable[[], int | None] = lambda: None, may_join: Callable[[], bool] = lambda: True,
 ) -> DurationBound:  # fmt: skip
-    """Improve the bound until it is met by a schedule, time is up or somebody says so.
+    """Improve the bound until it is met by a schedule, time is up or a caller stops it.
 
     Recomputations may be anywhere after the first computation, in any order. Of a graph that runs in place it is the
     bound of `Instance.relaxed`, whose schedules may be over the budget of the instance: then they are drafts.

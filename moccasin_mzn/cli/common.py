@@ -6,7 +6,6 @@ Files that a command writes replace nothing that it reads, and are there before 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -245,7 +244,7 @@ def with_checks(result: Result, check: Callable[[], Sequence[str]]) -> tuple[Res
 
 def json_line(result: Result) -> str:
     """Return the line of JSON that --json prints of a result, and --output writes."""
-    return json.dumps(result.as_dict()) + "\n"
+    return result.as_json()
 
 
 def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job]:

@@ -65,7 +65,7 @@ OPTIMIZE = click.option(
          "also for this kind of processor.",
 )  # fmt: skip
 ONNX_OPTIONS = (DIMS, VIEWS, WORKSPACES, RESULTS, FOLD, OPTIMIZE, UNKNOWN_SIZE, UNKNOWN_DURATION)
-"""The options that say what graph an ONNX model is, in the order of the help."""
+"""The options of how an ONNX model becomes a graph, in the order of the help."""
 PROFILE = click.option(
     "--profile", "repeats", type=click.IntRange(1, 10_000), metavar="REPEATS",
     help="Measure durations on this machine, as the median of REPEATS runs.",

@@ -55,8 +55,8 @@ def _print_use(configurations: list[JsonObject], folder: Path | None) -> None:
     place = "" if folder is None else f"MZN_SOLVER_PATH={shlex.quote(str(folder.resolve()))} "
     for configuration in configurations:
         short = configuration["id"].rpartition(".")[2]
-        if rivals := install.rivals(configuration):
-            click.echo(f"other solvers answer to {short} as well ({', '.join(rivals)}), hence the full id:")
+        if namesakes := install.namesakes(configuration):
+            click.echo(f"other solvers answer to {short} as well ({', '.join(namesakes)}), hence the full id:")
         name = install.called(configuration)
         click.echo(f"{place}minizinc --solver {name} model.mzn data.dzn    # of the Python environment {sys.prefix}")
     where = () if folder is None else ("--folder", folder)

@@ -1,4 +1,6 @@
-"""Commands that refuse an option given twice and suggest what was meant; options made of fields of dataclasses."""
+"""Commands that refuse an option given twice and suggest what was meant; options made of fields of dataclasses.
+
+The help of the whole program imports this file, and nothing of the searches."""
 
 from __future__ import annotations
 
@@ -12,7 +14,6 @@ import cloup
 
 from moccasin_mzn.formatting import closest
 from moccasin_mzn.option import Option, flag, options_of
-from moccasin_mzn.search.options import Effort, model_options
 
 if TYPE_CHECKING:
     from click.parser import _OptionParser
@@ -114,6 +115,8 @@ group: Callable[..., Decorator] = partial(click.group, cls=StrictGroup)
 
 def named_options(*names: str, **changes: OptionValue) -> list[Decorator]:
     """Return the model options of these names, for a group; `changes` are changed arguments of click's option."""
+    from moccasin_mzn.search.options import model_options
+
     known = model_options()
     return [_option(name, known[name], **changes) for name in names]
 
@@ -125,6 +128,8 @@ def effort(limit: str | None = None, /, **defaults: OptionValue) -> Decorator:
         limit: the help of --time-limit; None: the usual one.
         defaults: the defaults that are not None.
     """
+    from moccasin_mzn.search.options import Effort
+
     helps = {} if limit is None else {"time_limit": {"help": limit}}
     shown = {name: {"default": value, "show_default": True} for name, value in defaults.items()}
     return added(*(_option(name, one, **helps.get(name, {}), **shown.get(name, {}))

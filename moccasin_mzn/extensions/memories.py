@@ -145,7 +145,7 @@ class MemoryOptions:
         options: Mapping[str, Any],
         *,
         budget: Amount | None,
-        order: str | PathLike[str] | Sequence[int],
+        order: str | PathLike[str] | Iterable[int | str],
         count_fixed: bool = False,
     ) -> tuple[PlanProblem, PlanFormulation]:
         """Return the problem and its formulation.
@@ -215,7 +215,7 @@ def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[s
 
 def _problem_in_file(
     graph: ComputationGraph,
-    order: str | PathLike[str] | Sequence[int],
+    order: str | PathLike[str] | Iterable[int | str],
     path: Path,
     form: str,
     most: int | Sequence[int] | str,
@@ -279,7 +279,7 @@ def several_memories_problem(
     copies: CopyCosts | Costs | None = None,
     goal: Goal | str | Callable[[int], Goal] = "duration",
     form: str = "staged",
-    order: str | PathLike[str] | Sequence[int] = "input",
+    order: str | PathLike[str] | Iterable[int | str] = "input",
     max_computations: int | Sequence[int] | str | None = None,
     count_fixed: bool = False,
     spelled: Mapping[str, str] = MappingProxyType({}),

@@ -35,14 +35,14 @@ FILE, BUDGET = "unet_training.json", "80%"
 
 
 def example_graph() -> Path:
-    """Where it is: inside an installed package, or beside the package in a checkout."""
+    """Where it is: inside an installed package, or next to the package in a checkout."""
     package = Path(str(resources.files("moccasin_mzn")))
     installed = package / "data" / FILE
     return installed if installed.is_file() else package.parent / "data" / FILE
 
 
 def example_note(budget: str | None) -> str:
-    """What to tell people who have named no graph.
+    """The message where no graph is named.
 
     Args:
         budget: as given; None: devices have their own.
@@ -51,6 +51,6 @@ def example_note(budget: str | None) -> str:
     return (
         f"no GRAPH is given: this solves the example that comes with the package, {example_graph()}{within}\n"
         f"your own: {command('solve', 'my.json', '--budget', '0.8')}\n"
-        f"a graph is a file of {kinds_text()}; {command('import', '--help')} explains how to make one of an ONNX, "
-        "TFLite or PyTorch model"
+        f"a graph is a file of {kinds_text()}; {command('import', '--help')} shows how to make one of an "
+        "ONNX, TFLite or PyTorch model"
     )

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
@@ -22,6 +23,7 @@ FORMS = "4096, 512 MiB, 1.5 GiB; in powers of 1000 1.5 GB, 2G; K, M and T likewi
 _EXPECTED = f"expected a fraction of the peak (0.8 or 80%) or an amount of memory ({FORMS})"
 
 
+@named
 @dataclass(frozen=True)
 class Budget:
     """A memory budget: exactly one of the two is set.

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
+from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text, one_of
@@ -40,10 +41,10 @@ class Memory:
     name: str
     budget: int | None
     """In the graph's size unit; None: as much as there may be."""
-    durations: tuple[int | None, ...] | None = None
+    durations: tuple[int | None, ...] | None = field(default=None, repr=False)
     """The duration of computing each node here, in the graph's duration unit; None for a node that cannot be
     computed here, None for all: nothing is."""
-    energies: tuple[int | None, ...] | None = None
+    energies: tuple[int | None, ...] | None = field(default=None, repr=False)
     """The energy of computing each node here, in any unit; None: as many as `durations`."""
 
     def __post_init__(self) -> None:
@@ -84,9 +85,9 @@ class Link:
     source: int
     """Position in `Platform.memories`, as is `target`."""
     target: int
-    durations: tuple[int, ...]
+    durations: tuple[int, ...] = field(repr=False)
     """The duration of copying the output of each node, in the graph's duration unit."""
-    energies: tuple[int, ...]
+    energies: tuple[int, ...] = field(repr=False)
     """In the unit of the memories' energies."""
 
     def __post_init__(self) -> None:
@@ -144,6 +145,7 @@ class Platform:
         return {(link.source, link.target): link for link in self.links}
 
 
+@named
 @dataclass(frozen=True)
 class Goal:
     """The total to minimize, and limits on the others.

@@ -152,7 +152,7 @@ class Placeholder:
     kind: str
     form: Form
     leaf: bool = False
-    """Autograd accumulates its gradient, and takes it as it is if it is laid out alike; of parameters it is known."""
+    """Autograd accumulates its gradient, and takes it as it is if its layout is the same; of parameters it is known."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -269,7 +269,7 @@ class Plan:
     least_proven: int | None = None
     """Of a plan with the least budget: bytes that are proven of the graph to be necessary; None: not sought."""
     overhead: float = 0.0
-    """What a plan's code takes without computing anything again, as a fraction of the eager step's time;
+    """What a plan's code takes without recomputing anything, as a fraction of the eager step's time;
     it may be below 0. Measured where the eager step is, otherwise 0."""
     actions: tuple[Action, ...] = field(default=(), repr=False)
     """With offloading: what is computed and copied; host memory is `memory` 1. Empty: nothing is copied."""
@@ -368,7 +368,7 @@ class Plan:
         """A few lines for people."""
         proven = "proven least" if self.status == "optimal" else f"at least {100 * self.bound:.2f} %"
         peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
-        code = f", {100 * self.overhead:+.2f} % of it without computing anything again" if self.overhead else ""
+        code = f", {100 * self.overhead:+.2f} % of it without recomputing anything" if self.overhead else ""
         lines = [
             f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
             f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Any, Final, Self, get_args
 
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
 from moccasin_mzn.errors import InputError, shown
@@ -14,11 +14,8 @@ from moccasin_mzn.formatting import one_of
 from moccasin_mzn.formulations import FORMULATIONS, Formulation, find_formulation
 from moccasin_mzn.option import Option, flag, option, options_of, values_of, words_of
 from moccasin_mzn.solvers.minizinc.solvers import spelled
+from moccasin_mzn.vocabulary import IfNone, Search
 
-Search: TypeAlias = Literal["on", "off", "only"]
-"""Values of `SearchOptions.search`."""
-IfNone: TypeAlias = Literal["more", "hint", "stop"]
-"""Values of `Options.if_none`."""
 MORE: Final = "more"
 HINT: Final = "hint"
 STOP: Final = "stop"

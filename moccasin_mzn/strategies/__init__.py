@@ -1,6 +1,6 @@
 """Rematerialization rules from the literature, to compare with; each makes schedules without a search.
 
-A strategy is a module with `STRATEGIES`, a tuple of objects, and its name in `MODULES`. `strategy` says what they
+A strategy is a module with `STRATEGIES`, a tuple of objects, and its name in `MODULES`. `strategy` describes what they
 promise.
 """
 

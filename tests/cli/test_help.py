@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import click
 import cloup
@@ -74,3 +76,10 @@ def test_help_has_the_name_of_the_program(command):
     for words in ((), ("solve",), ("bench", "run")):
         status, out, _ = command(*words, "--help")
         assert status == 0 and out.startswith(" ".join(("Usage: moccasin-mzn", *words)))
+
+
+def test_the_whole_help_imports_no_command():
+    code = "import sys; from moccasin_mzn.cli.main import run; run(['--help']); print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "moccasin_mzn.cli.main" in modules
+    assert not {"numpy", "networkx", "moccasin_mzn.cli.solve", "moccasin_mzn.search"} & set(modules)

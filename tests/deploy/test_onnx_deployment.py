@@ -223,7 +223,8 @@ def test_weights_in_external_files_stay_beside_the_model(tmp_path, command):
     other = tmp_path / "elsewhere"
     other.mkdir()
     status, _, err = command("deploy", "onnx", model, schedule, "-o", other / "new.onnx")
-    assert (status, err) == (2, f"error: {model}: weights in external files (w): write the new model beside this one\n")
+    reason = "weights in external files (w): write the new model next to this one"
+    assert (status, err) == (2, f"error: {model}: {reason}\n")
     assert command("deploy", "onnx", model, schedule, "-o", new)[0] == 0
     zeros = numpy.zeros(SHAPE, numpy.float32)
     assert session(new).run(["e"], {"x": zeros, "z": zeros})[0].tolist() != [[0.0] * 3] * 2

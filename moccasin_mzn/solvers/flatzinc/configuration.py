@@ -122,8 +122,8 @@ class InstallError(Exception):
 
 
 def user_solver_folder() -> Path:
-    """Where MiniZinc looks for the solver configurations of this user: what the MiniZinc on PATH says, or else what all
-    versions from 2.6 on use."""
+    """Where MiniZinc looks for the solver configurations of this user: what the MiniZinc on PATH reports, or else what
+    all versions from 2.6 on use."""
     try:
         return Path(json.loads(_minizinc("--config-dirs"))["userSolverConfigDir"])
     except (InstallError, ValueError, KeyError, TypeError):
@@ -183,7 +183,7 @@ def is_known(own: Configuration) -> bool:
         return False
 
 
-def rivals(own: Configuration) -> list[str]:
+def namesakes(own: Configuration) -> list[str]:
     """Ids of other solvers that MiniZinc also finds under the short name of ours, such as `cp-sat`; none if there is no
     MiniZinc on PATH."""
     try:
@@ -197,7 +197,7 @@ def rivals(own: Configuration) -> list[str]:
 
 def called(own: Configuration) -> str:
     """Return the name by which MiniZinc finds a solver of ours and no other: the short one, or the full id."""
-    return own["id"] if rivals(own) else own["id"].rpartition(".")[2]
+    return own["id"] if namesakes(own) else own["id"].rpartition(".")[2]
 
 
 def minizinc_is_there() -> bool:

@@ -124,7 +124,7 @@ class KnownSolver:
 
 
 def find_backend(name: str) -> Backend:
-    """Look up a solver: those in `OWN` are this package's own, any other name is an id or tag known to a MiniZinc.
+    """Find a solver by name: those in `OWN` are this package's own, any other name is an id or tag known to a MiniZinc.
 
     It is taken from the first MiniZinc in which it can run, native ones first. A solver that MiniZinc has under the
     name of one in `OWN`, such as its HiGHS, is reached by its full id. "name@version", such as "gecode@6.4.0" or
@@ -311,7 +311,7 @@ def _titled(solver: minizinc.Solver, title: str | None = None) -> str:
 
 
 def _unknown(name: str, plain: str) -> str:
-    """What to say of a solver that nobody knows, or not in this version."""
+    """The message for a solver that is unknown, or unknown in this version."""
     versions = [
         f"{plain}@{solver.version} ({driver.title})" for driver in drivers() for solver in _answering(driver, plain)
     ]

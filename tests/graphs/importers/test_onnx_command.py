@@ -76,7 +76,7 @@ def test_open_dimensions_are_fixed_and_what_is_unknown_is_named(command, tmp_pat
     assert read_graph(path).attributes["assumed"] == [err.removeprefix("note: ").strip()]
 
     status, _, err = command("import", "onnx", model, "--dim", "batch=8", "--unknown-duration", "stop")
-    told = "the duration is unknown of 1 node (1 mine.Odd): odd; say what to take (--unknown-duration)"
+    told = "the duration is unknown of 1 node (1 mine.Odd): odd; choose what to take (--unknown-duration)"
     assert (status, err) == (2, f"error: {model}: {told} (see ONNX: docs/graphs.md#onnx)\n")
 
 
