@@ -19,7 +19,7 @@ solve: .venv/ready
 # More workers than two cores: many tests wait for processes.
 WORKERS ?= 3
 
-test: .venv/ready
+test: .venv/tested
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 # Besides that, all seeds and examples of what is tested by a few of them above, and what was kept derived anew.
@@ -29,7 +29,7 @@ test-all: test
 # PyTorch is large, so that only this installs it; the release is the one the tests were written for. ExecuTorch comes
 # with it where there is a wheel of it. With `TORCH=2.9` the newest 2.9 is tested instead, from a folder of its own.
 TORCH ?=
-test-torch: .venv/ready
+test-torch: .venv/tested
 ifneq ($(TORCH),)
 	test -d build/torch-$(TORCH)/torch || \
 	$(BIN)/python -m pip install --quiet --target build/torch-$(TORCH) 'torch==$(TORCH).*'
@@ -44,22 +44,22 @@ else
 endif
 
 # LiteRT and TensorFlow Lite Micro, where there are wheels of them: only the tests need the second.
-test-deploy: .venv/ready
+test-deploy: .venv/tested
 	if $(BIN)/python -c 'import ai_edge_litert, flatbuffers, tflite_micro' 2>/dev/null || \
 	$(BIN)/python -m pip install --quiet --editable '.[tflite]' tflite-micro; then \
 	$(BIN)/python -m pytest --hypothesis-profile patient -m 'not slow' tests/deploy/test_tflite.py; else \
 	echo "no TensorFlow Lite: its models are not run"; fi
 
 # What `make test` runs of the package, which may not be less than the floor in pyproject.toml.
-coverage: .venv/ready
+coverage: .venv/tested
 	mkdir -p build/coverage
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term --cov-report=html:build/coverage/html
 
-test-slow: .venv/ready
+test-slow: .venv/tested
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m slow
 
 # Gecode's answers that `make test` relies on, derived anew; after a change of our library for MiniZinc or a model of theirs.
-golden: .venv/ready
+golden: .venv/tested
 	$(BIN)/python tests/support/golden.py
 
 GRAPHS ?= 1000
@@ -67,13 +67,13 @@ SEED ?= 0
 KEEP ?= build/soak
 
 # Random graphs, all that can be asked of them, and every answer held against an oracle; findings are kept in KEEP.
-soak: .venv/ready
+soak: .venv/tested
 	$(BIN)/python scripts/soak.py --graphs $(GRAPHS) --seed $(SEED) --jobs 2 --keep "$(KEEP)"
 
 RUNS ?= 3000
 
 # Random runs of all compiled searches, compiled with a check of every index.
-fuzz: .venv/ready
+fuzz: .venv/tested
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python scripts/fuzz_compiled.py --runs $(RUNS)
 
 # More solvers: MiniZinc 2.10 as WebAssembly, with Chuffed, Gecode 6.4, COIN-BC and HiGHS. Needs Node.js.
@@ -83,28 +83,32 @@ solvers: .venv/ready
 EXPERIMENT ?= data/experiments/smoke.toml
 
 # A portfolio comparison, gone on with where it was interrupted, and its report; into RESULTS, or a folder of its name.
-bench: .venv/ready
+bench: .venv/tested
 	results="$${RESULTS:-build/$$(basename -- "$$EXPERIMENT" .toml)}" && mkdir -p -- "$$results" && \
 	$(BIN)/python -m moccasin_mzn bench run --store "$$results/runs.sqlite" -- "$$EXPERIMENT" && \
 	$(BIN)/python -m moccasin_mzn bench report --output "$$results" -- "$$results/runs.sqlite"
 
 # The site, from all pages, notebooks (which it runs) and docstrings; a dead link or a missing anchor is an error. Its search
 # works without a server.
-docs: .venv/ready
+docs: .venv/tested
 	$(BIN)/python -c 'import furo, myst_nb, sphinx_click, sphinx_copybutton' 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --fresh-env --quiet -c docs . build/site
 
-lint: .venv/ready
+lint: .venv/tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m mypy
 
-data: .venv/ready
+data: .venv/tested
 	$(BIN)/python scripts/make_data.py
 
+# What `make solve` needs; what else tests need.
 .venv/ready: pyproject.toml scripts/setup.sh
 	PYTHON="$(PYTHON)" sh scripts/setup.sh
+
+.venv/tested: .venv/ready
+	sh scripts/setup.sh tests
 
 clean:
 	rm -rf .venv

@@ -33,6 +33,7 @@ smartquotes = False  # "--" is the beginning of an option
 
 # pages: headings have the anchors that the code host gives them, and a link to none is a warning, that is an error
 myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]  # the doors of the front page
 suppress_warnings = ["myst.header"]
 highlight_language = "none"
 copybutton_prompt_text = "$ "
@@ -48,7 +49,13 @@ logging.getLogger("traitlets").setLevel(logging.WARNING)  # not a line for each 
 
 # docstrings: Markdown-like code, so that it reads in an editor as well
 default_role = "literal"
-autodoc_typehints = "none"  # they are in the signature
+autodoc_typehints = "description"  # in the list of arguments; signatures have names and defaults
+autodoc_typehints_description_target = "documented_params"
+autodoc_typehints_format = "short"
+python_display_short_literal_types = True
+python_maximum_signature_line_length = 100
+# types of the standard library, of PyTorch and of modules that the reference does not show are text
+nitpick_ignore_regex = [("py:class", r".*")]
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_mock_imports = ["torch"]

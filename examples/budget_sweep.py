@@ -1,4 +1,4 @@
-"""The Pareto front of memory and duration: what every budget costs, and whether that is proven.
+"""The Pareto frontier of memory and duration: what every budget costs, and whether that is proven.
 
 $ python examples/budget_sweep.py
 budget  duration  increase  status
@@ -25,11 +25,11 @@ def training_chain(length: int) -> mz.ComputationGraph:
 
 
 def main() -> None:
-    front = mz.frontier(training_chain(8), points=20, time_limit=60, seed=0)
+    frontier = mz.frontier(training_chain(8), points=20, time_limit=60, seed=0)
     print("budget  duration  increase  status")
-    for point in front.records():
+    for point in frontier.records():
         print("{budget:6}  {duration:8}  {tdi_percent:7.1f}%  {status}".format(**point))
-    # front.plot("front.html") draws it
+    # frontier.plot("frontier.html") draws it
 
 
 if __name__ == "__main__":

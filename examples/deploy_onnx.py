@@ -1,4 +1,4 @@
-"""An ONNX model whose operators recompute what a schedule says, with the same outputs in less memory.
+"""An ONNX model whose operators follow a schedule, with the same outputs in less memory.
 
 $ python examples/deploy_onnx.py
 ...: 6 operators, 1 recomputation, planned peak 640.00 KiB instead of 768.00 KiB

@@ -19,7 +19,7 @@ def main() -> None:
     print(f"input order: {mz.solve(graph, 1.0).peak / MIB:.2f} MiB")
 
     order = mz.order(graph, time_limit=60)
-    least = order.details.bound / MIB
+    least = order.bound / MIB
     print(f"best order, every node once: {order.peak / MIB:.2f} MiB, and no order needs less than {least:.2f} MiB")
 
     result = mz.solve(graph, "15.5MiB", order="free", time_limit=10, seed=0)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moccasin_mzn import stop
+    from moccasin_mzn.api.frontier.points import FrontierPoint
     from moccasin_mzn.driving import Interrupted, Progress
     from moccasin_mzn.errors import InputError
     from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
@@ -23,33 +24,55 @@ if TYPE_CHECKING:
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.buffer import Buffer, Gap
+    from moccasin_mzn.problem.judges.certificates import Proven
     from moccasin_mzn.problem.platform import Goal
-    from moccasin_mzn.report.answers import Result
+    from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
+    from moccasin_mzn.report.parts import Incumbent, Interval
+    from moccasin_mzn.vocabulary import Status
+
+    __version__: str
 
 __all__ = [
-    "Budget", "Buffer", "ComputationGraph", "CopyCosts", "Device", "Gap", "Goal", "InputError", "Interrupted",
-    "PagingCosts", "Progress", "Result",
-    "allocate", "check_certificate", "compare", "frontier", "order", "read_graph", "solve", "stop", "write_graph",
+    "AllocationResult", "Budget", "Buffer", "ComparisonResult", "ComputationGraph", "CopyCosts", "Device",
+    "FrontierPoint", "FrontierResult", "Gap", "Goal", "Incumbent", "InputError", "Interrupted", "Interval",
+    "OrderResult", "PagingCosts", "Progress", "Proven", "Result", "Status", "allocate", "check_certificate", "compare",
+    "frontier", "order", "read_graph", "solve", "stop", "write_graph",
 ]  # fmt: skip
 
 _HOMES = {
-    "Budget": "problem.budget", "Buffer": "problem.buffer", "Gap": "problem.buffer", "ComputationGraph": "graphs.graph",
-    "CopyCosts": "extensions.platforms", "Device": "extensions.platforms", "Goal": "problem.platform",
-    "InputError": "errors", "Interrupted": "driving", "Progress": "driving",
-    "PagingCosts": "extensions.platforms", "Result": "report.answers",
+    "AllocationResult": "report.answers", "Budget": "problem.budget", "Buffer": "problem.buffer",
+    "ComparisonResult": "report.answers", "ComputationGraph": "graphs.graph", "CopyCosts": "extensions.platforms",
+    "Device": "extensions.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
+    "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.parts", "InputError": "errors",
+    "Interrupted": "driving", "Interval": "report.parts", "OrderResult": "report.answers",
+    "PagingCosts": "extensions.platforms", "Progress": "driving", "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "vocabulary",
     "read_graph": "graphs.formats", "write_graph": "graphs.formats",
 }  # fmt: skip
 """Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "stop":
-        return import_module(f"{__name__}.stop")  # which becomes an attribute of this module
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)
-    return value
+if not TYPE_CHECKING:  # where it is seen, any name is taken for one that is there
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            return _version()
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "stop":
+            return import_module(f"{__name__}.stop")  # which becomes an attribute of this module
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})
+
+
+def _version() -> str:
+    """Return the version of the installed package; "unknown" where it is not installed but imported from a checkout."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("moccasin_mzn")
+    except PackageNotFoundError:
+        return "unknown"

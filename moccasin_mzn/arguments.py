@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from os import PathLike
 from os.path import realpath
 from pathlib import Path
@@ -17,6 +17,7 @@ from moccasin_mzn.formatting import nearest
 
 Given = ParamSpec("Given")
 Answered = TypeVar("Answered")
+Made = TypeVar("Made")
 
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "bool": (bool, "true or false"),
@@ -24,6 +25,10 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "Callable": (Callable, "a function"),  # type: ignore[dict-item]
     "Mapping": (Mapping, "values by name"),
     "str | PathLike": ((str, PathLike), "the path of a file"),
+    **dict.fromkeys(
+        ("Search", "IfNone", "FormulationName", "StrategyName", "Axis", "Durations", "Workspaces", "Gradients"),
+        (str, "text"),
+    ),
 }
 """Accepted type and its name in messages, by the beginning of an annotation. All other arguments are checked by the
 function that they are for."""
@@ -31,12 +36,14 @@ function that they are for."""
 
 def checked(
     others: Callable[[], Iterable[str]] = tuple,
+    as_given: Collection[str] = (),
 ) -> Callable[[Callable[Given, Answered]], Callable[Given, Answered]]:
     """Have the arguments of a function checked: flags, texts, functions and mappings are such, scalars of numpy become
     Python's own, and for an unknown keyword the message names the most similar known one.
 
     Args:
         others: returns the keywords that are accepted in addition to those of the signature.
+        as_given: parameters that nothing is done with, such as tensors, which numbers of Python could be made of.
 
     Raises:
         InputError: by the function, for an argument of another kind.
@@ -57,15 +64,38 @@ def checked(
             known = [*named, *others()] if unknown else []
             for name in unknown:
                 if name not in known:
-                    raise TypeError(f"{function.__name__}() has no argument {name!r}{nearest(name, known)}")
+                    raise _unexpected(function.__name__, name, known)
             bound = signature.bind(*args, **kwargs)
-            for name in bound.arguments.keys() & named.keys():
+            for name in (bound.arguments.keys() & named.keys()).difference(as_given):
                 bound.arguments[name] = _checked(name, bound.arguments[name], str(named[name].annotation))
             return function(*bound.args, **bound.kwargs)
 
         return call
 
     return wrap
+
+
+def named(kind: type[Made]) -> type[Made]:
+    """Have a class name the most similar parameter where it is made with an unknown keyword."""
+    make = kind.__init__
+    known = [name for name in inspect.signature(make).parameters if name != "self"]
+
+    @functools.wraps(make)
+    def init(self: Made, *args: object, **kwargs: object) -> None:
+        try:
+            make(self, *args, **kwargs)
+        except TypeError:
+            for name in kwargs:
+                if name not in known:
+                    raise _unexpected(kind.__name__, name, known) from None
+            raise
+
+    setattr(kind, "__init__", init)  # noqa: B010 (a type checker takes no other function for it)
+    return kind
+
+
+def _unexpected(function: str, name: str, known: Iterable[str]) -> TypeError:
+    return TypeError(f"{function}() got an unexpected keyword argument {name!r}{nearest(name, known, quote=chr(39))}")
 
 
 def _checked(name: str, value: object, annotation: str) -> object:

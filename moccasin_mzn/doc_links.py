@@ -9,9 +9,9 @@ class Page(Enum):
     """A page, or a section of one: its heading, and where it is in the checkout. The site has it at the same place."""
 
     QUICK_START = "Quick start", "docs/quick-start.md"
-    TRAINING = "Train a network that does not fit", "docs/training.md"
+    TRAINING = "Training within a memory budget", "docs/training.md"
     GUIDE = "User guide", "docs/user-guide.md"
-    INFEASIBLE = "Why is my budget infeasible", "docs/infeasible.md"
+    INFEASIBLE = "Infeasible budgets", "docs/infeasible.md"
 
     INSTALL = "Install", "docs/user-guide.md#install"
     AMOUNTS = "Amounts", "docs/user-guide.md#amounts"

@@ -6,10 +6,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from importlib import metadata
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 
 def install_command(extra: str) -> str:
@@ -25,6 +22,10 @@ def install_command(extra: str) -> str:
 
 def _origin() -> Path | None:
     """The checkout, wheel or archive that pip installed this package from, if it is still there (PEP 610)."""
+    from importlib import metadata  # slow to import, and seldom needed
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
     try:
         address = urlsplit(
             json.loads(metadata.distribution("moccasin_mzn").read_text("direct_url.json") or "{}")["url"]

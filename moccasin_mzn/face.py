@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
+from typing import Unpack
 
 from moccasin_mzn.api.request import Given, Memories, prepared
 from moccasin_mzn.api.solve import answer
@@ -40,11 +41,12 @@ from moccasin_mzn.problem.platform import Goal, Plan
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
 from moccasin_mzn.search.options import model_options, parse_gap
 from moccasin_mzn.stop import Criteria, Stop
+from moccasin_mzn.vocabulary import FormulationName, FormulationOptions, IfNone, Objective, Search, StrategyName
 
 Graph = ComputationGraph | str | PathLike[str]
-Order = str | PathLike[str] | Sequence[int]
-Counts = int | Sequence[int] | str | PathLike[str]
-Start = Result | Sequence[int] | Plan | str | PathLike[str]
+Order = str | PathLike[str] | Iterable[int | str]
+Counts = int | Iterable[int] | str | PathLike[str]
+Start = Result | Iterable[int | str] | Plan | str | PathLike[str]
 DEFAULT_SECONDS, SWEEP_SECONDS = 60.0, 600.0
 """Time limits in seconds of `order` and of each method of `compare`, and of `frontier`, where none is given."""
 
@@ -58,31 +60,31 @@ def solve(
     max_computations: Counts | None = None,
     count_fixed: bool = False,
     in_place: bool = False,
-    strategy: str | None = None,
+    strategy: StrategyName | None = None,
     paging: PagingCosts | Mapping[str, object] | None = None,
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
     copies: CopyCosts | Mapping[str, object] | None = None,
-    goal: Goal | str | None = None,
+    goal: Goal | Objective | None = None,
     addresses: bool = False,
     alignment: int = 1,
-    formulation: str | None = None,
+    formulation: FormulationName | None = None,
     solver: str | None = None,
-    search: str | None = None,
+    search: Search | None = None,
     time_limit: float | None = None,
     until_gap: float | str | None = None,
     stop: Stop | None = None,
     threads: int | None = None,
     seed: int | None = None,
     two_phase: bool | None = None,
-    if_none: str | None = None,
+    if_none: IfNone | None = None,
     warm_start: Start | None = None,
     model: str | PathLike[str] | None = None,
-    like: str | None = None,
+    like: FormulationName | None = None,
     certificate: str | PathLike[str] | None = None,
     on_progress: OnProgress | None = None,
     interrupts: Interrupts = "keep",
-    **own: str,
+    **own: Unpack[FormulationOptions],
 ) -> Result:
     """Find the shortest schedule of a graph within a memory budget, or the best plan with several memories. ::
 
@@ -98,7 +100,8 @@ def solve(
         graph: the computation graph, or its file.
         budget: an int in the graph's size unit, a float as a fraction of the input order's peak, or text like "80%" or
             "1.5GiB". Of local memory with `paging`; not given with `devices`, each of which has its own.
-        order: "input", "topological", a file of node ids, or positions in `graph.nodes`; "free": it is chosen as well.
+        order: "input", "topological", a file of node ids, or positions or ids as for the edges of a graph; "free": it
+            is chosen as well.
         max_computations: how often a node may be computed: one for all, one for each node, "auto", or a file. None: 2,
             and no limit for Checkmate's formulations or a strategy, which have none.
         count_fixed: the budget is for the graph's fixed memory too.
@@ -197,7 +200,7 @@ def order(
 
     Args:
         graph: the computation graph, or its file.
-        start: what the search begins with: "input", "topological", a file of node ids, or positions in `graph.nodes`.
+        start: what the search begins with: "input", "topological", a file of node ids, or positions or ids.
         time_limit: seconds; None: until proven, which large graphs may never be.
         stop: see `solve`.
         seed: of the search.
@@ -226,7 +229,7 @@ def frontier(
     graph: Graph,
     *,
     points: int = 20,
-    budgets: Sequence[Amount] = (),
+    budgets: Iterable[Amount] = (),
     time_limit: float = SWEEP_SECONDS,
     order: Order = "input",
     max_computations: Counts | None = None,
@@ -236,18 +239,18 @@ def frontier(
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
     copies: CopyCosts | Mapping[str, object] | None = None,
-    formulation: str | None = None,
+    formulation: FormulationName | None = None,
     solver: str | None = None,
-    search: str | None = None,
+    search: Search | None = None,
     until_gap: float | str | None = None,
     stop: Stop | None = None,
     threads: int | None = None,
     seed: int | None = None,
     model: str | PathLike[str] | None = None,
-    like: str | None = None,
+    like: FormulationName | None = None,
     on_progress: OnProgress | None = None,
     interrupts: Interrupts = "keep",
-    **own: str,
+    **own: Unpack[FormulationOptions],
 ) -> FrontierResult:
     """Find the least duration for budgets from the least feasible one to the peak of the input order.
 
@@ -294,17 +297,17 @@ def frontier(
 @checked()
 def compare(
     graph: Graph,
-    budgets: float | str | Sequence[float | str],
+    budgets: Amount | Iterable[Amount],
     *,
-    only: Sequence[str] = (),
+    only: Iterable[str] = (),
     count_fixed: bool = False,
     time_limit: float = DEFAULT_SECONDS,
     stop: Stop | None = None,
     threads: int | None = None,
     seed: int | None = None,
     warm_start: bool = False,
-    model: Sequence[str | PathLike[str]] | str | PathLike[str] | None = None,
-    like: str | None = None,
+    model: Iterable[str | PathLike[str]] | str | PathLike[str] | None = None,
+    like: FormulationName | None = None,
     on_progress: OnProgress | None = None,
     interrupts: Interrupts = "keep",
 ) -> ComparisonResult:
@@ -359,11 +362,11 @@ def compare(
 
 @checked()
 def allocate(
-    buffers: Sequence[Buffer] | str | PathLike[str],
+    buffers: Iterable[Buffer] | str | PathLike[str],
     *,
     alignment: int = 1,
     capacity: int | None = None,
-    begin_with: Sequence[int] | None = None,
+    begin_with: Iterable[int] | None = None,
     time_limit: float | None = None,
     stop: Stop | None = None,
     threads: int | None = None,

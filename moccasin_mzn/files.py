@@ -6,6 +6,7 @@ Text in a file whose name ends with .gz is compressed.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
+from moccasin_mzn.formatting import closest
 
 Json: TypeAlias = Any
 """A JSON value that has not been checked yet: whoever reads it checks each part, see `graphs.checks`."""
@@ -24,6 +26,8 @@ JsonObject: TypeAlias = dict[str, Any]
 SIZE_LIMIT = 2**30
 """Largest file that is read, in bytes: a graph of 100,000 nodes and a million edges takes 41 MB."""
 _PIECE = 2**24
+_ENTRIES = 1000
+"""How many entries of a folder are looked through for a name that is misspelt."""
 COMPRESSED = ".gz"
 _GZIP = 31
 """The parameter `wbits` of zlib for this format."""
@@ -39,10 +43,23 @@ def load_bytes(path: str | PathLike[str], limit: int, hint: str = "") -> bytes:
         with open(path, "rb") as file:
             data = _read(file, limit + 1)
     except (OSError, ValueError) as error:  # a path may have what no path has
-        raise InputError(f"cannot read: {getattr(error, 'strerror', None) or error}") from None
+        hint = misspelt(path) if isinstance(error, FileNotFoundError) else ""
+        raise InputError(f"cannot read: {getattr(error, 'strerror', None) or error}{hint}") from None
     if len(data) > limit:
         raise InputError(f"larger than the limit of {limit} bytes{hint}")
     return data
+
+
+def misspelt(path: str | PathLike[str]) -> str:
+    """Return ", did you mean FILE?" with the file whose name is most similar; empty if none in the folder is."""
+    folder, name = os.path.split(os.fspath(path))
+    try:
+        with os.scandir(folder or ".") as entries:
+            names = [entry.name for entry in itertools.islice(entries, _ENTRIES) if entry.is_file()]
+    except OSError:
+        return ""
+    best = closest(name, names)
+    return f", did you mean {os.path.join(folder, best)}?" if best else ""
 
 
 def _read(file: BinaryIO, most: int) -> bytes:

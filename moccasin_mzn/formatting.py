@@ -39,14 +39,31 @@ def over_text(amount: int, limit: int, unit: str, what: str = "the budget") -> s
     return f"{memory_text(amount - limit, unit)} over {what} {memory_text(limit, unit)}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ", did you mean NAME?" with the known name most similar to an unknown one; empty if none is similar.
+_BEGINS, _SIMILAR = 3, 0.6
+"""How many first letters in common count more than letters elsewhere, and the least similarity of a suggestion."""
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """Return the known name most similar to an unknown one, in any case; empty if none is similar.
 
     A common beginning counts more than as many letters in common elsewhere."""
+    folded = name.casefold()
 
     def similarity(other: str) -> float:
-        begins = len(os.path.commonprefix([name, other])) >= 3
-        return difflib.SequenceMatcher(None, name, other).ratio() + (0.2 if begins else 0)
+        begins = len(os.path.commonprefix([folded, other.casefold()])) >= _BEGINS
+        return difflib.SequenceMatcher(None, folded, other.casefold()).ratio() + (0.2 if begins else 0)
 
     best = max(known, key=similarity, default="")
-    return f", did you mean {best}?" if best and similarity(best) >= 0.6 else ""
+    return best if best and similarity(best) >= _SIMILAR else ""
+
+
+def nearest(name: object, known: Iterable[str], quote: str = "") -> str:
+    """Return ", did you mean NAME?" with the closest known name, between two of `quote`; empty if none is similar."""
+    best = closest(str(name), known)
+    return f", did you mean {quote}{best}{quote}?" if best else ""
+
+
+def one_of(name: object, known: Iterable[str]) -> str:
+    """Return "expected one of ...", with the closest of them to an unknown name, if one is similar."""
+    known = list(known)
+    return f"expected one of {', '.join(known)}{nearest(name, known)}"

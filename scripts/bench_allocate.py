@@ -96,14 +96,14 @@ def by_minimalloc(program: str, path: Path, capacity: int, time_limit: float | N
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        told = re.search(r"Elapsed time ([0-9.]+)s", done.stderr)
-        if done.returncode or told is None:
+        reported = re.search(r"Elapsed time ([0-9.]+)s", done.stderr)
+        if done.returncode or reported is None:
             return ["-", "-"]
         placed = read_buffers(output, capacity=capacity)  # which judges the offsets
     if tuple(replace(buffer, offset=None) for buffer in placed) != read_buffers(path):
         raise ValueError(f"{path}: minimalloc's offsets are for other buffers, or moved some")
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return [f"{float(told[1]):.1f}", f"{processor:.1f}"]
+    return [f"{float(reported[1]):.1f}", f"{processor:.1f}"]
 
 
 def random_buffers(count: int, seed: int = 0) -> tuple[Buffer, ...]:

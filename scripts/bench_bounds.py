@@ -1,4 +1,4 @@
-"""Bounds alone, and what they take: a Markdown table of CPU seconds, beside the block relaxation as a model if asked.
+"""Bounds alone, and what they take: a Markdown table of CPU seconds, next to the block relaxation as a model if asked.
 
     python scripts/bench_bounds.py GRAPH[@BUDGET] ... [--order input] [--best TDI] [--models cp-sat,highs]
                                    [--time-limit 60]

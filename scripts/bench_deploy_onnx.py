@@ -1,4 +1,4 @@
-"""ONNX models that follow schedules, beside the models they were made of, in ONNX Runtime: peaks, time, outputs.
+"""ONNX models that follow schedules, next to the models they were made of, in ONNX Runtime: peaks, time, outputs.
 
     python scripts/bench_deploy_onnx.py [MODEL ...] [--budgets 0.9,floor] [--time-limit 20] [--turns 15]
                                        [--plain-durations] [--no-workspaces] [--reduced]
@@ -11,7 +11,7 @@ what the largest operator needs alone.
 With --reduced, elementwise operators run in the memory of what they read, as they do in ONNX Runtime.
 
 - planned: peak by the simulator, MB, above weights and inputs, with workspaces of convolutions
-- values: peak of the values, in the order and with the sizes that the profiler of ONNX Runtime tells
+- values: peak of the values, in the order and with the sizes that the profiler of ONNX Runtime reports
 - malloc: most bytes that one run holds at a time, counted in malloc (scripts/counting_malloc.c, compiled by cc and
   preloaded): the outputs, and what operators take for themselves, too
 - time: percent over the original in the same kind of session, the median of the turns' own ratios
@@ -220,30 +220,30 @@ def rows(name: str, folder: Path, library: Path | None, arguments: argparse.Name
     if not arguments.plain_durations:
         graph = profiled(graph, profile_onnx(path, graph, repeats=5, warmups=1))
     graph = reduce_graph(graph).graph if arguments.reduced else graph
-    files, told = [path], []
+    files, reported = [path], []
     for budget in arguments.budgets.split(","):
         amount = graph.largest_working_set().memory if budget == "floor" else float(budget)
         found = solve(graph, amount, time_limit=arguments.time_limit, threads=1, seed=0, search="only",
                       if_none="stop").details  # fmt: skip
         if not found.valid:
-            told.append((budget, found, None, None))
+            reported.append((budget, found, None, None))
             continue
         new = folder / f"{name}-{budget}.onnx"
         source = read_source(path, workspaces=workspaces, reduced=arguments.reduced)
         deployed = deploy(source, found.sequence)
         new.write_bytes(deployed.model.SerializeToString())
-        told.append((budget, found, deployed, compare(deployed.model, deployed.original, folder=folder)))
+        reported.append((budget, found, deployed, compare(deployed.model, deployed.original, folder=folder)))
         files.append(new)
     seen = measured(files, library, arguments)
     count = f"{len(graph.nodes):,}"
     if len(files) > 1:
-        deployed, values = next((d, v) for _, _, d, v in told if d is not None)
+        deployed, values = next((d, v) for _, _, d, v in reported if d is not None)
         known = (("file", values.former_peak), ("own", values.usual_peak), ("usual", None))
         for what, peak in known:
             own = seen[what]
             yield (name, what, count, "0", megabytes(deployed.former_peak if what == "file" else None), megabytes(peak),
                    megabytes(own["malloc"]), "-", percent(own["over"]), "-")  # fmt: skip
-    for budget, found, deployed, values in told:
+    for budget, found, deployed, values in reported:
         if deployed is None:
             yield (name, budget, count, "-", *["-"] * 5, f"no schedule: {found.reason}")
             continue
@@ -275,7 +275,7 @@ def counting(folder: Path) -> Path | None:
 
 
 def measured(files: list[Path], library: Path | None, arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """What `figures` says of these models, the original first, in a process of its own."""
+    """The `figures` of these models, the original first, from a process of its own."""
     words = [sys.executable, __file__, "--turns", str(arguments.turns), "--alone", *map(str, files)]
     environment = dict(os.environ)
     if library is not None:
@@ -302,7 +302,7 @@ def figures(paths: list[str], turns: int) -> dict[str, dict[str, float | None]]:
         for name, (path, options) in asked.items()
     }
     inputs = random_inputs(onnx.load(original), 0)
-    held = {name: bytes_of_run(session, inputs) for name, session in sessions.items()}
+    allocated = {name: bytes_of_run(session, inputs) for name, session in sessions.items()}
     times: dict[str, list[float]] = {name: [] for name in sessions}
     for _ in range(turns):
         for name, session in sessions.items():
@@ -313,11 +313,11 @@ def figures(paths: list[str], turns: int) -> dict[str, dict[str, float | None]]:
         name: 100 * (median(one / first for one, first in zip(own, times["file"], strict=True)) - 1)
         for name, own in times.items()
     }
-    return {name: {"malloc": held[name], "over": over[name]} for name in sessions}
+    return {name: {"malloc": allocated[name], "over": over[name]} for name in sessions}
 
 
 def bytes_of_run(session: onnxruntime.InferenceSession, inputs: dict[str, numpy.ndarray]) -> int | None:
-    """Most bytes that the second run holds above what is held before; None: nothing counts them."""
+    """Most bytes that the second run holds above what is there before; None: nothing counts them."""
     counter = ctypes.CDLL(None)
     session.run(None, inputs)
     if not hasattr(counter, "counted_reset"):

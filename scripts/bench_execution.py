@@ -1,4 +1,4 @@
-"""Training steps within a memory budget: eager, checkpoints, torch.compile and plans beside each other.
+"""Training steps within a memory budget: eager, checkpoints, torch.compile and plans next to each other.
 
     python scripts/bench_execution.py [NET ...] [--budgets 0.9,0.7,0.5] [--aot 1.0,0.5,0.1] [--steps 9] [--small]
                                       [--processes 1] [--plot FILE]
@@ -9,7 +9,7 @@ resnet, gpt, unet, llama or lstm, by default each of them. One thread, on the CP
 
 Budgets are fractions of eager's peak, bytes, "least", or "checkpoint", the peak that was measured of checkpoints.
 
-- predicted: bytes that a plan says it takes at the allocator, and percent of time over eager
+- predicted: bytes at the allocator by the plan's prediction, and percent of time over eager
 - storages: measured peak of what operators return; not for compiled code
 - allocator: measured peak with the operators' workspaces, without parameters, buffers and inputs
 - ms: CPU time of a step, the median of `--steps`, in each of which all methods take their turn, shuffled
@@ -33,12 +33,13 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import repeat
 from multiprocessing import get_context
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 import torch
 from execution_nets import NETS, Net
-from matplotlib.figure import Figure
+from execution_picture import Point, write
 
 from moccasin_mzn.pytorch import PlanError, backend, knapsack, plan
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak, time_of
@@ -48,10 +49,6 @@ MEGABYTE = 10**6
 KEPT = {"MALLOC_TRIM_THRESHOLD_": "1000000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000000"}
 """For the C library of Linux: it keeps memory that is freed. Otherwise it gives large blocks back, and gets them anew
 page by page: then the same step takes some percent more or less from one process to the next."""
-STYLES = {
-    "eager": "ko", "checkpoint": "s-", "aot_eager": "^:", "plan": "o-", "aot_eager plan": "v-",
-    "aot_eager knapsack": "x",
-}  # fmt: skip
 _HEADINGS = (
     "net", "method", "budget", "predicted MB", "storages MB", "allocator MB", "predicted %", "ms", "over %", "equal",
 )  # fmt: skip
@@ -65,7 +62,7 @@ class Run:
     method: str
     budget: str
     call: Callable[..., torch.Tensor] | None
-    """From inputs to the loss; None: there is no such schedule, or it is told from another process."""
+    """From inputs to the loss; None: there is no such schedule, or it is reported by another process."""
     state: torch.nn.Module | None = None
     """Whose parameters are trained, with the names that eager has."""
     predicted: int | None = None
@@ -191,7 +188,7 @@ def compiled(name: str, model: Any, data: Any, budget: str) -> Run:
 
 def under(model: Any, share: float, **more: Any) -> Callable[..., Any]:
     """The network, compiled under an activation memory budget, by a backend of its own, as what one backend has
-    compiled is taken for all networks that are alike.
+    compiled is taken for all networks of one kind.
     """
     from torch._dynamo.backends.debugging import aot_eager
     from torch._functorch import config
@@ -288,27 +285,13 @@ def number(value: float | None, unit: float, decimals: int) -> str:
 
 
 def draw(runs: list[Run], path: str) -> None:
-    """Time over memory, a panel for each network: low and to the left is better."""
-    nets = list(dict.fromkeys(run.net for run in runs))
-    figure = Figure(figsize=(4 * min(3, len(nets)), 3.2 * -(-len(nets) // 3)), layout="constrained")
-    panels = figure.subplots(-(-len(nets) // 3), min(3, len(nets)), squeeze=False).flat
-    for panel in panels:
-        panel.set_visible(False)
-    for net, panel in zip(nets, figure.axes, strict=False):
-        panel.set_visible(True)
-        for method, style in STYLES.items():
-            points = sorted(
-                (run.allocator / MEGABYTE, run.over)
-                for run in runs
-                if run.net == net and run.method == method and run.allocator is not None and run.over is not None
-            )
-            if points:
-                panel.plot(*zip(*points, strict=True), style, label=method)
-        panel.set(title=net, xlabel="peak at the allocator, MB", ylabel="CPU time over eager, %")
-        panel.set_xlim(0, 1.05 * panel.get_xlim()[1])
-        panel.grid(alpha=0.3)
-    figure.axes[0].legend()
-    figure.savefig(path)
+    """Draw time over memory of what was measured."""
+    points = [
+        Point(run.net, run.method, run.allocator / MEGABYTE, run.over)
+        for run in runs
+        if run.allocator is not None and run.over is not None
+    ]
+    write(points, Path(path))
 
 
 if __name__ == "__main__":

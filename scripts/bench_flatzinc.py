@@ -5,7 +5,7 @@
 
 A budget is a fraction of the peak or an amount; without one, 0.8. MiniZinc flattens the model first, with the library
 of the solver or, under --plain, with its standard library alone, which decomposes all. Every figure is from a process
-of its own, the median of the repeats; memory is the most that the process held. `solve` ends at the time limit or
+of its own, the median of the repeats; memory is the most that the process used. `solve` ends at the time limit or
 with a proof. Machines are noisy: compare rows of one run only.
 """
 
@@ -38,7 +38,7 @@ def main() -> None:
         print(json.dumps(measure(arguments.measure, arguments.threads, arguments.time_limit)))
         return
     table = Table(
-        "input", "MB", "constraints", "flatten s", "read s", "build s", "MiB held", "solve s", "MiB held", "status"
+        "input", "MB", "constraints", "flatten s", "read s", "build s", "MiB used", "solve s", "MiB used", "status"
     )
     table.columns[0].overflow = "fold"
     for name in track(arguments.inputs, console=Console(stderr=True)):

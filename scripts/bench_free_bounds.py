@@ -23,7 +23,7 @@ def main() -> None:
         name, _, budgets = question.rpartition(":")
         for budget in budgets.split(","):
             result = answer(Path(name), budget, "free", arguments)
-            print(f"| {Path(name).stem} | {budget} | {' | '.join(told(result))} |", flush=True)
+            print(f"| {Path(name).stem} | {budget} | {' | '.join(reported(result))} |", flush=True)
 
 
 def command_line() -> argparse.Namespace:
@@ -37,7 +37,7 @@ def command_line() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def told(result: dict[str, Any]) -> list[str]:
+def reported(result: dict[str, Any]) -> list[str]:
     """Bound, best, gap, seconds, and who proved what."""
     bound = 100 * (result["bound"] / result["baseline_duration"] - 1) if result["baseline_duration"] else 0.0
     found = result["tdi_percent"] is not None

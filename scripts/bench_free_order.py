@@ -24,7 +24,7 @@ def main() -> None:
     for graph in arguments.graphs:
         for budget in arguments.budget.split(","):
             given, free = (answer(graph, budget, order, arguments) for order in ("input", "free"))
-            cells = [*told(given), *told(free)]
+            cells = [*reported(given), *reported(free)]
             most = arguments.max_computations
             print(f"| {graph.stem} | {given['nodes']} | {budget} | {most} | {' | '.join(cells)} |", flush=True)
 
@@ -55,7 +55,7 @@ def answer(graph: Path, budget: str, order: str, arguments: argparse.Namespace) 
     return json.loads(run.stdout)
 
 
-def told(result: dict[str, Any]) -> tuple[str, str]:
+def reported(result: dict[str, Any]) -> tuple[str, str]:
     """TDI, with a star where it is proven least, and seconds to it."""
     if result["tdi_percent"] is None:
         return ("no schedule" if result["status"] == "infeasible" else "none"), "-"

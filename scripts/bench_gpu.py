@@ -5,7 +5,7 @@
 One row for each network and budget, a fraction of the eager step's peak, above parameters, buffers and inputs:
 
 - predicted, measured, eager: peaks at the allocator in MB, of the plan (predicted, `max_memory_allocated`) and of eager
-- time, predicted: percent over eager, the median ratio of `--steps` turns, and what the plan says
+- time, predicted: percent over eager, the median ratio of `--steps` turns, and the plan's prediction
 - equal: loss, gradients, buffers and random state are those of eager, bit for bit (deterministic kernels, and
   recurrent layers as cells, without cuDNN, as they are traced)
 """
@@ -80,11 +80,12 @@ def rows(name: str, arguments: argparse.Namespace) -> Iterator[Sequence[str]]:
 def row(name: str, eager: torch.nn.Module, data: list[torch.Tensor], budget: str, arguments: argparse.Namespace):
     own = copy.deepcopy(eager)
     found = plan(own, data, budget=budget, time_limit=arguments.time_limit, seed=0, search="only")
-    told = found.verify(data)
+    reported = found.verify(data)
     over = percent_over(found.module(), eager, data, arguments)
-    peaks = (f"{peak / MEGABYTE:,.1f}" for peak in (told.predicted_peak, told.peak, told.eager_peak))
+    peaks = (f"{peak / MEGABYTE:,.1f}" for peak in (reported.predicted_peak, reported.peak, reported.eager_peak))
     times = (f"{100 * share:.1f}" for share in (over, found.predicted_increase))
-    return name, budget, *peaks, *times, found.status, "yes" if told.equal else f"no: {', '.join(told.unequal[:3])}"
+    equal = "yes" if reported.equal else f"no: {', '.join(reported.unequal[:3])}"
+    return name, budget, *peaks, *times, found.status, equal
 
 
 def percent_over(call: Callable, eager: torch.nn.Module, data: list[torch.Tensor], arguments: argparse.Namespace):

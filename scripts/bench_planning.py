@@ -104,8 +104,8 @@ def parse() -> argparse.Namespace:
 def in_a_process(name: str) -> dict[str, Any]:
     """The figures of a network, in a process that does nothing else."""
     words = [sys.executable, __file__, *(word for word in sys.argv[1:] if word not in NETS), name, "--alone"]
-    told = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(told.stdout.splitlines()[-1])
+    reported = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(reported.stdout.splitlines()[-1])
 
 
 def figures(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def figures(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     Traced.of(Step(model), structure, [Form.of(each) for each in tensors], net.gradients)
     trace = clock.lap()
     budget = arguments.budget
-    told = {"net": name, "load": load, "trace": trace, "status": "none"}
+    reported = {"net": name, "load": load, "trace": trace, "status": "none"}
     try:
         found = plan(
             model, (x, x), budget=float(budget) if budget.replace(".", "", 1).isdigit() else budget, seed=0,
@@ -136,15 +136,15 @@ def figures(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         )  # fmt: skip
         planned = clock.lap()
         found.module()
-        told |= {
+        reported |= {
             "nodes": len(found.graph.nodes), "plan": planned, "emit": clock.lap(), "status": found.status,
             "over": 100 * found.predicted_increase, "before": found.unplanned.whole, "peak": found.predicted_peak,
             "gap": 100 * (1 - (1 + found.bound) / (1 + found.predicted_increase)),
         }  # fmt: skip
     except PlanError as error:
         print(f"{name} {budget}: {error}", file=sys.stderr)
-        told["plan"] = clock.lap()
-    return {**told, "process": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+        reported["plan"] = clock.lap()
+    return {**reported, "process": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
 
 
 class Clock:

@@ -1,4 +1,4 @@
-"""The published formulation of MOCCASIN beside this package's defaults, in one run: one table, medians over seeds.
+"""The published formulation of MOCCASIN next to this package's defaults, in one run: one table, medians over seeds.
 
     python scripts/bench_published.py GRAPH[@BUDGET] ... [--seeds 3] [--time-limit 120] [--threads 2]
 

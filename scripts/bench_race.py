@@ -4,7 +4,7 @@
 
 A budget is a fraction of the peak or an amount; without one, 0.8. Each run is a process of its own, start-up included;
 CPU seconds are those of all that it started. "worst" is the solver alone with the longest schedule, or none, or
-without a proof. With `--search off` the solvers alone have neither local search nor bounds beside them; the race has
+without a proof. With `--search off` the solvers alone have neither local search nor bounds next to them; the race has
 the same option. Exit status 1 if the race does worse than the worst solver, or takes more than threads x limit.
 """
 

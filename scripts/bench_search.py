@@ -1,4 +1,4 @@
-"""Schedules, bounds and seconds on the published graphs, beside the paper's own: one table, medians over seeds.
+"""Schedules, bounds and seconds on the published graphs, next to the paper's own: one table, medians over seeds.
 
     python scripts/bench_search.py FOLDER [--seeds 3] [--time-limit 60] [--threads 2] [--only G2]
 

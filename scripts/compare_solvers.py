@@ -1,10 +1,10 @@
-"""Run MiniZinc models on CP-SAT and on a reference solver, and tell where they disagree.
+"""Run MiniZinc models on CP-SAT and on a reference solver, and report where they disagree.
 
     python scripts/compare_solvers.py MODEL[@DATA] ... [--time-limit 30] [--reference gecode] [--output table.txt]
 
 MODEL is a model, or a folder that stands for all models in it that no other one includes. A model that lacks parameters
-is run with DATA or, without it, with each data file beside the model. Both solvers get the same time limit, which
-includes compilation. A row says
+is run with DATA or, without it, with each data file next to the model. Both solvers get the same time limit, which
+includes compilation. A row has
 
     agree   both proved the same: the optimum, that there is a solution, or that there is none
     open    no proof by both, and no contradiction
@@ -12,7 +12,7 @@ includes compilation. A row says
     DIFFER  one proved what the other refutes, or the reference solver rejects the solution of CP-SAT
 
 The last check fixes the variables to the solution and hands the model to the reference solver again. Exit status 1 if
-any row says DIFFER, or error on the side of CP-SAT alone.
+any row is DIFFER, or error on the side of CP-SAT alone.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Runner:
         )
 
     def interface(self, model: Path, data: list[Path]) -> dict:
-        """What MiniZinc tells of a model, among it `method` (sat, min, max), and `input`, the missing parameters."""
+        """What MiniZinc reports of a model, among it `method` (sat, min, max), and `input`, the missing parameters."""
         out, errors = self._minizinc("--model-interface-only", *self.solver, model, *data)
         if not out.startswith("{"):
             sys.exit(f"{model}: {errors.strip()}")
@@ -115,7 +115,7 @@ def _status(solved: bool, ending: str, goal: str) -> str:
 
 
 def verdict(goal: str, ours: Outcome, reference: Outcome) -> str:
-    """agree, open, error or DIFFER: what the two outcomes say about each other."""
+    """agree, open, error or DIFFER: how the two outcomes compare."""
     statuses = {ours.status, reference.status}
     if "error" in statuses:
         return "error"
@@ -132,7 +132,7 @@ def verdict(goal: str, ours: Outcome, reference: Outcome) -> str:
 
 
 def _same(left: float, right: float) -> bool:
-    """Are two objectives one, but for what sums of doubles lose if they are no integers?"""
+    """Are two objectives one, but for what sums in floating point lose if they are no integers?"""
     return left == right or (left % 1 != 0 != right % 1 and math.isclose(left, right, rel_tol=1e-6))
 
 

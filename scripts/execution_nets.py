@@ -19,7 +19,7 @@ class Blocks(nn.Module):
     """A network that is trained on inputs and targets."""
 
     checkpointed = False
-    """Whether blocks are computed again in the backward pass instead of keeping what they made."""
+    """Whether blocks are recomputed in the backward pass instead of keeping what they made."""
 
     def block(self, part: nn.Module, *inputs: torch.Tensor) -> Any:
         if self.checkpointed and torch.is_grad_enabled():

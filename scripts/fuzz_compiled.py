@@ -4,7 +4,7 @@
     NUMBA_BOUNDSCHECK=1 python scripts/fuzz_compiled.py --runs 10000 --seed 1 [--only solve-warm,solve-free]
 
 All is compiled with a check of every index, negative ones included, which numba would take to count from the end. What
-is found is judged by the simulator, and must be no worse than the schedule to start from. Each run is told by its
+is found is judged by the simulator, and must be no worse than the schedule to start from. Each run is reported with its
 number and seed; exit status 1 if one fails.
 """
 
@@ -55,7 +55,7 @@ SECONDS = 0.06, 0.12
 """Of a call of `solve` along the input order, and in free order."""
 
 
-# Questions
+# Requests
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def with_useless(draw: random.Random, graph: ComputationGraph, sequence: Sequenc
 
 
 def overwriting(draw: random.Random, graph: ComputationGraph) -> ComputationGraph:
-    """The same graph, run in place, where chance says what may be overwritten."""
+    """The same graph, run in place, where chance decides what may be overwritten."""
     rows = [
         [u for u in inputs if graph.sizes[u] >= graph.sizes[v] and draw.random() < 0.7]
         for v, inputs in enumerate(graph.predecessors)
@@ -271,7 +271,7 @@ def orders(draw: random.Random) -> None:
 
 
 def paging(draw: random.Random) -> None:
-    """Plans beside slow memory, from a schedule."""
+    """Plans with slow memory, from a schedule."""
     from moccasin_mzn.extensions.paging.search import PagingSearch
 
     question = draw_question(draw, staged=True)
@@ -408,7 +408,7 @@ class Tally:
     """Of processors."""
 
 
-def run(names: Sequence[str], count: int, seed: int, tell: Callable[[str], None]) -> dict[str, Tally]:
+def run(names: Sequence[str], count: int, seed: int, announce: Callable[[str], None]) -> dict[str, Tally]:
     """So many runs, of the named kinds in turn."""
     kinds = [name for name in names for _ in range(RUNS[name][1])]
     tallies = {name: Tally() for name in names}
@@ -419,7 +419,7 @@ def run(names: Sequence[str], count: int, seed: int, tell: Callable[[str], None]
             RUNS[name][0](random.Random(f"{seed} {number}"))
         except Exception:
             tally.errors += 1
-            tell(f"run {number} of seed {seed}, {name}:\n{traceback.format_exc()}")
+            announce(f"run {number} of seed {seed}, {name}:\n{traceback.format_exc()}")
         tally.runs += 1
         tally.seconds += time.process_time() - begin
     return tallies

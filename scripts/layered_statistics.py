@@ -34,7 +34,7 @@ DEVIATIONS = 2
 
 @dataclass(frozen=True)
 class Line:
-    """One statistic of one published graph beside the same of generated ones."""
+    """One statistic of one published graph next to the same of generated ones."""
 
     nodes: int
     statistic: str

@@ -1,7 +1,7 @@
 """Write the graphs the project ships: data/*.json, data/rw/*.json and the tables in data/README.md; and the data files
 of data/instances, which `bench package` has graded.
 
-Usage: python scripts/make_data.py [FOLDER]        (default: data/ beside this script's folder)
+Usage: python scripts/make_data.py [FOLDER]        (default: data/ next to this script's folder)
 
 The same program writes the same bytes on every platform.
 """
@@ -27,7 +27,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 COMMAND = "python scripts/make_data.py"
-PACKAGE_COMMAND = "python -m moccasin_mzn bench package instances.toml --instances 16 --no-models"
+PACKAGE_COMMAND = "moccasin-mzn bench package instances.toml --instances 16 --no-models"
 WIRING_SEED = 4
 
 RW_WIRINGS = {358: (84, 48, 8), 442: (50, 61, 8), 574: (126, 83, 6), 698: (143, 99, 6)}
@@ -44,7 +44,7 @@ operations, a multiply-add counted as one. *Floor* is the largest working set, t
 no budget below it is feasible. Parameters and the input batch are in each file as fixed memory, part of no peak.
 
 | file | n | m | peak of the input order | floor | floor / peak | total duration |
-| --- | --- | --- | --- | --- | --- | --- |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
 {rows}
 
 - `unet_training.json`: a U-Net on 256 x 256 images, batch 8, forward and backward by Checkmate's construction. It has
@@ -61,7 +61,7 @@ batch norm together. Seed, cell size and neighbours were chosen so that the numb
 number of edges near it, by `python scripts/make_data.py` as well.
 
 | file | n | m | m of the paper's graph | peak of the input order | floor | floor / peak | total duration |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {rw_rows}
 
 All of them leave room for the paper's budgets, 0.9 and 0.8 of the peak.
@@ -74,7 +74,8 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 - `minimalloc/`: the eleven challenging sets of buffers of [minimalloc](https://github.com/google/minimalloc) (Moffitt,
   ASPLOS 2023), as published there, each to be placed within 1,048,576; Apache License 2.0, `minimalloc/LICENSE`.
 - `paper/`: the paper's own graphs and its table, under their own licence: see [its README](paper/README.md).
-- `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve
+- `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `search.toml` compares the default
+  with models alone and heuristics in five minutes, `portfolio.toml` has eight solvers on twelve
   small graphs, `ablation.toml` the model without each of its redundant constraints, `paper.toml` the tables and figures
   of the paper, `extensions.toml` several memories and addresses, `instances.toml` what `instances/` is chosen from,
   `best_known.toml` the problems of `best_known.csv`.
@@ -85,9 +86,11 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
   with a schedule and a certificate, by
   `bench best-known data/experiments/best_known.toml --table data/best_known.csv`, which never replaces a value by a
   worse one; `validate --best-known data/best_known.csv` checks all of them.
-- `smoke_progress.svg` and `smoke_proofs.svg`: two figures of the report of `experiments/smoke.toml`, by `make bench`.
-- `execution.svg`: time over memory of training steps, by `scripts/bench_execution.py --plot data/execution.svg` with
-  the options of [the benchmarks](../docs/benchmarks.md#training-steps-within-a-budget).
+- `search_progress.svg` and `search_proofs.svg`: two figures of the report of `experiments/search.toml`, by `make bench`
+  with `EXPERIMENT=data/experiments/search.toml`.
+- `execution.svg`: time over memory of training steps, the table of
+  [the benchmarks](../docs/benchmarks.md#training-steps-within-a-budget) as a picture, by
+  `scripts/execution_picture.py docs/benchmarks.md --plot data/execution.svg`.
 - `paper_example.dzn`: the example of [the paper on a page](../docs/paper.md), for `models/paper.mzn`, with
   `paper_intervals.svg` and `paper_stages.svg`, by `scripts/paper_figures.py`.
 - `unet_training.svg` and `unet_front.svg`: pictures in the project's README and `docs/`, by

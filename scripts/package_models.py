@@ -14,11 +14,11 @@ schedule in any order that adds no more than 1 % to its duration, and takes at m
 ONNX files are optimized by ONNX Runtime first.
 
 - peak: of values, planned, and by how much of it the measured one differs; of TFLite the planned arena
-- held: MiB that runs hold at most, weights included, in malloc: of a session with ONNX Runtime's defaults, and of that
+- used: MiB that runs hold at most, weights included, in malloc: of a session with ONNX Runtime's defaults, and of that
   which follows the schedule; both with one thread
 - time: of the second over the first, the median of the turns' own ratios, the two in turns in one process; of LiteRT,
   of the new file over the first
-  Both times the environment tells glibc to keep what is freed, see KEEPING.
+  Both times the environment makes glibc keep what is freed, see KEEPING.
 - equal: outputs are those of the undeployed model, bit for bit
 """
 
@@ -64,7 +64,7 @@ LONGEST = 1.05
 """Of the time of the runtime's default."""
 TIME = -2
 """Where a row has it."""
-HEADINGS = ("package", "file", "nodes", "budget", "again", "peak MiB", "measured %", "held by default MiB", "held MiB",
+HEADINGS = ("package", "file", "nodes", "budget", "again", "peak MiB", "measured %", "default MiB", "ours MiB",
             "time", "equal")  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def onnx_row(
     original = onnx.load(path)
     fix_dims(original, dims)
     former.write_bytes(original.SerializeToString())
-    told = {}
+    reported = {}
     for counted in (True, False):
         words = [sys.executable, __file__, str(path.parent), "--turns", "3" if counted else str(arguments.turns),
                  "--alone", str(former), str(new)]  # fmt: skip
@@ -159,13 +159,13 @@ def onnx_row(
         if counted and library is not None:
             environment["LD_PRELOAD"] = str(library)
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, env=environment)
-        told |= {key: value for key, value in json.loads(done.stdout.splitlines()[-1]).items() if value is not None}
+        reported |= {key: value for key, value in json.loads(done.stdout.splitlines()[-1]).items() if value is not None}
     off = 100 * (seen.peak / deployed.planned_values - 1)
-    same = "yes" if told["equal"] and seen.equal else f"no, by {told['differs']:.1g}"
+    same = "yes" if reported["equal"] and seen.equal else f"no, by {reported['differs']:.1g}"
     return [
         f"{len(source.graph.nodes):,}", budget, f"{deployed.computations - deployed.nodes}",
-        f"{deployed.planned_values / MEBIBYTE:.3f}", f"{off:+.2f}", megabytes(told["usual"]),
-        megabytes(told["ours"]), f"{told['ratio']:.3f}", same,
+        f"{deployed.planned_values / MEBIBYTE:.3f}", f"{off:+.2f}", megabytes(reported["usual"]),
+        megabytes(reported["ours"]), f"{reported['ratio']:.3f}", same,
     ]  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def figures(former: str, new: str, turns: int) -> dict[str, Any]:
     if counts:
         counter.counted_reset.restype = counter.counted_peak.restype = ctypes.c_long
     inputs = random_inputs(onnx.load(former), 0)
-    sessions, held, outputs = [], [], []
+    sessions, allocated, outputs = [], [], []
     for file, options in ((former, usual), (new, in_file_order(1))):
         before = counter.counted_reset() if counts else 0
         session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
@@ -193,7 +193,7 @@ def figures(former: str, new: str, turns: int) -> dict[str, Any]:
             counter.counted_reset()
         outputs.append(session.run(None, inputs))
         session.run(None, inputs)
-        held.append(counter.counted_peak() - before if counts else None)
+        allocated.append(counter.counted_peak() - before if counts else None)
         sessions.append(session)
     ratios = []
     for _ in range(turns):
@@ -203,7 +203,7 @@ def figures(former: str, new: str, turns: int) -> dict[str, Any]:
             session.run(None, inputs)
             seconds.append(time.thread_time() - begin)
         ratios.append(seconds[1] / seconds[0])
-    return {"usual": held[0], "ours": held[1], "equal": equal(*outputs), "differs": difference(*outputs),
+    return {"usual": allocated[0], "ours": allocated[1], "equal": equal(*outputs), "differs": difference(*outputs),
             "ratio": median(ratios)}  # fmt: skip
 
 

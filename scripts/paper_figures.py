@@ -1,6 +1,6 @@
 """Draw the two pictures of docs/paper.md: the retention intervals of data/paper_example.dzn, and the events of stages.
 
-Usage: python scripts/paper_figures.py [FOLDER]        (default: data/ beside this script's folder)
+Usage: python scripts/paper_figures.py [FOLDER]        (default: data/ next to this script's folder)
 
 It writes paper_intervals.svg and paper_stages.svg, the same bytes with the same matplotlib.
 """

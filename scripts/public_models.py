@@ -12,7 +12,7 @@ reference solver's library does not compile either are no models of MiniZinc her
     refused   an error of CP-SAT alone
     WRONG     the reference solver refutes the answer, or rejects the solution with its variables fixed
 
-With `--before` the models of an earlier run are run again, and its answers and CPU seconds stand beside the new ones.
+With `--before` the models of an earlier run are run again, and its answers and CPU seconds stand next to the new ones.
 `--checkout FOLDER` runs the CP-SAT of another checkout. Exit status 1 if any answer is wrong.
 """
 
@@ -43,7 +43,7 @@ SOLVE = re.compile(r"^\s*solve\b", re.MULTILINE)
 
 
 def drawn(folders: list[Path], seed: int) -> Iterator[tuple[Path, random.Random]]:
-    """The models of the folders in an order that the seed says, each with a generator of its own."""
+    """The models of the folders in an order that the seed determines, each with a generator of its own."""
     models = sorted(path for folder in folders for path in folder.resolve().rglob("*.mzn"))
     random.Random(seed).shuffle(models)
     for model in models:
@@ -77,7 +77,7 @@ def timed(runner: Runner, model: Path, data: list[Path], goal: str) -> tuple[Out
 
 
 def answer(goal: str, ours: Outcome, reference: Outcome) -> str:
-    """proven, solved, unknown, refused or WRONG, as far as the two outcomes tell."""
+    """proven, solved, unknown, refused or WRONG, as far as the two outcomes show."""
     if verdict(goal, ours, reference) == "DIFFER" and (ours.status in ("optimal", "unsat") or not ours.solved):
         return "WRONG"
     if ours.status == "error":
@@ -87,7 +87,7 @@ def answer(goal: str, ours: Outcome, reference: Outcome) -> str:
 
 
 def rows(arguments: argparse.Namespace, ours: Runner, reference: Runner) -> Iterator[dict]:
-    """What is to be told of each model."""
+    """The row of each model."""
     if arguments.before:
         before = json.loads(arguments.before.read_text())
         questions = iter([(Path(row["model"]), [*map(Path, row["data"])], row["goal"], row) for row in before])
@@ -103,13 +103,13 @@ def rows(arguments: argparse.Namespace, ours: Runner, reference: Runner) -> Iter
         if mine.status == "error" == other.status and earlier is None:
             continue
         left -= 1
-        told = answer(goal, mine, other)
+        reported = answer(goal, mine, other)
         check = ""
-        if mine.solved and told != "WRONG":
+        if mine.solved and reported != "WRONG":
             check = rejected(reference, model, data, goal, mine)
-            told = "WRONG" if check == "rejected" else told
+            reported = "WRONG" if check == "rejected" else reported
         yield {
-            "model": str(model), "data": [*map(str, data)], "goal": goal, "answer": told, "status": mine.status,
+            "model": str(model), "data": [*map(str, data)], "goal": goal, "answer": reported, "status": mine.status,
             "objective": mine.objective, "seconds": mine.seconds, "cpu": cpu, "check": check,
             "message": mine.message[-400:], "reference": [other.status, other.objective, other.seconds],
             "before": earlier and {key: earlier[key] for key in ("answer", "objective", "cpu", "seconds")},
@@ -145,19 +145,19 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    arguments, told = parse_arguments(), []
+    arguments, reported = parse_arguments(), []
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "MZN_SOLVER_PATH": folder, "PYTHONPATH": str(arguments.checkout)}
         subprocess.run([sys.executable, "-c", WRITE, folder], env=environment, check=True)
         ours = Runner(["--solver", "cp-sat"], environment, arguments.time_limit)
         reference = Runner(["--solver", arguments.reference, "-G", "std"], environment, arguments.time_limit)
         for row in rows(arguments, ours, reference):
-            told.append(row)
+            reported.append(row)
             print(line(row), flush=True)
             if arguments.output:
-                arguments.output.write_text(json.dumps(told, indent=1) + "\n")
-    print(*(f"{word} {count}" for word, count in Counter(row["answer"] for row in told).items()), sep=", ")
-    sys.exit(any(row["answer"] == "WRONG" for row in told))
+                arguments.output.write_text(json.dumps(reported, indent=1) + "\n")
+    print(*(f"{word} {count}" for word, count in Counter(row["answer"] for row in reported).items()), sep=", ")
+    sys.exit(any(row["answer"] == "WRONG" for row in reported))
 
 
 if __name__ == "__main__":

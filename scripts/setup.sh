@@ -1,6 +1,7 @@
 #!/bin/sh
-# Sets up what is missing: a Python >= 3.11 virtual environment in .venv with this package and its test tools, and MiniZinc
-# where it is not on PATH (apt-get on Debian and Ubuntu, as root or with sudo; Homebrew on macOS). Run by make.
+# Sets up what is missing: a Python >= 3.11 virtual environment in .venv with this package, and MiniZinc where it is not on
+# PATH (apt-get on Debian and Ubuntu, as root or with sudo; Homebrew on macOS). With "tests", after that: the test tools, and
+# all searches compiled. Run by make.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -29,6 +30,14 @@ install() {
     fi
 }
 
+if [ "${1:-}" = tests ]; then
+    say "installing what tests need into .venv, and compiling the searches"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+    .venv/bin/python -m moccasin_mzn compile >/dev/null
+    touch .venv/tested
+    exit
+fi
+
 command -v "$python" >/dev/null || install "python3 python3-venv" python@3.12
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
     fail "$python is older than 3.11; name a newer one: make PYTHON=python3.12"
@@ -42,7 +51,6 @@ if ! [ -x .venv/bin/python ]; then
     say "creating .venv"
     "$python" -m venv .venv
 fi
-say "installing the package and its test tools into .venv"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-.venv/bin/python -m moccasin_mzn compile >/dev/null
+say "installing the package into .venv"
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[plot]'
 touch .venv/ready

@@ -1,13 +1,13 @@
-"""Random graphs and random questions about them, every answer held against the definition: a soak.
+"""Random graphs and random requests about them, every answer compared with the definition: a soak.
 
     python scripts/soak.py --graphs 1000 --jobs 2 --keep build/soak
     python scripts/soak.py --replay 17
 
 Each seed is one graph with some questions about it: solves with all formulations, orders and solvers, strategies,
-orders of least peak, fronts, addresses, plans on two memories, races, and inputs that are broken. A judge and an oracle
-of the soak's own (`soaking.judging`, `soaking.oracle`) say of every schedule whether it is one and what it costs, and
-of every claim, optimal, infeasible or a bound, whether any schedule known refutes it. A question must leave no process
-and no file behind, end with the right exit status, and print one JSON object.
+orders of least peak, frontiers, addresses, plans on two memories, races, and inputs that are broken. A judge and an
+oracle of the soak's own (`soaking.judging`, `soaking.oracle`) decide for every schedule whether it is one and what it
+costs, and of every claim, optimal, infeasible or a bound, whether any schedule known refutes it. A question must leave
+no process and no file behind, end with the right exit status, and print one JSON object.
 
 A finding is kept in a folder with its files and its command line, and makes the exit status 1. With NUMBA_BOUNDSCHECK=1
 compiled searches check their indices.
@@ -28,7 +28,7 @@ from soaking.trial import KINDS  # noqa: E402
 
 
 def main() -> int:
-    """Soak as the command line says; the exit status."""
+    """Soak as the command line asks; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--graphs", type=int, default=1000, metavar="N", help="how many [1000]")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first graph; the next has S+1 [0]")

@@ -2,9 +2,9 @@
 
     python scripts/torch_table.py [--time-limit 20] [--images 8x3x224x224] [--tokens 8x128:int64]
 
-Each network forward, and with the backward pass: what was traced, the graph, its sizes beside those of a real run (all
+Each network forward, and with the backward pass: what was traced, the graph, its sizes next to those of a real run (all
 storages that the operators of an eager run allocate, see tests/graphs/pytorch/real_run.py), and what solving at 0.9
-gives. Needs the extra `torch`, and the tests beside the scripts.
+gives. Needs the extra `torch`, and the tests next to the scripts.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+
+def pytest_sessionstart(session):
+    """Have all searches compiled before any test: else those of the first minute would be without them."""
+    from moccasin_mzn.cli.install import searches
+    from moccasin_mzn.heuristics.compiled_searches import is_kept
+
+    if not hasattr(session.config, "workerinput") and not all(map(is_kept, searches())):
+        subprocess.run([sys.executable, "-m", "moccasin_mzn", "compile"], stdout=subprocess.DEVNULL, check=True)
 
 
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at

@@ -247,6 +247,8 @@ def _of_model(given: Given, alignment: int | None) -> Prepare:
         start = given.get("warm_start")
         if isinstance(start, str | PathLike):
             start = read_schedule(Path(start), graph).sequence
+        elif start is not None:
+            start = graph.positions_of(start, "warm start")
         return Request(instance, options, start=start, alignment=alignment)
 
     return prepare

@@ -22,7 +22,7 @@ from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, in_any_order
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched
-from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for, ready, seconds_spent
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, can_keep, compiled_for, ready, seconds_spent
 from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
@@ -160,8 +160,8 @@ def solve_problem(
         form: of the problem's kind.
         options: `Options` for one memory.
         on_progress: called with every new incumbent and bound, in the caller's thread.
-        begin: the time limit counts from here, by `time.monotonic()`, but without compiling our own searches, once
-            after every installation; default: from now.
+        begin: the time limit counts from here, by `time.monotonic()`; default: from now. Our own searches, once
+            after every installation, are compiled in the background; where they are all there is, that does not count.
         warm_start: a schedule within budgets and limits, and a solution of the formulation, to start from.
         flow_bounds: of the same graph, with what they have learned for other budgets; they go on learning.
         stop: ends the search by returning true, with the best that is found; asked many times a second by any thread.
@@ -187,8 +187,9 @@ def solve_problem(
     board = Board(problem, begin, options.until_gap, open_form if isinstance(form, PlanFormulation) else None)
     if known is not None:
         return _known(board, form, options, *known)
-    if options.search != "off":
-        board.begin += ready(*_compiled(problem, form))
+    counts = isinstance(options, Options) and options.iterations is not None
+    if options.search == "only" or counts or (options.search == "on" and not can_keep()):
+        board.begin += ready(*_compiled(problem, form))  # there is nothing else to go on with, or no way to wait for it
     if start is not None:
         board.offer(start, WARM_START)
     if not isinstance(options, Options):

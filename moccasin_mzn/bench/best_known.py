@@ -23,6 +23,7 @@ from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.files import JsonObject, load_json, load_text, replace_file
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.problem.judges.certificates import ANY_ORDER, INFEASIBLE, CertificateError, Proven, check_certificate
 from moccasin_mzn.search.certifying import certificate_of, trusted
@@ -298,7 +299,7 @@ def _flaws(row: Known, instance: Instance, document: JsonObject) -> Iterator[str
         yield "first computations are not in the input order"
     for v, most in enumerate(instance.max_computations):
         if sequence.count(v) > most:
-            yield f"{instance.graph.nodes[v]} is computed {sequence.count(v)} times"
+            yield f"{node_text(instance.graph, v)} is computed {sequence.count(v)} times"
 
 
 def with_schedule(document: JsonObject, other: JsonObject) -> JsonObject:

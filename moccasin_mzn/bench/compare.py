@@ -11,7 +11,7 @@ from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.bench.published import Published, line_for
 from moccasin_mzn.errors import InputError, NotApplicableError, shown
 from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.formatting import count_text, memory_text, nearest
 from moccasin_mzn.formulations import formulations
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.option import options_of
@@ -56,9 +56,10 @@ def contenders(only: Sequence[str] = (), models: Sequence[str] = (), like: str |
     ]  # fmt: skip
     found += [Contender(form.called, "", options) for options, form in own_models(models, like)]
     found += [Contender(rule.name, rule.family) for rule in strategies()]
+    labels = [contender.label for contender in found]
     for pattern in only:
-        if not any(fnmatchcase(contender.label, pattern) for contender in found):
-            raise InputError(f"{shown(pattern)} matches none of {', '.join(one.label for one in found)}")
+        if not any(fnmatchcase(label, pattern) for label in labels):
+            raise InputError(f"{shown(pattern)} matches none of {', '.join(labels)}{nearest(pattern, labels)}")
     return tuple(one for one in found if not only or any(fnmatchcase(one.label, pattern) for pattern in only))
 
 

@@ -147,7 +147,7 @@ def _read(text: str, path: str | PathLike[str]) -> Experiment:
 
 def _experiment(top: Fields, folder: Path) -> Experiment:
     top.only(_KEYS)
-    name, budgets = top.text("name"), top.texts("budgets", ())
+    name, budgets = top.text("name"), top.amounts("budgets", ())
     return Experiment(
         name=name,
         title=top.text("title", name),
@@ -173,7 +173,7 @@ def _graph(fields: Fields, budgets: tuple[str, ...]) -> GraphSource:
         raise InputError(f"{fields.key('budgets')}: buffers have none, their arena is minimized")
     file = path or buffers
     label = fields.text("label", (line if file is None else Path(file).stem) or "")
-    budgets = fields.texts("budgets", budgets)
+    budgets = fields.amounts("budgets", budgets)
     family, optional = fields.text("family", ""), fields.flag("optional", False)
     with located(fields.where):
         return GraphSource(label, budgets, path, words, buffers, family, optional)

@@ -211,7 +211,7 @@ NOT_RUN = "other"
 """The run status of a method on an instance on which it was not run."""
 FOLDS = 10
 _README = """\
-Made by: python -m moccasin_mzn bench export STORE --format aslib
+Made by: moccasin-mzn bench export STORE --format aslib
 
 Instances are computation graphs within memory budgets, to be scheduled in the least time with recomputation of
 tensors. Algorithms are methods of the experiment {experiment}. PAR10 is the seconds to a proof of the optimum, or that

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json
+from moccasin_mzn.formatting import closest
 
 _MISSING = object()
 
@@ -36,8 +38,8 @@ class Fields:
                 continue
             if why_not and name in why_not:
                 raise InputError(f"{self.key(name)}: {why_not[name]}")
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+            near = closest(name, known)
+            hint = f"did you mean {near}?" if near else f"expected one of {', '.join(known)}"
             raise InputError(f"{self.key(name)}: unknown key, {hint}")
 
     def text(self, name: str, default: Json = _MISSING) -> str:
@@ -68,6 +70,13 @@ class Fields:
             return (self.values[name],)
         return tuple(self._list(name, default, "a list of strings that are not empty", _is_text))
 
+    def amounts(self, name: str, default: Json = _MISSING) -> tuple[str, ...]:
+        """Return a list of numbers and strings, numbers as texts with all their digits; one alone is a list of one."""
+        if _is_amount(self.values.get(name)):
+            return (_amount_text(self.values[name]),)
+        expected = 'a list of budgets, such as 0.8, "80%" and "1.5GiB"'
+        return tuple(map(_amount_text, self._list(name, default, expected, _is_amount)))
+
     def integers(self, name: str, default: Json = _MISSING) -> tuple[int, ...]:
         """Return a list of integers that are all different."""
         value = tuple(self._list(name, default, "a list of integers", lambda one: _is_a(one, int)))
@@ -97,6 +106,14 @@ class Fields:
 
 def _is_a(value: object, *forms: type) -> bool:
     return type(value) in forms  # True is an int elsewhere
+
+
+def _is_amount(value: object) -> bool:
+    return _is_text(value) or type(value) is int or (type(value) is float and math.isfinite(value))
+
+
+def _amount_text(value: str | int | float) -> str:
+    return format(Decimal(repr(value)), "f") if isinstance(value, float) else str(value)
 
 
 def _is_text(value: object) -> bool:

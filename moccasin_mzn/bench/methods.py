@@ -24,6 +24,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
 from moccasin_mzn.extensions.platforms import exact
 from moccasin_mzn.files import Json, JsonObject
+from moccasin_mzn.formatting import one_of
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.option import flag, options_of, words_of
@@ -177,7 +178,7 @@ class Method:
         object.__setattr__(self, "options", dict(self.options))
         check_time_limit(self.time_limit)
         if self.options.get("order", "input") not in ORDERS:
-            raise InputError(f"order {shown(self.options['order'])}: expected one of {', '.join(ORDERS)}")
+            raise InputError(f"order {shown(self.options['order'])}: {one_of(self.options['order'], ORDERS)}")
         if self.strategy is None and not self.seeds:
             raise InputError("seeds: a model needs one at least")
         if self.allocates:

@@ -20,7 +20,7 @@ MOMENTS, MOMENTS_SHARE = 4, 0.02
 COUNTED_MOMENTS = 24
 """Bounds from several stages together where work is counted."""
 TOGETHER_SHARE, LARGE = 0.5, 500
-"""Of graphs with so many edges for each second, the share for bounds from several stages together."""
+"""Share of the time for bounds from several stages together, on graphs with at least so many edges per second."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def duration_bound(
     incumbent: Callable[[], int | None] = lambda: None, may_join: Callable[[], bool] = lambda: True,
     work: float | None = None,
 ) -> DurationBound:  # fmt: skip
-    """Improve the bound until it is met by a schedule, time is up or somebody says so.
+    """Improve the bound until it is met by a schedule, time is up or a caller stops it.
 
     Recomputations may be anywhere after the first computation, in any order. Of a graph that runs in place it is the
     bound of `Instance.relaxed`, whose schedules may be over the budget of the instance: then they are drafts.

@@ -151,7 +151,7 @@ def _memory(relaxation: Relaxation, halves: Halves, j: int) -> dict[int, float]:
     """What is in memory at the first computation of each node of block j but k_j, nearly.
 
     Outputs are there from the start of the block, or their first computation, until their last first reader in it, and
-    as far as they are retained at its end; less as far as they are computed again in it, which may be after that.
+    as far as they are retained at its end; less as far as they are recomputed in it, which may be after that.
     """
     s, before, last, has_end = relaxation.stages, relaxation.before(j), relaxation.last(j), j < len(relaxation.chosen)
     start, stop = before + 1, last + (not has_end)
@@ -171,9 +171,9 @@ def _memory(relaxation: Relaxation, halves: Halves, j: int) -> dict[int, float]:
         begin, again = max(u + 1, start), share(relaxation.again[j].get(u))
         reads = [k for k in s.readers[u] if begin <= k <= last]
         until = min(stop, reads[-1] + 1) if reads else begin
-        held = share(relaxation.held[j].get(u)) if has_end else 0.0
+        retained = share(relaxation.retained[j].get(u)) if has_end else 0.0
         add(begin, until, s.size[u] * (1 - again))
-        add(until, stop, s.size[u] * max(0.0, held - again))
+        add(until, stop, s.size[u] * max(0.0, retained - again))
         for k in reads:
             add(k, min(stop, k + 1), s.size[u] * again)
     sums = zip(range(start, stop), accumulate(changes[:-1]), strict=True)

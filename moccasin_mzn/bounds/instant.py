@@ -56,12 +56,12 @@ def _cover(stages: Stages, k: int) -> int | None:
 
 # --- Lower bounds from one stage or several, by minimum cuts --------------------------------------------------
 
-# At the first computation of node k, a node u before it is held or not, and computed again after it or not::
+# At the first computation of node k, a node u before it is retained or not, and recomputed after it or not::
 #
 #     h[u]         u is in memory while node k is computed, as all inputs of k are
-#     a[u]         u is computed again after that
+#     a[u]         u is recomputed after that
 #     h[u] + a[u]  at least 1 if a node after k reads u in its first computation, and at least a[w] for every reader w
-#                  of u before k: what is computed again reads its inputs then
+#                  of u before k: what is recomputed reads its inputs then
 #
 # What is retained fits together with node k, and the recomputations cost the durations of all with a[u]: with a price
 # for memory that is the choice of `Choice`. Its value at any price is a bound, in exact integers.
@@ -93,8 +93,8 @@ def moment_bound(instance: Instance, arrays: GraphArrays, k: int, stop: Callable
     readers = np.repeat(np.arange(k), np.diff(arrays.pred_ptr[: k + 1]))
     choice = Choice(
         duration=arrays.duration[:k], saves=arrays.size[:k], holds=arrays.size[:k],
-        reads=(readers, arrays.pred[: len(readers)]), needed=needed, tools=~needed & ~at_hand, possible=most > 1,
-        excess=instance.baseline.memory[k] - instance.budget,
+        reads=(readers, arrays.pred[: len(readers)]), needed=needed, prerequisites=~needed & ~at_hand,
+        possible=most > 1, excess=instance.baseline.memory[k] - instance.budget,
     )  # fmt: skip
     return choice.best(stop)[0]
 

@@ -1,8 +1,8 @@
 """A lower bound on the least feasible budget, for any order and any number of computations.
 
 Let all outputs of a set S be in memory together. The one of S that was computed last, p, was computed while the rest of
-S was held, so S, the inputs of p and its workspace were in memory together then, and the rest of S and the inputs of p
-just before:
+S was retained, so S, the inputs of p and its workspace were in memory together then, and the rest of S and the inputs
+of p just before:
 
 ::
 
@@ -35,7 +35,7 @@ from moccasin_mzn.problem.stages import sums_of_ranges
 _NODES = 64
 """Tried, in order of working set; the others rarely need more."""
 _WORK = 2_000_000
-"""Elements of sets handled in all, so that large graphs take seconds."""
+"""Elements of sets handled in total, so that large graphs take seconds."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ def retained_in_stages(instance: Instance) -> list[int]:
     graph, stage = instance.graph, {v: k for k, v in enumerate(instance.order)}
     once = [count == 1 for count in instance.max_computations]
     lives = ((k, max((stage[x] for x in graph.successors[v]), default=k)) for v, k in stage.items())
-    held = sums_of_ranges([graph.sizes[v] * once[v] for v in instance.order], lives)
+    retained = sums_of_ranges([graph.sizes[v] * once[v] for v in instance.order], lives)
     own = [workspace - spared for workspace, spared in zip(graph.workspace_of, graph.spared, strict=True)]
     here = (own[v] + sum(graph.sizes[u] for u in (v, *graph.predecessors[v]) if not once[u]) for v in instance.order)
-    return list(map(sum, zip(held, here, strict=True)))
+    return list(map(sum, zip(retained, here, strict=True)))
 
 
 def _memory_of(graph: ComputationGraph, anew: Sequence[int], node: int, enough: int, work: int) -> tuple[int, int]:
@@ -142,7 +142,7 @@ def _spared(graph: ComputationGraph, node: int, together: frozenset[int]) -> int
 
 
 def _anew(graph: ComputationGraph) -> list[int]:
-    """By node: memory that is enough to compute it when nothing is held."""
+    """By node: memory that is enough to compute it when nothing is retained."""
     anew = [0] * len(graph.nodes)
     for v in graph.input_order():
         anew[v] = max(graph.working_set(v), _one_by_one(graph, anew, graph.predecessors[v]))
@@ -151,9 +151,9 @@ def _anew(graph: ComputationGraph) -> list[int]:
 
 def _one_by_one(graph: ComputationGraph, anew: Sequence[int], together: Iterable[int]) -> int:
     """Memory that is enough to get `together` into it, each computed anew while those before it stay."""
-    sizes, held, enough = graph.sizes, 0, 0
+    sizes, retained, enough = graph.sizes, 0, 0
     for _, v in sorted([(sizes[v] - anew[v], v) for v in together]):
-        if held + anew[v] > enough:
-            enough = held + anew[v]
-        held += sizes[v]
+        if retained + anew[v] > enough:
+            enough = retained + anew[v]
+        retained += sizes[v]
     return enough

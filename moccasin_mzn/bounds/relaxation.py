@@ -4,13 +4,13 @@
 
     chosen stages            k_0           k_1           k_2
     blocks        |-- 0 ------|---- 1 ------|---- 2 ------|---- 3 ----|
-    held[j][u]                u in memory while node k_j is computed for the first time
-    again[j][u]        u, computed before block j for the first time, is computed in block j again, once or more
+    retained[j][u]     u in memory while node k_j is computed for the first time
+    again[j][u]        u, computed before block j for the first time, is recomputed in block j, once or more
 
 Every schedule gives values to these booleans that satisfy all constraints here, and costs no less than the durations
-of what is computed again, each counted once per block: the least cost is a lower bound. More stages make it better.
+of what is recomputed, each counted once per block: the least cost is a lower bound. More stages make it better.
 
-Moments add what is known about memory while something is computed again in a block; watched recomputations, more
+Moments add what is known about memory while something is recomputed in a block; watched recomputations, more
 of it for one node, see `_Watch`.
 
 `models/lib/blocks.mzn` states the same as a model.
@@ -38,12 +38,12 @@ class Relaxation(Program):
     """Stages that end the blocks with constraints on moments (n - 1 ends the last block)."""
     watched: tuple[tuple[int, int], ...] = ()
     """Nodes, each with a stage of the block in which its recomputation is looked at."""
-    held: list[dict[int, Literal]] = field(default_factory=list)
+    retained: list[dict[int, Literal]] = field(default_factory=list)
     """By j and node; what is absent is known to be false."""
     again: list[dict[int, int]] = field(default_factory=list)
     """By block and node."""
     budget_rows: dict[int, int] = field(default_factory=dict)
-    """By j, which capacity says that what is held at k_j fits; none where all does."""
+    """By j, which capacity makes sure that what is retained at k_j fits; none where all does."""
 
     @classmethod
     def of(
@@ -92,7 +92,7 @@ class Relaxation(Program):
         return bisect_left(self.chosen, k)
 
     def looks_inside(self, j: int) -> bool:
-        """Does it look at memory while something is computed again in the block?"""
+        """Does it look at memory while something is recomputed in the block?"""
         return self.last(j) in self.moments or any(self.block(k) == j for _, k in self.watched)
 
     def watches(self, v: int, k: int) -> bool:
@@ -101,7 +101,7 @@ class Relaxation(Program):
 
     def at_start(self, j: int, u: int) -> Literal:
         """Is `u` in memory just before block j?"""
-        return YES if u == self.before(j) else self.held[j - 1].get(u)
+        return YES if u == self.before(j) else self.retained[j - 1].get(u)
 
     # --- columns and constraints -------------------------------------------------------------------------
 
@@ -111,12 +111,12 @@ class Relaxation(Program):
         self.again.append({u: self.column(s.duration[u]) for u, is_useful in enumerate(useful) if is_useful})
         if j < len(self.chosen):
             needed = set(s.inputs[last])
-            self.held.append(
+            self.retained.append(
                 {u: YES if u in needed else self.column() for u in range(last) if u in needed or s.latest[u] > last}
             )
 
     def _add_reads(self, j: int) -> None:
-        """What is read in block j is there at its start or is computed in it again."""
+        """What is read in block j is there at its start or is recomputed in it."""
         s, before = self.stages, self.before(j)
         first_reads = {u for x in range(before + 1, self.last(j) + 1) for u in s.inputs[x] if u <= before}
         for u in sorted(first_reads):
@@ -127,51 +127,52 @@ class Relaxation(Program):
                     self.clause((self.at_start(j, u), self.again[j].get(u)), premise=again)
 
     def _add_memory(self, j: int) -> None:
-        """What is held at k_j fits, and comes from somewhere."""
+        """What is retained at k_j fits, and comes from somewhere."""
         s, before, k = self.stages, self.before(j), self.chosen[j]
         already = len(self.capacities)
-        self.capacity(((held, s.size[u]) for u, held in self.held[j].items()), s.budget - s.size[k] - s.workspace[k])
+        room = s.budget - s.size[k] - s.workspace[k]
+        self.capacity(((retained, s.size[u]) for u, retained in self.retained[j].items()), room)
         if len(self.capacities) > already:
             self.budget_rows[j] = already
-        for u, held in self.held[j].items():
+        for u, retained in self.retained[j].items():
             if u <= before:
-                self.clause((self.at_start(j, u), self.again[j].get(u)), premise=held)
+                self.clause((self.at_start(j, u), self.again[j].get(u)), premise=retained)
 
     def _add_counts(self) -> None:
         for u in dict.fromkeys(u for block in self.again for u in block):
             self.capacity(((block[u], 1) for block in self.again if u in block), self.stages.most[u] - 1)
 
     def _add_afterwards(self, j: int) -> None:
-        """What is computed again after k_j has its inputs: each is held at k_j, or is computed again after it too.
+        """What is recomputed after k_j has its inputs: each is retained at k_j, or is recomputed after it too.
 
-        Whatever is true or false satisfies this already; but halves do not: they could compute a little again in each
+        Whatever is true or false satisfies this already; but halves do not: they could recompute a little in each
         of many blocks, with as little of the inputs.
         """
         s, k = self.stages, self.chosen[j]
         after = {v: terms for v in range(k) if (terms := self._afterwards(j, v))}
         for v, terms in after.items():
             for u in s.inputs[v]:
-                self.row([*terms, (self.held[j].get(u), -1), *((one, -1) for one, _ in after.get(u, ()))], 0)
+                self.row([*terms, (self.retained[j].get(u), -1), *((one, -1) for one, _ in after.get(u, ()))], 0)
 
     def _afterwards(self, j: int, u: int) -> list[tuple[Literal, int]]:
-        """Is `u`, computed before k_j, computed again after it? As terms that sum to 1 or 0."""
+        """Is `u`, computed before k_j, recomputed after it? As terms that sum to 1 or 0."""
         blocks: list[tuple[Literal, int]] = [(again[u], 1) for again in self.again[j + 1 :] if u in again]
         if self.stages.most[u] <= 2 or len(blocks) < 2:
             return blocks
         once = self.column()
         self.row([(once, 1), *((again, -1) for again, _ in blocks)], 0)
         if self.stages.readers[u][-1] > self.chosen[j]:
-            self.clause((self.held[j].get(u), once))
+            self.clause((self.retained[j].get(u), once))
         return [(once, 1)]
 
     # --- moments -----------------------------------------------------------------------------------------
 
     def _add_moments(self, j: int) -> None:
-        """Memory while something is computed again in block j, in whatever order that is done.
+        """Memory while something is recomputed in block j, in whatever order that is done.
 
-        At any such moment all is in memory that is held through the block: held at both its ends and not computed
-        again. At the last such moment all is in memory that was computed before the block for the first time and is
-        held at its end.
+        At any such moment all is in memory that is retained through the block: retained at both its ends and not
+        recomputed. At the last such moment all is in memory that was computed before the block for the first time
+        and is retained at its end.
         """
         self._add_through(j)
         if j < len(self.chosen) and self.again[j]:
@@ -179,7 +180,7 @@ class Relaxation(Program):
 
     def _add_through(self, j: int) -> None:
         through: dict[int, Literal] = {}
-        for u, end in self.held[j].items() if j < len(self.chosen) else ():
+        for u, end in self.retained[j].items() if j < len(self.chosen) else ():
             start = self.at_start(j, u) if u <= self.before(j) else None
             again = self.again[j].get(u)
             if start is None:
@@ -204,7 +205,7 @@ class Relaxation(Program):
         some, last = self.column(), {v: self.column() for v in self.again[j]}
         self.clause(last.values(), premise=some)
         self.capacity(((column, 1) for column in last.values()), 1)
-        kept = {u: held for u, held in self.held[j].items() if u <= self.before(j)}
+        kept = {u: retained for u, retained in self.retained[j].items() if u <= self.before(j)}
         for v, again in self.again[j].items():
             self.clause((some,), premise=again)
             self.clause((again,), premise=last[v])
@@ -250,13 +251,13 @@ class _Watch:
 
         before the block        the block
         --------------- k_j-1 | ... k ... v ... k ... k_j
-        there[u]        is u in memory while v is computed again?
-        later[u]        is u computed again in the block after that?
+        there[u]        is u in memory while v is recomputed?
+        later[u]        is u recomputed in the block after that?
         passed[k]       is k, of the block, computed for the first time before that?
 
-    for nodes u before the block, all false if v is not computed again in it. What is held at the end of the block, what
-    a first computation of the block that is still to come reads, and what is read by what is computed again later, is
-    there or is itself computed again later.
+    for nodes u before the block, all false if v is not recomputed in it. What is retained at the end of the block, what
+    a first computation of the block that is still to come reads, and what is read by what is recomputed later, is
+    there or is itself recomputed later.
     """
 
     node: int
@@ -294,7 +295,7 @@ class _Watch:
         return column
 
     def _add_origin(self, relaxation: Relaxation, j: int, u: int) -> None:
-        """What is there was so at the start, or is computed again in the block, once: not later."""
+        """What is there was so at the start, or is recomputed in the block, once: not later."""
         start = relaxation.at_start(j, u)
         if start != YES:
             late = self.later.get(u) if relaxation.stages.most[u] <= 2 else None
@@ -308,5 +309,5 @@ class _Watch:
                 relaxation.row([(self.again, 1), (self.passed[k], -1), *served], 0)
             elif k in self.later:
                 relaxation.row([(self.later[k], 1), *served], 0)
-        end = relaxation.held[j].get(u) if j < len(relaxation.chosen) else None
+        end = relaxation.retained[j].get(u) if j < len(relaxation.chosen) else None
         relaxation.row([(self.again, 1), (end, 1), *served], 1)

@@ -39,7 +39,7 @@ class Computation:
 
 
 def realise(relaxation: Relaxation, solution: Sequence[bool]) -> list[Computation]:
-    """Everything computed again as late in its block as its readers allow; within a stage in input order."""
+    """Everything recomputed as late in its block as its readers allow; within a stage in input order."""
     sequence: list[tuple[int, int]] = []  # (stage, node)
     for j in range(len(relaxation.chosen) + 1):
         stage = _places(relaxation, solution, j)
@@ -53,7 +53,7 @@ def realise(relaxation: Relaxation, solution: Sequence[bool]) -> list[Computatio
 def _places(relaxation: Relaxation, solution: Sequence[bool], j: int) -> dict[int, int]:
     """The stage of each recomputation in block j that is of use."""
     s, last = relaxation.stages, relaxation.last(j)
-    ends = relaxation.held[j] if j < len(relaxation.chosen) else {}
+    ends = relaxation.retained[j] if j < len(relaxation.chosen) else {}
 
     def true(literal: Literal) -> bool:
         return literal == YES or (literal is not None and solution[literal])
@@ -79,8 +79,8 @@ def _memory(relaxation: Relaxation, sequence: Sequence[int]) -> list[int]:
         for u in s.inputs[v]:
             end[latest[u]] = t
         latest[v] = t
-    held = sums_of_ranges([s.size[v] for v in sequence], enumerate(end))
-    return [memory + s.workspace[v] for memory, v in zip(held, sequence, strict=True)]
+    retained = sums_of_ranges([s.size[v] for v in sequence], enumerate(end))
+    return [memory + s.workspace[v] for memory, v in zip(retained, sequence, strict=True)]
 
 
 # --- What a block relaxation sees, finer and finer ------------------------------------------------------------
@@ -264,7 +264,7 @@ class BoundState:
         return extra if self.own is None else min(self.own, extra)
 
     def over(self) -> bool:
-        """Is it time to end? Then `reason` says why."""
+        """Is it time to end? Then `reason` is why."""
         if self.reason is None:
             known = self.known()
             if known is not None and self.bound >= known:

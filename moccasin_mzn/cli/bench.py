@@ -12,8 +12,8 @@ import click
 
 from moccasin_mzn.cli.bench_run import generated, planned, run, run_missing
 from moccasin_mzn.cli.common import EXIT_FOUND, check_apart
-from moccasin_mzn.cli.graphs import command_line
-from moccasin_mzn.cli.options import effort, group
+from moccasin_mzn.cli.invocation import command_line
+from moccasin_mzn.cli.options import Choice, effort, group
 from moccasin_mzn.errors import InputError, located, require
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.terminal import stopped_by_signals
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @group()
 def bench() -> None:
-    """Run an experiment, and export, report or package its results; keep a table of best-known values."""
+    """Run experiments; report, export and package their results; maintain a table of best-known values."""
 
 
 bench.add_command(run)
@@ -40,15 +40,15 @@ REPORT_FORMATS = ("html", "md", "tex")
 
 @bench.command()
 @click.argument("store", type=click.Path(path_type=Path), metavar="STORE.sqlite")
-@click.option("--experiment", metavar="NAME", help="Which of the store's experiments.  [default: the only one]")
+@click.option("--experiment", metavar="NAME", help="The experiment, if there are several in STORE.")
 @click.option("--published", type=click.Path(path_type=Path), metavar="FILE.csv",
-              help="CSV of published figures to show with the results.")  # fmt: skip
+              help="CSV of published results, to show alongside.")  # fmt: skip
 @click.option("--best-known", type=click.Path(path_type=Path), metavar="FILE.csv",
-              help="Table of best-known values, as of bench best-known, to compare with.")  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path), metavar="FOLDER",
-              help="Where the files go.  [default: STORE-report, here]")  # fmt: skip
-@click.option("--format", "formats", type=click.Choice(REPORT_FORMATS), multiple=True,
-              help="What to write; may be given several times.  [default: all]")  # fmt: skip
+              help="Table of best-known values to compare with, made by `bench best-known`.")  # fmt: skip
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FOLDER",
+              help="Folder for the report.  [default: STORE-report in the current folder]")  # fmt: skip
+@click.option("--format", "formats", type=Choice(REPORT_FORMATS), multiple=True,
+              help="A format to write; may be given several times.  [default: all]")  # fmt: skip
 def report(
     store: Path, experiment: str | None, published: Path | None, best_known: Path | None, output: Path | None,
     formats: tuple[str, ...],
@@ -91,9 +91,11 @@ EXPORT_FORMATS = ("csv", "parquet", "mzn-bench", "aslib")
 @bench.command()
 @click.argument("store", type=click.Path(path_type=Path), metavar="STORE.sqlite")
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE.csv|FILE.parquet|FOLDER",
-              help="The file of the runs; traces go to FILE-traces.csv.")  # fmt: skip
-@click.option("--format", "form", type=click.Choice(EXPORT_FORMATS), help="Default: by the name of the output.")
-@click.option("--experiment", metavar="NAME", help="For aslib: the experiment, if there are several in STORE.")
+              help="The file for the runs, beside which FILE-traces.csv gets the traces; or a folder.")  # fmt: skip
+@click.option("--format", "form", type=Choice(EXPORT_FORMATS), help="The format.  [default: by the name of the output]")
+@click.option(
+    "--experiment", metavar="NAME", help="With --format aslib: the experiment, if there are several in STORE."
+)
 def export(store: Path, output: Path, form: str | None, experiment: str | None) -> int:
     """Write the results in STORE as tables, in the layout of MiniZinc's mzn-bench, or as a scenario of ASlib."""
     from moccasin_mzn.bench.export import export_aslib, export_mzn_bench, export_tables
@@ -124,24 +126,24 @@ def export(store: Path, output: Path, form: str | None, experiment: str | None) 
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="A new folder.")
 @click.option("--instances", "count", type=click.IntRange(1), default=20, show_default=True, metavar="N",
-              help="The number of instances, over all grades of difficulty.")  # fmt: skip
+              help="Number of instances, spread over all grades of difficulty.")  # fmt: skip
 @click.option(
     "--grade-by",
     metavar="METHOD",
-    help="The method whose time to a proof is the difficulty.  [default: the fastest with search off]",
+    help="The method whose time to a proof is the difficulty of an instance.  [default: the fastest with search off]",
 )
 @click.option(
     "--models/--no-models",
     default=True,
     show_default=True,
-    help="Write model, checker and licence with the instances, or only the instances.",
+    help="Write model, checker and licence along with the instances, or the instances alone.",
 )
-@click.option("--csplib", is_flag=True, help="Write an entry for CSPLib as well, in the folder csplib.")
+@click.option("--csplib", is_flag=True, help="Also write an entry for CSPLib, in the folder csplib.")
 @click.option(
     "--store",
     type=click.Path(path_type=Path),
     metavar="FILE.sqlite",
-    help="Results, as of bench run; those that are there are not run again.  [default: EXPERIMENT.sqlite]",
+    help="Results of `bench run`; runs that it has are not repeated.  [default: EXPERIMENT.sqlite]",
 )
 @click.option(
     "--graphs",
@@ -149,7 +151,7 @@ def export(store: Path, output: Path, form: str | None, experiment: str | None) 
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FOLDER",
-    help="Where else to look for the experiment's graphs; may be given several times.",
+    help="Another folder with graphs of the experiment; may be given several times.",
 )
 @click.option(
     "--workers",
@@ -157,13 +159,13 @@ def export(store: Path, output: Path, form: str | None, experiment: str | None) 
     default=1,
     show_default=True,
     metavar="N",
-    help="Processes that share the cores and memory of this machine.",
+    help="Number of processes that share the cores and memory of this machine.",
 )
 def package(
     experiment: Path, output: Path, count: int, grade_by: str | None, models: bool, csplib: bool, store: Path | None,
     folders: tuple[Path, ...], workers: int,
 ) -> int:  # fmt: skip
-    """Make a submission to the MiniZinc Challenge of the graphs and budgets of EXPERIMENT.
+    """Make a submission to the MiniZinc Challenge from the graphs and budgets of EXPERIMENT.
 
     The package has a model in one file, graded instances, what is known of them, README and licence. Missing runs of
     the experiment's methods of the staged formulation are done first; after an interruption the same command continues.
@@ -178,7 +180,7 @@ def package(
     methods = grading_methods(rows, grade_by)
     empty_folder(output)
     path = store if store is not None else Path(f"{experiment.stem}.sqlite")
-    status = run_missing(runs, path, workers=workers)
+    status = run_missing(graphs, runs, path, workers=workers)
     if status != EXIT_FOUND:
         return status
     with Store.open(path) as opened:
@@ -211,17 +213,20 @@ def _write_package(folder: Path, made: Package, texts: dict[str, str]) -> None:
 
 @bench.command("best-known")
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
-@click.option("--table", type=click.Path(path_type=Path), default=Path("best_known.csv"), show_default=True,
-              metavar="FILE.csv", help="What is known; it and its files are made if they are not there.")  # fmt: skip
-@click.option("--only", default="*", metavar="PATTERN", help="Only instances such as `*n100* 0.9, order input*`.")
-@click.option("--again", is_flag=True, help="Search those that are proven and certified in full as well.")
-@click.option("--list", "listing", is_flag=True, help="List the instances and what is known, and search nothing.")
-@effort("For each instance; as long again for its certificate.", time_limit=60.0)
+@click.option("--table", "--output", "-o", "table", type=click.Path(path_type=Path), metavar="FILE.csv",
+              default=Path("best_known.csv"), show_default=True,
+              help="The table, made with its files if it is not there.")  # fmt: skip
+@click.option(
+    "--only", default="*", metavar="PATTERN", help="Only the instances that match, such as `*n100* 0.9, order input*`."
+)
+@click.option("--again", is_flag=True, help="Also search instances that are proven and certified in full.")
+@click.option("--list", "listing", is_flag=True, help="List the instances and what is known of them, without a search.")
+@effort("Seconds for each instance, and as many again for its certificate.", time_limit=60.0)
 def best_known(
     experiment: Path, table: Path, only: str, again: bool, listing: bool, time_limit: float, threads: int | None,
     seed: int | None,
 ) -> int:  # fmt: skip
-    """Make or improve the table of best-known values, for the graphs, budgets, orders and C of EXPERIMENT.
+    """Make or improve a table of best-known values for the graphs, budgets, orders and limits of EXPERIMENT.
 
     Each search starts from the schedule that is known, and nothing is ever replaced by anything worse. What is found
     is in the table as soon as it is certified; after an interruption the same command continues.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE
 from moccasin_mzn.cli.options import command
+from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.terminal import own_stderr, stopped_by_signals
@@ -32,29 +32,38 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://[^\s/]+:[0-9]{1,5}", re.ASCII)
 
 @command()
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
-@click.option("--store", type=click.Path(path_type=Path), metavar="FILE.sqlite",
-              help="Where results go, and what is done already.  [default: EXPERIMENT.sqlite, here]")  # fmt: skip
+@click.option("--store", "--output", "-o", "store", type=click.Path(path_type=Path), metavar="FILE.sqlite",
+              help="The results; runs that it has are not repeated.  [default: EXPERIMENT.sqlite in the current "
+                   "folder]")  # fmt: skip
 @click.option("--graphs", "folders", type=click.Path(path_type=Path), multiple=True, metavar="FOLDER",
-              help="Where else to look for the experiment's graphs; may be given several times.")  # fmt: skip
-@click.option("--scheduler", metavar="tcp://HOST:PORT", help="A dask scheduler, whose workers do the runs.")
+              help="Another folder with graphs of the experiment; may be given several times.")  # fmt: skip
+@click.option("--scheduler", metavar="tcp://HOST:PORT", help="Address of a dask scheduler, whose workers do the runs.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, metavar="N",
-              help="Without a scheduler: processes of this machine that share its cores and memory.")  # fmt: skip
+              help="Without a scheduler: number of processes that share cores and memory of this machine.")  # fmt: skip
+@click.option("--only", "patterns", multiple=True, metavar="PATTERN",
+              help="Only the runs whose graph, budget, method, or whole label as shown by --list matches, such as "
+                   "`RL G1 0.8 *`; may be given several times.")  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="List the runs and which of them are done, without running any.")
 def run(
-    experiment: Path, store: Path | None, folders: tuple[Path, ...], scheduler: str | None, workers: int, listing: bool
-) -> int:
-    """Run what is missing of EXPERIMENT.
+    experiment: Path, store: Path | None, folders: tuple[Path, ...], scheduler: str | None, workers: int,
+    patterns: tuple[str, ...], listing: bool,
+) -> int:  # fmt: skip
+    """Run EXPERIMENT, except for the runs that the store already has.
 
-    Every run is a process of its own. Its result is in the store as soon as it ends; the same command continues after
-    an interruption of any kind.
+    Graphs, methods and solvers are checked before the first run, and problems that are proven infeasible at once are
+    named. Every run is a process of its own, and its result is stored as soon as it ends. After an interruption of any
+    kind the same command continues.
     """
+    from moccasin_mzn.bench.preview import chosen
+
     if scheduler is not None and workers != 1:
         raise InputError("--workers is for this machine; a scheduler has workers of its own")
     if scheduler is not None and not _ADDRESS.fullmatch(scheduler):
         raise InputError(f"--scheduler {shown(scheduler)}: expected an address such as tcp://127.0.0.1:8786")
     path = store if store is not None else Path(f"{experiment.stem}.sqlite")
-    _, runs = planned(experiment, folders)
-    return _list(runs, path) if listing else run_missing(runs, path, scheduler, workers)
+    graphs, runs = planned(experiment, folders)
+    runs = chosen(runs, patterns)
+    return _list(runs, path) if listing else run_missing(graphs, runs, path, scheduler, workers)
 
 
 def planned(experiment: Path, folders: Sequence[Path]) -> tuple[list[BenchGraph], list[Run]]:
@@ -71,10 +80,24 @@ def planned(experiment: Path, folders: Sequence[Path]) -> tuple[list[BenchGraph]
         return graphs, matrix(description, graphs)
 
 
-def run_missing(runs: Sequence[Run], path: Path, scheduler: str | None = None, workers: int = 1) -> int:
-    """Execute the runs of one experiment that a store does not have, and return the exit status."""
+def run_missing(
+    graphs: Sequence[BenchGraph], runs: Sequence[Run], path: Path, scheduler: str | None = None, workers: int = 1
+) -> int:
+    """Execute the runs of one experiment that a store does not have, and return the exit status.
+
+    Raises:
+        InputError: a solver of theirs is not on this machine; then none is executed. Those of a scheduler's workers are
+            not known here.
+    """
+    from moccasin_mzn.bench.preview import check_can_run, infeasible
     from moccasin_mzn.bench.store import Store, locked
 
+    done = _done(path)
+    missing = [run for run in runs if run.key not in done]
+    if scheduler is None:
+        check_can_run(missing)
+    for line in infeasible(graphs, missing):
+        _note(line)
     with locked(path), Store.create(path) as opened:
         opened.add_graphs({one.row["graph_digest"]: one.graph for one in runs})
         replaced = opened.adopt([one.row for one in runs])
@@ -112,18 +135,23 @@ def generated(words: Sequence[str]) -> ComputationGraph:
 
 
 def _list(runs: Sequence[Run], path: Path) -> int:
-    from moccasin_mzn.bench.store import Store
-
-    done = set()
-    if path.is_file() and path.stat().st_size > 0:
-        with Store.open(path) as store:
-            done = store.keys()
+    done = _done(path)
     for run in runs:
         click.echo(f"{'done' if run.key in done else '-':<5} {run.label}: {_name(run)} {run.row['command']}")
     missing = [run for run in runs if run.key not in done]
     others = f"; the others take {_at_most(missing)}" if missing else ""
     click.echo(f"{count_text(len(runs), 'run')}, {len(runs) - len(missing)} done{others}")
     return EXIT_FOUND
+
+
+def _done(path: Path) -> Container[str]:
+    """Return the keys of the runs in a store; none if there is no store yet."""
+    from moccasin_mzn.bench.store import Store
+
+    if not path.is_file() or path.stat().st_size == 0:
+        return ()
+    with Store.open(path) as store:
+        return store.keys()
 
 
 def _name(run: Run) -> str:
@@ -189,9 +217,9 @@ def _conclude(runs: Sequence[Run], store: Store) -> None:
     counts = Counter(row["status"] for row in rows if row["experiment"] == name and row["key"] in keys)
     outcomes = ", ".join(f"{counts[status]} {status}" for status in STATUSES if status in counts)
     several = len({row["experiment"] for row in rows}) > 1
-    choice = f" --experiment {shlex.quote(name)}" if several else ""
+    choice = ("--experiment", name) if several else ()
     click.echo(f"{store.path}: {len(runs)} of {count_text(len(runs), 'run')} done: {outcomes}")
-    click.echo(f"next: python -m moccasin_mzn bench report {shlex.quote(str(store.path))}{choice}")
+    click.echo(f"next: {command_text('bench', 'report', store.path, *choice)}")
 
 
 class _Progress:

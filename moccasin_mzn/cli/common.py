@@ -6,7 +6,6 @@ Files that a command writes replace nothing that it reads, and are there before 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO, TypeGuard
 import click
 from cloup import option
 
+from moccasin_mzn.commands import command
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.terminal import stopped_by_signals
@@ -121,7 +121,27 @@ def _same(one: Path, other: Path) -> bool:
 
 EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
 
-GRAPH = click.argument("graph", type=click.Path(path_type=Path))
+
+def graph_there(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse a graph that is no file but the name of a network, with the command that makes its file."""
+    if path is None or os.path.exists(path):
+        return path
+    from moccasin_mzn.graphs.generators.catalogue import NETWORKS
+
+    if (name := str(path).casefold()) in NETWORKS:
+        made = command("generate", "network", name, "-o", f"{name}.json")
+        raise InputError(f"{path}: there is no such file; the network of this name is made by: {made}")
+    return path
+
+
+def graphs_there(context: click.Context, parameter: click.Parameter, paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Refuse graphs as `graph_there` does."""
+    for path in paths:
+        graph_there(context, parameter, path)
+    return tuple(paths)
+
+
+GRAPH = click.argument("graph", type=click.Path(path_type=Path), callback=graph_there)
 
 
 def _not_free(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -132,27 +152,33 @@ def _not_free(context: click.Context, parameter: click.Parameter, value: str) ->
 
 BUDGET = option(
     "--budget", metavar="0.8|80%|BYTES|1.5GiB",
-    help="Most memory: a fraction of the input order's peak, or an amount.",
+    help="Memory budget: a fraction of the peak memory of the input order, or an amount.",
 )  # fmt: skip
 MAX_COMPUTATIONS = option(
     "--max-computations", metavar="C|auto|FILE",
-    help="The most computations of a node; a JSON file can have one for each node.  [default: 2]",
+    help="How often a node may be computed, at most; auto: 8 times; a JSON file has a limit for each node.  "
+         "[default: 2]",
 )  # fmt: skip
-_ORDER_HELP = "Input order: the graph file's (else a topological one), a topological one, or a file of node ids."
+_ORDER_HELP = (
+    "The input order: that of the graph file (if it has one, else a topological order), a topological order, or a file "
+    "with a list of node ids."
+)
 ORDER = click.option(
     "--order", default="input", show_default=True, metavar="input|topological|FILE", callback=_not_free,
     help=_ORDER_HELP,
 )  # fmt: skip
 ORDER_OR_FREE = option(
     "--order", default="input", show_default=True, metavar="input|topological|free|FILE",
-    help=f"{_ORDER_HELP} free: search for the order too; fractions and TDI refer to the input order.",
+    help=f"{_ORDER_HELP} free: the search chooses the order; fractions of the peak, and TDI, refer to the input order.",
 )  # fmt: skip
 IN_PLACE = option(
     "--in-place", is_flag=True,
-    help="Outputs overwrite inputs where the graph allows it and no later operation reads these.",
+    help="Let an output take the memory of an input where the graph allows it and no later operation reads the input.",
 )  # fmt: skip
 COUNT_FIXED = option(
-    "--count-fixed", is_flag=True, help="The budget is for the graph's fixed memory too (parameters, optimizer state)."
+    "--count-fixed",
+    is_flag=True,
+    help="The budget includes the graph's fixed memory, such as parameters and optimizer state.",
 )
 
 
@@ -202,8 +228,9 @@ def write_answer(
     else:
         print_result(result, sys.stdout)
     sys.stdout.flush()
-    if not good:
-        click.echo(Page.INFEASIBLE.after(f"no {what}: {result.reason}"), err=True)
+    if not good:  # the table has the reason already
+        why = f": {result.reason}" if as_json or stream is not None else ""
+        click.echo(Page.INFEASIBLE.after(f"no {what}{why}"), err=True)
         return EXIT_NONE
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
@@ -224,7 +251,7 @@ def with_checks(result: Result, check: Callable[[], Sequence[str]]) -> tuple[Res
 
 def json_line(result: Result) -> str:
     """Return the line of JSON that --json prints of a result, and --output writes."""
-    return json.dumps(result.as_dict()) + "\n"
+    return result.as_json()
 
 
 def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job]:

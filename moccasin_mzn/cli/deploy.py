@@ -10,12 +10,13 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, check_outputs
 from moccasin_mzn.cli.deploy_options import ALIGNMENT, EFFORT, files_read, output, request_maker, schedule_of, searching
-from moccasin_mzn.cli.graphs import command_line, integers
+from moccasin_mzn.cli.graphs import integers
 from moccasin_mzn.cli.imports import (
     missing_of,
     onnx_options,
     source_of,
 )
+from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import OptionValue, group
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @group()
 def deploy() -> None:
-    """Turn a plan into what a runtime executes."""
+    """Write a plan as a file that a runtime executes: a model, or a C header."""
 
 
 # --- deploy c-header ------------------------------------------------------------------------------------------
@@ -36,16 +37,15 @@ def deploy() -> None:
 
 @deploy.command(name="c-header")
 @click.argument("plan", type=click.Path(path_type=Path))
-@output("The header.")
+@output("The header to write.")
 @click.option("--prefix", default="plan", show_default=True, metavar="NAME", help="Prefix of all names in the header.")
 @ALIGNMENT
 @searching(default="60, for offsets alone 10")
 def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **options: OptionValue) -> int:
-    """Write PLAN as a header of C99 and C++: offsets, sizes, reads of each step as constant arrays.
+    """Write PLAN as a header for C99 and C++, with the offsets, sizes and reads of each step in constant arrays.
 
-    PLAN is what `solve --output` writes; offsets that it does not have are searched for. Or it is a graph, with
-    --budget, which is for the arena: then a schedule is searched for too. data/run_plan.c is an example that executes
-    such a header.
+    PLAN is what `solve --output` writes; if it has no offsets, they are searched for. PLAN may also be a graph: then a
+    schedule whose arena is within --budget is searched for. data/run_plan.c is an example that executes such a header.
 
     Exit status 1: there is no schedule within the budget.
     """
@@ -85,15 +85,15 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
 @deploy.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("plan", type=click.Path(path_type=Path), required=False)
-@output("The new model.")
+@output("The new model to write.")
 @ALIGNMENT
 @searching(default="60, for offsets alone 10")
 def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, **options: OptionValue) -> int:
     """Write the TFLite MODEL with its operators in the order of PLAN, and with PLAN's offsets for TFLite Micro.
 
-    PLAN is what `solve --output` writes for the graph that `import tflite` makes of MODEL; without it a plan is
-    searched for whose arena is within --budget. Offsets are searched for where the plan has none that are multiples of
-    16.
+    PLAN is what `solve --output` writes for the graph that `import tflite` makes of MODEL. Without PLAN, one whose
+    arena is within --budget is searched for. If the plan has no offsets, or some are not multiples of 16, they are
+    searched for.
 
     Exit status 1: there is no schedule within the budget.
     """
@@ -135,17 +135,17 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
 @deploy.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("schedule", type=click.Path(path_type=Path), required=False)
-@output("The new model.")
+@output("The new model to write.")
 @onnx_options
 @click.option("--reduced", is_flag=True,
-              help="The schedule is for what `reduce` made of that graph: elementwise operators run in the memory of "
-                   "what they read.")  # fmt: skip
+              help="SCHEDULE is for the graph that `reduce` made of the imported one, in which elementwise operators "
+                   "run in place.")  # fmt: skip
 @IN_PLACE
 @click.option("--check", is_flag=True,
-              help="Run both models in ONNX Runtime on random inputs, in one thread: are the outputs equal bit for "
-                   "bit, is the order that of the schedule, and what are the peaks?")  # fmt: skip
+              help="Run both models in ONNX Runtime on random inputs, in one thread, and compare their outputs bit for "
+                   "bit, the order of operators, and the peak memory.")  # fmt: skip
 @click.option("--inputs", type=click.Path(path_type=Path), metavar="FILE.npz",
-              help="For --check: arrays by names of inputs, instead of random ones.")  # fmt: skip
+              help="With --check: an array for each input, by name, in place of random ones.")  # fmt: skip
 @searching(seed="Random seed of all searches, and of the inputs of --check.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def onnx(
@@ -153,13 +153,13 @@ def onnx(
     keep_results: bool, fold: str, optimize: str, unknown_size: tuple[str, ...], unknown_duration: str, reduced: bool,
     in_place: bool, check: bool, inputs: Path | None, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
-    """Rewrite the ONNX file MODEL to follow SCHEDULE: operators in its order, each as often as SCHEDULE has it.
+    """Rewrite the ONNX file MODEL to follow SCHEDULE: operators in its order, and repeated where it recomputes.
 
     SCHEDULE is what `solve --output` wrote for the graph that `import onnx` made of MODEL; repeat the options of that
-    import, and --in-place of `solve`, here. Without SCHEDULE one within --budget is searched for; its durations are
-    multiply-adds. Weights, inputs, outputs and all else stay.
+    import, and --in-place of `solve`, here. Without SCHEDULE, one within --budget is searched for, with multiply-adds
+    as durations. Weights, inputs and outputs do not change.
 
-    ONNX Runtime executes operators in the order of a file only with the options in `moccasin_mzn.deploy.onnx_session`.
+    ONNX Runtime follows the order of a file only with the options in `moccasin_mzn.deploy.onnx_session`.
 
     Exit status 1: there is no schedule within the budget; or with --check, outputs are not equal, or the measured peak
     is above the planned one. Then nothing is written.

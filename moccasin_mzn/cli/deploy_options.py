@@ -29,7 +29,7 @@ EFFORT = ("time_limit", "threads", "seed")
 """The options that a search for offsets has as well."""
 ALIGNMENT = click.option(
     "--alignment", type=click.IntRange(min=1), metavar="N",
-    help="Offsets are multiples of it.  [default: the plan's own]",
+    help="Make offsets multiples of this.  [default: that of the plan]",
 )  # fmt: skip
 
 
@@ -51,7 +51,8 @@ def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed
     return added(
         option_group(
             "Search for a schedule, with --budget", BUDGET, MAX_COMPUTATIONS, ORDER_OR_FREE, COUNT_FIXED, *problem,
-            *named_options("solver"), *named_options("time_limit", help=f"For the search.  [default: {default}]"),
+            *named_options("solver"),
+            *named_options("time_limit", help=f"Seconds for the search.  [default: {default}]"),
             *named_options("until_gap", "threads"), *named_options("seed", help=seed),
             *named_options("search", "if_none"),
         )

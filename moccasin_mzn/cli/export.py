@@ -15,13 +15,16 @@ from moccasin_mzn.cli.common import (
     EXIT_FOUND,
     GRAPH,
     IN_PLACE,
+    MAX_COMPUTATIONS,
     ORDER,
     check_outputs,
     file_jobs,
     write_files,
 )
-from moccasin_mzn.cli.graphs import command_line
-from moccasin_mzn.cli.options import OptionValue, command, named_options
+from moccasin_mzn.cli.invocation import command_line
+from moccasin_mzn.cli.options import Choice, OptionValue, command, named_options
+from moccasin_mzn.commands import command as command_text
+from moccasin_mzn.commands import word
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.search.options import own_options
@@ -33,21 +36,21 @@ if TYPE_CHECKING:
 @command()
 @GRAPH
 @click.argument("schedule", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
-              help="The picture: .png, .svg or, interactive, .html. Default: print it as text on stdout.")  # fmt: skip
-@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the budget in the file of the schedule.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE",
+              help="The picture: .png, .svg, .pdf, or interactive .html.  [default: text on stdout]")  # fmt: skip
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Memory budget.  [default: that in SCHEDULE]")
 @click.option("--by", default="event", show_default=True, metavar="event|stage",
-              help="Horizontal axis: positions of the sequence, or stages.")  # fmt: skip
+              help="Horizontal axis: steps of the schedule, or stages.")  # fmt: skip
 @ORDER
 @COUNT_FIXED
 def plot(
     graph: Path, schedule: Path, output: Path | None, budget: str | None, by: str, order: str, count_fixed: bool
 ) -> int:  # fmt: skip
-    """Draw SCHEDULE of GRAPH: retention intervals, and memory before and after.
+    """Draw SCHEDULE of GRAPH: retention intervals, and the memory with it and in the input order.
 
     SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes, of which only the sequence and
-    the budget are used; or a plan for several memories, each of which gets a panel. It may exceed the budget. Files
-    need more packages: pip install '.[plot]' in the checkout.
+    the budget are used; or a plan for several memories, each of which gets a panel. It may exceed the budget. Pictures
+    in files need more packages: pip install '.[plot]' in the checkout.
     """
     from moccasin_mzn.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
@@ -90,29 +93,34 @@ def plot(
 @GRAPH
 @option_group(
     "Problem",
-    option("--budget", required=True, metavar="0.8|80%|BYTES|1.5GiB", help="Most memory, as for solve."),
-    option("--max-computations", metavar="C|auto|FILE", help="How often a node may be computed.  [default: 2]"),
+    option("--budget", required=True, metavar="0.8|80%|BYTES|1.5GiB", help="Memory budget, in the form of `solve`."),
+    MAX_COMPUTATIONS,
     ORDER,
     COUNT_FIXED,
     IN_PLACE,
-    option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from."),
+    option(
+        "--warm-start",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write the schedule in this file as a warm start.",
+    ),
 )
 @option_group("Model", *named_options("formulation", *own_options(), "like"))
 @option_group(
     "Output",
-    option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE.dzn|FILE.json|FOLDER",
-           help="Data for the model; a folder: model, data and checker, which need nothing of this package."),
-    option("--fzn", is_flag=True, help="Write what a solver gets, FlatZinc, into the file instead."),
-    option("--solver", metavar="NAME", help="For --fzn: the solver whose FlatZinc it is.  [default: cp-sat]"),
-    option("--format", "program", type=click.Choice(["mps", "lp"]),
-           help="Write a mixed-integer program into the file instead, for the formulations that are one."),
+    option("--output", "-o", required=True, type=click.Path(path_type=Path), metavar="FILE.dzn|FILE.json|FOLDER",
+           help="The data for the model; or a folder for model, data and checker, which need nothing of this package."),
+    option("--fzn", is_flag=True, help="Write FlatZinc, which is what a solver reads, in place of the data."),
+    option("--solver", metavar="NAME", help="With --fzn: the solver for which it is compiled.  [default: cp-sat]"),
+    option("--format", "program", type=Choice(["mps", "lp"]),
+           help="Write a mixed-integer program in place of the data; for formulations that are one."),
 )  # fmt: skip
 def export(
     graph: Path, output: Path, fzn: bool, solver: str | None, program: str | None, **options: OptionValue
 ) -> int:
-    """Write GRAPH and a budget as files that plain MiniZinc solves, and print the command for it.
+    """Write GRAPH and a budget as files that plain MiniZinc solves, and print the command that does it.
 
-    `validate --arrays` reads what MiniZinc prints, decodes it and judges it.
+    `validate --arrays` checks what MiniZinc prints.
     """
     from moccasin_mzn.api.request import instance_of
     from moccasin_mzn.formulations.exporting import (
@@ -162,9 +170,22 @@ def export(
     if not is_compiled:
         if wide := uncounted(form, data):
             click.echo(f"note: {wide}", err=True)
-        place = (MODEL, CHECKER, DATA) if not is_file else (form.file, form.checker_file, output)
-        click.echo(f"minizinc --solver cp-sat {shlex.join(map(str, place))}")
+        folder = [output / name for name in (MODEL, CHECKER, DATA)]
+        _print_use([form.file, form.checker_file, output] if is_file else folder)
     return EXIT_FOUND
+
+
+def _print_use(files: list[Path]) -> None:
+    """Print the command that solves what is written, and before it what is still to be installed."""
+    from moccasin_mzn.solvers.flatzinc import configuration as install
+    from moccasin_mzn.solvers.minizinc.solvers import CP_SAT
+
+    own = CP_SAT.configuration()
+    if not install.minizinc_is_there():
+        click.echo("MiniZinc is not on PATH yet; once it is:")
+    if not install.is_known(own):
+        click.echo(f"{command_text('install-solver')}    # once: MiniZinc does not know cp-sat yet")
+    click.echo(shlex.join(["minizinc", "--solver", install.called(own), *map(word, files)]))
 
 
 def _compiled(form: Formulation, data: str, program: str | None, solver: str) -> str:

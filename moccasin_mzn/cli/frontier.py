@@ -19,9 +19,11 @@ from moccasin_mzn.cli.common import (
     EXIT_NONE,
     GRAPH,
     IN_PLACE,
+    MAX_COMPUTATIONS,
     ORDER_OR_FREE,
     check_outputs,
     file_jobs,
+    graphs_there,
     pictures,
     write_files,
 )
@@ -42,20 +44,20 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 
 @command()
 @GRAPH
-@click.option("--points", type=int, default=20, show_default=True, metavar="N", help="The most budgets.")
+@click.option("--points", type=int, default=20, show_default=True, metavar="N", help="Number of budgets, at most.")
 @click.option("--budget", "budgets", multiple=True, metavar="0.8|80%|BYTES|1.5GiB",
-              help="These budgets only, as for solve; may be given several times.")  # fmt: skip
-@effort("For all budgets together.", time_limit=600.0)
+              help="Only these budgets, in the form of `solve`; may be given several times.")  # fmt: skip
+@effort("Seconds for all budgets together.", time_limit=600.0)
 @added(*named_options("formulation", "solver", *own_options(), "search"))
-@click.option("--max-computations", metavar="C|auto|FILE",
-              help="The most computations of a node; a JSON file can have one for each.  [default: 2]")  # fmt: skip
+@MAX_COMPUTATIONS
 @ORDER_OR_FREE
 @COUNT_FIXED
 @IN_PLACE
 @grouped(MemoryOptions)
-@added(*named_options("until_gap", help="A point needs no smaller gap than this.  [default: 0]"))
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the frontier: .png, .svg or .html.")
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
+@added(*named_options("until_gap", help="Do not improve a point whose gap is at most this.  [default: 0]"))
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
+              help="Draw the frontier: .png, .svg, .pdf or .html.")  # fmt: skip
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
 @click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
 def frontier(
@@ -64,8 +66,9 @@ def frontier(
 ) -> int:  # fmt: skip
     """Find the least duration of GRAPH for budgets from the least feasible one to the peak of the input order.
 
-    Each point has a schedule and a bound. Ctrl-C ends the sweep and keeps what is found. With --paging or --device the
-    budgets are those of local memory, or of the first device, which is then given by its name alone.
+    Each point has a schedule and a lower bound. Ctrl-C ends the sweep and keeps what is found. With --paging the
+    budgets are those of the local memory. With --device they are those of the first device, which is then given by its
+    name alone.
     """
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
     from moccasin_mzn.api.frontier.variants import prepared_sweep
@@ -149,18 +152,23 @@ def _write(
 
 
 @command()
-@click.argument("graphs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="GRAPH...")
+@click.argument("graphs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="GRAPH...",
+                callback=graphs_there)  # fmt: skip
 @click.option("--budget", "budgets", multiple=True, required=True, metavar="0.8|80%|BYTES|1.5GiB",
-              help="Most memory, as for solve; may be given several times.")  # fmt: skip
+              help="Memory budget, in the form of `solve`; may be given several times.")  # fmt: skip
 @COUNT_FIXED
 @click.option("--only", multiple=True, metavar="PATTERN",
-              help='Only methods such as `chen-*`; may be given several times.')  # fmt: skip
+              help='Only the methods that match, such as `chen-*`; may be given several times.')  # fmt: skip
 @click.option("--model", "models", multiple=True, metavar="FILE.mzn",
-              help="Compare a model of your own as well; may be given several times.")  # fmt: skip
+              help="Also compare a model of your own; may be given several times.")  # fmt: skip
 @added(*named_options("like"))
-@effort("For each method.", time_limit=60.0)
-@click.option("--warm-start", is_flag=True, help="Start models without searches from the best schedule so far.")
-@click.option("--published", type=click.Path(path_type=Path), metavar="FILE", help="CSV of published figures to print.")
+@effort("Seconds for each method.", time_limit=60.0)
+@click.option(
+    "--warm-start", is_flag=True, help="Start models that run without local search from the best schedule found so far."
+)
+@click.option(
+    "--published", type=click.Path(path_type=Path), metavar="FILE", help="CSV of published results, to print alongside."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
 def compare(
     graphs: tuple[Path, ...], budgets: tuple[str, ...], count_fixed: bool, only: tuple[str, ...],

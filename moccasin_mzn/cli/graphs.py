@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -10,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, check_apart
-from moccasin_mzn.cli.options import OptionValue, command, group
+from moccasin_mzn.cli.invocation import command_line
+from moccasin_mzn.cli.options import Choice, command, group
+from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json
 from moccasin_mzn.formatting import count_text
@@ -35,21 +35,20 @@ def _checked(context: click.Context, parameter: click.Parameter, output: Path | 
 
 OUTPUT = click.option(
     "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", callback=_checked,
-    help="Default: print the file on stdout.",
+    help="The file to write.  [default: stdout]",
 )  # fmt: skip
 MODE = click.option(
     "--inference/--training", "inference", default=True, show_default=True,
-    help="Forward pass alone, or with loss and gradients.",
+    help="The forward pass alone, or with the loss and all gradients.",
 )  # fmt: skip
 OPTIMIZER = click.option(
-    "--optimizer", type=click.Choice(list(OPTIMIZERS)), default=NONE, show_default=True,
-    help="Its state is fixed memory of a training graph.",
+    "--optimizer", type=Choice(list(OPTIMIZERS)), default=NONE, show_default=True,
+    help="The optimizer, whose state counts as fixed memory of a training graph.",
 )  # fmt: skip
 SCALE = click.option(
     "--scale", metavar="19.5T",
-    help="Turn operations into nanoseconds of a device that does this many in a second.",
+    help="Turn numbers of operations into nanoseconds, on a device with this many operations per second.",
 )  # fmt: skip
-_NOT_RECORDED = ("output", "store")
 
 
 def integers(option: str, texts: Iterable[str]) -> dict[str, int]:
@@ -77,35 +76,6 @@ def write_text(text: str, output: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         replace_file(output, text)
-
-
-def command_line() -> str:
-    """Return the command being executed, as typed in the folder of its file, without the output and defaults."""
-    context = click.get_current_context()
-    names, at = [context.info_name or ""], context.parent
-    while at is not None and at.parent is not None:
-        names.append(at.info_name or "")
-        at = at.parent
-    options, arguments = [], []
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
-        value = context.params.get(parameter.name)
-        if given and isinstance(parameter, click.Argument):
-            arguments.append(value.name if isinstance(value, Path) else str(value))
-        elif given and parameter.name not in _NOT_RECORDED:
-            options += _option(parameter, value)
-    like_options = any(argument.startswith("-") for argument in arguments)
-    words = [*options, "--", *arguments] if like_options else [*arguments, *options]
-    return shlex.join(["python", "-m", "moccasin_mzn", *reversed(names), *words])
-
-
-def _option(option: click.Parameter, value: OptionValue) -> list[str]:
-    if isinstance(option, click.Option) and option.is_flag:
-        return [option.opts[-1] if value else option.secondary_opts[-1]]
-    name = option.opts[0]
-    if option.multiple:
-        return [word for one in value for word in (name, str(one))]
-    return [name, *map(str, value if isinstance(value, tuple) else (value,))]
 
 
 def write_made(
@@ -146,7 +116,14 @@ def print_assumptions(graph: ComputationGraph) -> None:
 
 
 NODES = click.option("--nodes", "-n", type=int, required=True, metavar="N", help="Number of nodes.")
-SEED = click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Same seed, same bytes.")
+SEED = click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed of the random numbers; the same seed makes the same file.",
+)
 
 
 @group()
@@ -158,21 +135,21 @@ def generate() -> None:
 @NODES
 @SEED
 @click.option("--width", type=float, metavar="W",
-              help="w of the paper: layers have about sqrt(n w / (1 - w)) nodes.  [default: 0.31]")  # fmt: skip
+              help="w in the paper: a layer has about sqrt(n w / (1 - w)) nodes.  [default: 0.31]")  # fmt: skip
 @click.option("--layer-width", type=float, metavar="NODES",
-              help="Mean nodes of a layer, instead of w: edges then grow like n.")  # fmt: skip
+              help="Mean number of nodes of a layer, in place of w; the number of edges is linear in n.")  # fmt: skip
 @click.option("--width-spread", type=float, default=0.75, show_default=True, metavar="F",
-              help="nlv: layers differ from their mean width by up to this fraction.")  # fmt: skip
+              help="nlv in the paper: how far widths of layers may be from the mean, as a fraction.")  # fmt: skip
 @click.option("--density", type=float, default=0.2, show_default=True, metavar="F",
-              help="ed: fraction of the pairs of neighbouring layers that are edges.")  # fmt: skip
+              help="ed in the paper: fraction of pairs of nodes in neighbouring layers that are edges.")  # fmt: skip
 @click.option("--skips", type=float, default=0.14, show_default=True, metavar="F",
-              help="scd: fraction of the edges that skip layers.")  # fmt: skip
+              help="scd in the paper: fraction of the edges that skip layers.")  # fmt: skip
 @OUTPUT
 def layered(
     nodes: int, seed: int, width: float | None, layer_width: float | None, width_spread: float, density: float,
     skips: float, output: Path | None,
 ) -> int:  # fmt: skip
-    """Make a random layered graph with an input order, the paper's RL: w is 0.27, 0.43, 0.36, 0.31 for G1 to G4."""
+    """Make a random layered graph, as the paper's graphs RL G1 to G4, whose w is 0.27, 0.43, 0.36 and 0.31."""
     from moccasin_mzn.graphs.generators.random_layered import random_layered, width_of_layers
 
     if layer_width is not None and width is not None:
@@ -189,9 +166,11 @@ def layered(
 @SEED
 @click.option("--shortest", type=int, default=2, show_default=True, metavar="N", help="Length of the shortest skip.")
 @click.option("--longest", type=int, metavar="N", help="Length of the longest skip.  [default: n - 1]")
-@click.option("--density", type=float, default=1.0, show_default=True, metavar="F", help="Fraction of these skips.")
+@click.option(
+    "--density", type=float, default=1.0, show_default=True, metavar="F", help="Fraction of all possible skips."
+)
 @click.option("--shrink", type=float, default=1.0, show_default=True, metavar="F",
-              help="Sizes in the middle relative to those at the ends.")  # fmt: skip
+              help="Sizes in the middle, relative to those at both ends.")  # fmt: skip
 @OUTPUT
 def u_shaped(
     nodes: int, seed: int, shortest: int, longest: int | None, density: float, shrink: float, output: Path | None
@@ -206,11 +185,13 @@ def u_shaped(
 @generate.command()
 @NODES
 @SEED
-@click.option("--training/--inference", default=True, show_default=True, help="With loss and gradients, or without.")
+@click.option(
+    "--training/--inference", default=True, show_default=True, help="Whether the graph has the loss and all gradients."
+)
 @click.option("--unit", is_flag=True, help="Give all layers size 1 and duration 1.")
 @OUTPUT
 def chain(nodes: int, seed: int, training: bool, unit: bool, output: Path | None) -> int:
-    """Make a chain of N layers, in training with a loss and N gradients."""
+    """Make a chain of N layers, with a loss and N gradients unless it is for inference."""
     from moccasin_mzn.graphs.generators.families import chain as make
 
     return write_made(make(nodes, seed, training=training, unit=unit), output)
@@ -221,7 +202,7 @@ def chain(nodes: int, seed: int, training: bool, unit: bool, output: Path | None
 @SEED
 @click.option("--edges", type=int, metavar="M", help="Number of edges.  [default: 2 n]")
 @click.option("--largest", type=int, default=999, show_default=True, metavar="N",
-              help="Sizes and durations are from 0 to this.")  # fmt: skip
+              help="Sizes and durations are random numbers from 0 to this.")  # fmt: skip
 @OUTPUT
 def random_dag(nodes: int, seed: int, edges: int | None, largest: int, output: Path | None) -> int:
     """Make a random acyclic graph without structure, for tests."""
@@ -232,11 +213,24 @@ def random_dag(nodes: int, seed: int, edges: int | None, largest: int, output: P
 
 @generate.command()
 @click.argument("name", required=False)
-@click.option("--batch", type=int, default=1, show_default=True, metavar="B", help="Samples in a batch.")
-@click.option("--input", "shape", type=int, nargs=3, metavar="H W C", help="Shape of a sample.  [default: see --list]")
+@click.option("--batch", type=int, default=1, show_default=True, metavar="B", help="Number of samples in a batch.")
+@click.option(
+    "--input",
+    "shape",
+    type=int,
+    nargs=3,
+    metavar="H W C",
+    help="Height, width and channels of a sample.  [default: see --list]",
+)
 @MODE
 @OPTIMIZER
-@click.option("--set", "settings", multiple=True, metavar="KEY=N", help="Other parameters of the network, see --list.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=N",
+    help="Another parameter of the network, see --list; may be given several times.",
+)
 @SCALE
 @click.option("--list", "listing", is_flag=True, help="List the networks with their inputs and parameters.")
 @OUTPUT
@@ -253,7 +247,7 @@ def network(
         print_networks(NETWORKS.values(), sys.stdout)
         return EXIT_FOUND
     if name is None:
-        raise InputError("which network? `generate network --list` lists them")
+        raise InputError(f"which network? this lists them: {command_text('generate', 'network', '--list')}")
     peak = None if scale is None else parse_peak(scale)
     parameters = find(name).chosen(**integers("--set", settings))  # checked here: "batch" is no parameter of a network
     graph = generate_network(name, batch, shape, training=not inference, optimizer=optimizer, **parameters)
@@ -268,17 +262,18 @@ def network(
 @click.option(
     "--fuse",
     is_flag=True,
-    help="Merge operations with several inputs, and far from their producer, too; may lose schedules.",
+    help="Also merge operations with several inputs, or that follow later; this may lose schedules.",
 )
 @click.option("--elementwise", multiple=True, metavar="PATTERN",
-              help='Labels of further operators that run in place, such as `*_relu`.')  # fmt: skip
+              help="Labels of further operators that run in place, such as `*_relu`; may be given several "
+                   "times.")  # fmt: skip
 @OUTPUT
 def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path | None) -> int:
-    """Merge operations of GRAPH that can run in place into their producers.
+    """Merge operations of GRAPH that can run in place into the operations that they read.
 
-    Merged are elementwise operators and views, by their label, where they directly follow the producer in the input
-    order, nothing else reads it and both outputs have one size. No schedule is lost by that (but the formulation staged
-    knows only some of all schedules, and may lose one). The attribute "merged" lists what a node stands for.
+    An elementwise operator or a view, recognized by its label, is merged if it directly follows the operation that it
+    reads in the input order, nothing else reads that, and both outputs have one size. This loses no schedule, though
+    the formulation staged may lose one of those that it knows. The attribute "merged" lists what each node stands for.
     """
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.graphs.reduction import reduce_graph
@@ -292,10 +287,10 @@ def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path |
 
 @command()
 @GRAPH
-@click.option("--to", "form", type=click.Choice(["json", "graphml", "dot"]), required=True, help="Format to write.")
+@click.option("--to", "form", type=Choice(["json", "graphml", "dot"]), required=True, help="Format to write.")
 @OUTPUT
 def convert(graph: Path, form: str, output: Path | None) -> int:
-    """Write GRAPH in another format; everything in it survives."""
+    """Write GRAPH in another format, without loss."""
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.graphs.formats.dot import dot_text
     from moccasin_mzn.graphs.formats.graphml import graphml_text

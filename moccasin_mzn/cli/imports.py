@@ -13,7 +13,7 @@ import click
 
 from moccasin_mzn.cli.common import check_apart
 from moccasin_mzn.cli.graphs import MODE, OPTIMIZER, OUTPUT, SCALE, integers, print_assumptions, write_made
-from moccasin_mzn.cli.options import OptionValue, OptionValues, group
+from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, group
 from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -27,42 +27,48 @@ if TYPE_CHECKING:
 FILE = click.argument("file", type=click.Path(path_type=Path))
 UNKNOWN_SIZE = click.option(
     "--unknown-size", multiple=True, metavar="stop|BYTES|NAME=BYTES",
-    help="The size of outputs whose size is unknown, of all or of one by its name; such as 64KiB.  [default: stop]",
+    help="Bytes to assume for outputs of unknown size: of all (64KiB), or of one (NAME=64KiB); stop: refuse the "
+         "network.  [default: stop]",
 )  # fmt: skip
 UNKNOWN_DURATION = click.option(
     "--unknown-duration", default="elements", show_default=True, metavar="stop|elements|N",
-    help="The duration of operators whose cost is unknown: 1 for each element of the output, or N.",
+    help="Duration to assume for operators of unknown cost: 1 for each element of the output, or N; stop: refuse the "
+         "network.",
 )  # fmt: skip
 DIMS = click.option(
-    "--dim", "dims", multiple=True, metavar="NAME=N", help="Fix a dynamic dimension: batch=8, or x[0]=8."
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=N",
+    help="Fix a dynamic dimension by its name, batch=8, or that of an input, x[0]=8.",
 )
 VIEWS = click.option(
-    "--views", type=click.Choice(["copied", "shared"]), default="copied", show_default=True,
-    help="Reshape and similar operators copy, as ONNX defines, or share memory, as in most runtimes.",
+    "--views", type=Choice(["copied", "shared"]), default="copied", show_default=True,
+    help="Whether reshape and similar operators copy, as ONNX defines, or share memory, as in most runtimes.",
 )  # fmt: skip
 WORKSPACES = click.option(
     "--workspaces/--no-workspaces", default=False, show_default=True,
-    help="Count the memory that ONNX Runtime takes for a convolution while it computes it.",
+    help="Count the memory that ONNX Runtime takes while it computes a convolution.",
 )  # fmt: skip
 RESULTS = click.option(
     "--keep-results/--free-results", default=True, show_default=True,
-    help="Keep several results (in training all gradients) to the end.",
+    help="Keep all results, such as gradients, in memory to the end, or free each after its last use.",
 )  # fmt: skip
 FOLD = click.option(
-    "--fold", type=click.Choice(["none", "small", "all"]), default="small", show_default=True,
-    help="Turn what depends on constants only into a constant: where it has no more bytes than these, or always. "
-         "The rest is computed in each run.",
+    "--fold", type=Choice(["none", "small", "all"]), default="small", show_default=True,
+    help="Compute what depends only on constants once, and store it as a constant. small: where that takes no more "
+         "bytes than the constants it replaces; all: always.",
 )  # fmt: skip
 OPTIMIZE = click.option(
-    "--optimize", type=click.Choice(["none", "basic", "extended", "all"]), default="none", show_default=True,
-    help="Take what ONNX Runtime makes of the file at this level of its graph optimizations: operators fused, and "
-         "with all of them for this kind of processor.",
+    "--optimize", type=Choice(["none", "basic", "extended", "all"]), default="none", show_default=True,
+    help="First apply the graph optimizations of ONNX Runtime up to this level. extended: operators are fused; all: "
+         "also for this kind of processor.",
 )  # fmt: skip
 ONNX_OPTIONS = (DIMS, VIEWS, WORKSPACES, RESULTS, FOLD, OPTIMIZE, UNKNOWN_SIZE, UNKNOWN_DURATION)
-"""The options that say what graph an ONNX model is, in the order of the help."""
+"""The options of how an ONNX model becomes a graph, in the order of the help."""
 PROFILE = click.option(
     "--profile", "repeats", type=click.IntRange(1, 10_000), metavar="REPEATS",
-    help="Measure durations on this machine: the median of REPEATS runs.",
+    help="Measure durations on this machine, as the median of REPEATS runs.",
 )  # fmt: skip
 
 
@@ -80,17 +86,17 @@ def _amounts(command: Callable[..., int]) -> Callable[..., int]:
             f"--missing-{what}",
             type=int,
             metavar="N",
-            help=f"{what.capitalize()} of nodes without one.  [default: refuse them]",
+            help=f"{what.capitalize()} to assume for nodes without one.  [default: refuse the file]",
         )(command)
         command = click.option(
-            f"--{what}", default=what, show_default=True, metavar="NAME", help=f"Attribute with {meaning}."
+            f"--{what}", default=what, show_default=True, metavar="NAME", help=f"The attribute that has {meaning}."
         )(command)
     return command
 
 
 @group("import")
 def import_() -> None:
-    """Make a graph of a network or a graph of another program."""
+    """Make a graph file from a network, or from a graph file of another program."""
 
 
 @import_.command()

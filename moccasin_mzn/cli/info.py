@@ -23,16 +23,20 @@ if TYPE_CHECKING:
 @GRAPH
 @ORDER
 @IN_PLACE
-@click.option("--features", is_flag=True, help="Print features for algorithm selection, with meanings, instead.")
-@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="For --features: those of a budget as well.")
-@click.option("--max-computations", metavar="C|auto|FILE", help="For --features.  [default: 2]")
-@click.option("--csv", "as_csv", is_flag=True, help="Print --features as a line of names and one of numbers.")
+@click.option(
+    "--features",
+    is_flag=True,
+    help="Print features for algorithm selection, with their meanings, in place of all else.",
+)
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="With --features: also those of this budget.")
+@click.option("--max-computations", metavar="C|auto|FILE", help="With --features: as for `solve`.  [default: 2]")
+@click.option("--csv", "as_csv", is_flag=True, help="With --features: print a line of names and a line of numbers.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def info(
     graph: Path, order: str, in_place: bool, features: bool, budget: str | None, max_computations: str | None,
     as_csv: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    """Print the size of GRAPH, what its input order needs, and below which budgets nothing is feasible."""
+    """Print the size of GRAPH, the peak memory of its input order, and the least budgets that may be feasible."""
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.orders.least_peak import peak_bound
     from moccasin_mzn.problem.instance import Instance
@@ -69,6 +73,7 @@ def _facts(instance: Instance, order_bound: int) -> JsonObject:
         "duration": instance.baseline.duration,
         "least_budget_bound": need.memory,
         "least_budget_node": graph.nodes[need.node],
+        **({"least_budget_label": graph.labels[need.node]} if graph.labels else {}),
         "enough_budget": enough_budget(graph),
         "order_peak_bound": order_bound,
     }
@@ -78,6 +83,7 @@ def _facts(instance: Instance, order_bound: int) -> JsonObject:
         facts |= {
             "largest_workspace": graph.workspaces[largest],
             "largest_workspace_node": graph.nodes[largest],
+            **({"largest_workspace_label": graph.labels[largest]} if graph.labels else {}),
             "peak_without_workspaces": plain.baseline.peak,
         }
     if graph.in_place is not None:
@@ -130,18 +136,18 @@ def _print_features(
 @command()
 @GRAPH
 @click.option("--budget", default="0.8", show_default=True, metavar="0.8|80%|BYTES|1.5GiB",
-              help="Most memory: presolve and redundant constraints depend on it.")  # fmt: skip
+              help="Memory budget, on which presolve and redundant constraints depend.")  # fmt: skip
 @click.option("--max-computations", default="2", show_default=True, metavar="C|auto|FILE",
-              help="The most computations of a node, where the formulation limits them.")  # fmt: skip
+              help="How often a node may be computed, where the formulation has such a limit.")  # fmt: skip
 @ORDER
 @added(*named_options("model", "like"))
-@click.option("--solver", default="cp-sat", show_default=True, metavar="NAME", help="The solver to compile for.")
+@click.option("--solver", default="cp-sat", show_default=True, metavar="NAME", help="Solver to compile for.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
 def complexity(
     graph: Path, budget: str, max_computations: str, order: str, model: str | None, like: str | None, solver: str,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Count variables and constraints of each formulation of GRAPH after flattening, with their order of growth."""
+    """Count the variables and constraints of each formulation for GRAPH as compiled, with their asymptotic growth."""
     from moccasin_mzn.formulations.complexity import sizes
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
@@ -170,7 +176,7 @@ def complexity(
 @command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def list_methods(as_json: bool) -> int:
-    """List formulations, strategies and solvers, and what each guarantees; without MiniZinc there are no solvers."""
+    """List formulations, strategies and solvers, and what each guarantees. Solvers are listed if MiniZinc is there."""
     from moccasin_mzn.report.schedules import print_catalogue
     from moccasin_mzn.search.catalogue import entries
     from moccasin_mzn.solvers.minizinc.solvers import solver_list

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND
 from moccasin_mzn.cli.options import command
+from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import JsonObject
 
@@ -18,15 +20,15 @@ if TYPE_CHECKING:
 
 
 @command("install-solver")
-@click.option("--remove", "removing", is_flag=True, help="Undo it.")
+@click.option("--remove", "removing", is_flag=True, help="Remove the solvers again.")
 @click.option("--folder", type=click.Path(path_type=Path), metavar="FOLDER",
-              help="Default: the folder in which MiniZinc looks for this user's solvers.")  # fmt: skip
+              help="The folder for them.  [default: where MiniZinc looks for solvers of this user]")  # fmt: skip
 def install_solver(removing: bool, folder: Path | None) -> int:
-    """Make the solvers of this package known to MiniZinc and its IDE: `minizinc --solver cp-sat model.mzn data.dzn`."""
+    """Make the solvers of this package known to MiniZinc and its IDE, as in `minizinc --solver cp-sat model.mzn`."""
     from moccasin_mzn.solvers.flatzinc import configuration as install
     from moccasin_mzn.solvers.minizinc.solvers import OWN
 
-    folder = folder or install.user_solver_folder()
+    given, folder = folder, folder or install.user_solver_folder()
     configurations = [solver.configuration() for solver in OWN.values()]
     try:
         install.check(folder, configurations)
@@ -40,23 +42,25 @@ def install_solver(removing: bool, folder: Path | None) -> int:
     except install.InstallError as error:
         raise InputError(str(error)) from None
     if not removing:
-        _print_use(configurations)
+        _print_use(configurations, given)
     return EXIT_FOUND
 
 
-def _print_use(configurations: list[JsonObject]) -> None:
+def _print_use(configurations: list[JsonObject], folder: Path | None) -> None:
+    """Print how to use and to remove the solvers; `folder` is where they are, if not where MiniZinc looks."""
     from moccasin_mzn.solvers.flatzinc import configuration as install
 
     if not install.minizinc_is_there():
         click.echo("MiniZinc is not on PATH yet; once it is:")
+    place = "" if folder is None else f"MZN_SOLVER_PATH={shlex.quote(str(folder.resolve()))} "
     for configuration in configurations:
-        identifier, rivals = configuration["id"], install.rivals(configuration)
-        short = identifier.rpartition(".")[2]
-        if rivals:
-            click.echo(f"other solvers answer to {short} as well ({', '.join(rivals)}), hence the full id:")
-        name = identifier if rivals else short
-        click.echo(f"minizinc --solver {name} model.mzn data.dzn    # of the Python environment {sys.prefix}")
-    click.echo("python -m moccasin_mzn install-solver --remove    # undoes it")
+        short = configuration["id"].rpartition(".")[2]
+        if namesakes := install.namesakes(configuration):
+            click.echo(f"other solvers answer to {short} as well ({', '.join(namesakes)}), hence the full id:")
+        name = install.called(configuration)
+        click.echo(f"{place}minizinc --solver {name} model.mzn data.dzn    # of the Python environment {sys.prefix}")
+    where = () if folder is None else ("--folder", folder)
+    click.echo(f"{command_text('install-solver', '--remove', *where)}    # undoes it")
 
 
 # --- compile --------------------------------------------------------------------------------------------------
@@ -74,7 +78,7 @@ def searches() -> tuple[CompiledSearch, ...]:
 
 @command("compile")
 def compile_searches() -> int:
-    """Compile the searches and keep them on disk; otherwise the first run that needs one compiles it."""
+    """Compile the local searches now and cache them on disk, which otherwise the first run does that needs them."""
     from moccasin_mzn.heuristics.compiled_searches import NOT_KEPT, ready
     from moccasin_mzn.heuristics.compiling import keeps
 

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import UserDict
+from importlib import import_module
 
 import click
-from cloup import Section
+import cloup
 
-from moccasin_mzn.cli.bench import bench
-from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND
-from moccasin_mzn.cli.deploy import deploy
-from moccasin_mzn.cli.export import export, plot
-from moccasin_mzn.cli.frontier import compare, frontier
-from moccasin_mzn.cli.graphs import convert, generate, reduce
-from moccasin_mzn.cli.imports import import_
-from moccasin_mzn.cli.info import complexity, info, list_methods
-from moccasin_mzn.cli.install import compile_searches, install_solver
-from moccasin_mzn.cli.memory import allocate, order
 from moccasin_mzn.cli.options import group
-from moccasin_mzn.cli.run import run_
-from moccasin_mzn.cli.solve import solve
-from moccasin_mzn.cli.validate import check_certificate, validate
+from moccasin_mzn.commands import PROGRAM
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, out_of_memory, require_address_space
 from moccasin_mzn.log import notes_on_stderr
+from moccasin_mzn.terminal import FAILED
 
 EXAMPLES = {
-    "solve": "GRAPH --budget 0.8 --time-limit 60 --output schedule.json --plot schedule.svg",
+    "solve": "GRAPH --budget 0.8 --time-limit 60 -o schedule.json --plot schedule.svg",
     "frontier": "GRAPH --points 10 --time-limit 60 --plot front.svg",
-    "order": "GRAPH --output order.json",
+    "order": "GRAPH -o order.json",
     "compare": "GRAPH --budget 0.9 --budget 0.8 --only 'chen-*' --only dtr",
-    "allocate": "BUFFERS.csv --alignment 64 --output OFFSETS.csv",
+    "allocate": "BUFFERS.csv --alignment 64 -o OFFSETS.csv",
     "run torch": "my.module:make --input 8x3x224x224 --budget 0.5",
     "deploy c-header": "plan.json -o plan.h",
     "deploy onnx": "MODEL.onnx MODEL.plan.json -o NEW.onnx --check",
@@ -57,7 +48,7 @@ EXAMPLES = {
     "complexity": "GRAPH --budget 0.8",
     "bench run": "EXPERIMENT.toml",
     "bench export": "EXPERIMENT.sqlite -o EXPERIMENT.csv",
-    "bench report": "EXPERIMENT.sqlite --output FOLDER",
+    "bench report": "EXPERIMENT.sqlite -o FOLDER",
     "bench package": "EXPERIMENT.toml --instances 5 -o FOLDER",
     "bench best-known": "EXPERIMENT.toml --table TABLE.csv --time-limit 60",
     "install-solver": "--folder FOLDER",
@@ -66,14 +57,129 @@ EXAMPLES = {
 """The example that ends the help of each command, by its words; a test runs them all."""
 
 
-def add_examples(group: click.Group) -> None:
-    """End the help of the commands of a group with their examples."""
-    for words, arguments in EXAMPLES.items():
-        command: click.Command = group
-        for word in words.split():
-            assert isinstance(command, click.Group)
-            command = command.commands[word]
-        command.epilog = f"\b\nExample:\n  moccasin-mzn {words} {arguments}".rstrip()
+SUMMARIES = {
+    "solve": "Find the shortest schedule within a memory budget",
+    "frontier": "Find the least duration for many budgets",
+    "order": "Find an order of least peak memory, without recomputation",
+    "compare": "Compare all formulations and strategies on some graphs",
+    "allocate": "Give buffers offsets in one small arena",
+    "run": "Train a network with a plan and without, and compare",
+    "deploy": "Write a plan as a file that a runtime executes",
+    "deploy c-header": "Write a plan as a C header",
+    "deploy onnx": "Rewrite an ONNX model to follow a schedule",
+    "deploy tflite": "Rewrite a TFLite model to follow a plan",
+    "run torch": "Train a PyTorch module with a plan and without",
+    "validate": "Check a schedule, whoever made it",
+    "check-certificate": "Check a certificate, without any solver",
+    "plot": "Draw a schedule",
+    "info": "Print sizes and limits of a graph",
+    "generate": "Make a random graph or the graph of a network",
+    "generate chain": "Make a chain of layers",
+    "generate layered": "Make a random layered graph, as in the paper",
+    "generate network": "Make the graph of a published network by name",
+    "generate random-dag": "Make a random acyclic graph",
+    "generate u-shaped": "Make a chain with skips, as in a U-Net",
+    "import": "Make a graph from a network or another graph file",
+    "import dot": "Import a graph in Graphviz's DOT",
+    "import graphml": "Import a graph in GraphML",
+    "import onnx": "Import an ONNX model",
+    "import tflite": "Import a TFLite model",
+    "import torch": "Import a PyTorch module",
+    "reduce": "Merge operations that can run in place",
+    "convert": "Write a graph in another format",
+    "list": "List formulations, strategies and solvers",
+    "export": "Write a graph and a budget as files for MiniZinc",
+    "complexity": "Count variables and constraints of each formulation",
+    "bench": "Run experiments and report on them",
+    "bench best-known": "Make or improve a table of best-known values",
+    "bench export": "Write results as tables",
+    "bench package": "Make a submission to the MiniZinc Challenge",
+    "bench report": "Write a report of results, with tables and plots",
+    "bench run": "Run an experiment, or the rest of it",
+    "install-solver": "Make our solvers known to MiniZinc",
+    "compile": "Compile the local searches now",
+}
+"""What the lists of commands say of each, in one line."""
+
+
+# --- The commands, each imported when it is called ------------------------------------------------------------
+
+
+SECTIONS: dict[str, dict[str, str]] = {
+    "Solve": {
+        "solve": "solve:solve",
+        "frontier": "frontier:frontier",
+        "order": "memory:order",
+        "compare": "frontier:compare",
+        "allocate": "memory:allocate",
+    },
+    "Train": {
+        "run": "run:run_",
+    },
+    "Deploy": {
+        "deploy": "deploy:deploy",
+    },
+    "Judge and draw": {
+        "validate": "validate:validate",
+        "check-certificate": "validate:check_certificate",
+        "plot": "export:plot",
+    },
+    "Graphs": {
+        "info": "info:info",
+        "generate": "graphs:generate",
+        "import": "imports:import_",
+        "reduce": "graphs:reduce",
+        "convert": "graphs:convert",
+    },
+    "Models, solvers, experiments": {
+        "list": "info:list_methods",
+        "export": "export:export",
+        "complexity": "info:complexity",
+        "bench": "bench:bench",
+        "install-solver": "install:install_solver",
+        "compile": "install:compile_searches",
+    },
+}
+"""Module and function of each command, by section."""
+
+
+class Named(cloup.Command):
+    """A command that is not imported yet."""
+
+    def __init__(self, name: str, home: str) -> None:
+        super().__init__(name, short_help=SUMMARIES[name])
+        self.home = home
+
+    def load(self) -> click.Command:
+        """Import it, end its help, or that of its commands, with examples, and give each its summary."""
+        module, _, function = self.home.partition(":")
+        command: click.Command = getattr(import_module(f"moccasin_mzn.cli.{module}"), function)
+        for words, summary in SUMMARIES.items():
+            first, _, rest = words.partition(" ")
+            if first == self.name:
+                one = find_command(command, rest)
+                one.short_help = summary
+                if words in EXAMPLES:
+                    one.epilog = f"\b\nExample:\n  {PROGRAM} {words} {EXAMPLES[words]}".rstrip()
+        return command
+
+
+def find_command(command: click.Command, words: str) -> click.Command:
+    """Return a command of a group by its words; without words the command itself."""
+    for word in words.split():
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+    return command
+
+
+class Commands(UserDict[str, click.Command]):
+    """Commands by name, imported at their first use: the help of the whole program needs none of them."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        command = self.data[name]
+        if isinstance(command, Named):
+            command = self[name] = command.load()
+        return command
 
 
 # --- The entry point ------------------------------------------------------------------------------------------
@@ -89,17 +195,9 @@ def main() -> None:
     """Decide which tensors of a computation graph to drop and recompute, so that peak memory stays within a budget."""
 
 
-SECTIONS = {
-    "Solve": (solve, frontier, order, compare, allocate),
-    "Train": (run_,),
-    "Deploy": (deploy,),
-    "Judge and draw": (validate, check_certificate, plot),
-    "Graphs": (info, generate, import_, reduce, convert),
-    "Models, solvers, experiments": (list_methods, export, complexity, bench, install_solver, compile_searches),
-}
-for title, commands in SECTIONS.items():
-    main.add_section(Section(title, commands))
-add_examples(main)
+main.commands = Commands()
+for title, entries in SECTIONS.items():
+    main.add_section(cloup.Section(title, [Named(name, home) for name, home in entries.items()]))
 _PAGES = (Page.QUICK_START, Page.GUIDE, Page.TRAINING, Page.INFEASIBLE)
 main.epilog = "\b\nRead on:\n" + "\n".join(f"  {page.address:<19}  {page.heading}" for page in _PAGES)
 
@@ -112,10 +210,10 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         require_address_space("this program", LEAST_ADDRESS_SPACE)
         with notes_on_stderr():
-            return main.main(args=arguments, standalone_mode=False) or EXIT_FOUND
+            return main.main(args=arguments, prog_name=PROGRAM, standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
-        return EXIT_BAD_INPUT
+        return FAILED
     except click.ClickException as error:
         refusal = InputError(error.format_message())
     except InputError as error:
@@ -131,7 +229,7 @@ def run(arguments: list[str] | None = None) -> int:
         else:
             raise
     _report(refusal, sys.argv[1:] if arguments is None else arguments)
-    return EXIT_BAD_INPUT
+    return FAILED
 
 
 def _report(refusal: InputError, arguments: list[str]) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @GRAPH
 @ORDER
 @click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="SECONDS",
-              help="Ends earlier with a proof.")  # fmt: skip
+              help="Seconds for the search, which ends earlier with a proof.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed of the search.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE",
               help="Write the order as a JSON list of ids, which --order reads.")  # fmt: skip
@@ -69,21 +69,25 @@ def order(graph: Path, order: str, time_limit: float, seed: int, output: Path | 
 
 @command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--capacity", type=click.IntRange(min=0), metavar="N", help="Size of an arena that the buffers must fit.")
+@click.option(
+    "--capacity",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Find an arena of at most this size, in place of the smallest; exit status 1 if none is found.",
+)
 @click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
               help="Offsets are multiples of it.")  # fmt: skip
-@effort("Default: while the search makes progress.", seed=0)
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV with offsets.")
+@effort("Seconds for the search.  [default: as long as it makes progress]", seed=0)
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV with offsets.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def allocate(
     file: Path, capacity: int | None, alignment: int, time_limit: float | None, threads: int | None, seed: int,
     output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Give the buffers of FILE, a CSV as minimalloc reads it, offsets in a small arena.
+    """Give the buffers in FILE, a CSV in the format of minimalloc, offsets in one arena, as small as possible.
 
-    Without --capacity the arena is made as small as possible. Buffers with an offset in the file stay there; a hint in
-    the file is where the search begins. In its gaps a buffer takes no memory, or a window of its size only. Ctrl-C
-    keeps the best arena found.
+    A buffer with an offset in the file stays there; a hint in the file is where the search starts. During its gaps a
+    buffer takes no memory, or only a window of its size. Ctrl-C ends the search and keeps the best arena found.
     """
     from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
     from moccasin_mzn.extensions.addresses.allocate import allocate_buffers

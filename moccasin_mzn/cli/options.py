@@ -1,8 +1,10 @@
-"""Commands that refuse an option given twice, and options made of the fields of frozen dataclasses."""
+"""Commands that refuse an option given twice and suggest what was meant; options made of fields of dataclasses.
+
+The help of the whole program imports this file, and nothing of the searches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -10,11 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 import cloup
 
+from moccasin_mzn.formatting import closest
 from moccasin_mzn.option import Option, flag, options_of
-from moccasin_mzn.search.options import Effort, model_options
 
 if TYPE_CHECKING:
     from click.parser import _OptionParser
+
+    _Choice = click.Choice[str]
+else:
+    _Choice = click.Choice  # of click 8.1 it has no types
 
 OptionValue: TypeAlias = Any
 """The value of an option, as click gives it to a command: text, number, bool, path, None, or a tuple of them."""
@@ -24,8 +30,26 @@ Decorator: TypeAlias = Callable[[OptionValue], OptionValue]
 """A decorator of click: it makes a command of a function, or adds an option to one."""
 
 
+class Choice(_Choice):
+    """A choice in which capitals do not matter, and whose refusal names the most similar value."""
+
+    def __init__(self, choices: Iterable[str]) -> None:
+        super().__init__(tuple(choices), case_sensitive=False)
+
+    def convert(self, value: OptionValue, param: click.Parameter | None, ctx: click.Context | None) -> OptionValue:
+        """Return the choice; a `BadParameter` names the nearest value."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            near = closest(str(value), map(str, self.choices))
+            hint = f" Did you mean {near}?" if near else ""
+            raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
+
+
 class StrictCommand(cloup.Command):
-    """A command that refuses an option given twice, unless it is for several values; click takes the last one."""
+    """A command that refuses an option given twice, unless it is for several values; click takes the last one.
+
+    For an option that does not exist it suggests the one that may have been meant."""
 
     def make_parser(self, ctx: click.Context) -> _OptionParser:
         """Return click's parser, which here refuses an option that is given twice."""
@@ -33,12 +57,23 @@ class StrictCommand(cloup.Command):
         parse = parser.parse_args
 
         def parse_args(args: list[str]) -> tuple[OptionValues, list[str], list[click.Parameter]]:
-            values, rest, given = parse(args)
+            try:
+                values, rest, given = parse(args)
+            except click.NoSuchOption as error:
+                raise _no_such_option(error.option_name, ctx) from None
             _refuse_twice(ctx, given)
             return values, rest, given
 
         parser.parse_args = parse_args  # type: ignore[method-assign]  # there is no other hook
         return parser
+
+
+def _no_such_option(name: str, context: click.Context) -> click.UsageError:
+    from moccasin_mzn.cli.suggestions import meant_option
+
+    shown = [one for one in context.command.get_params(context) if not getattr(one, "hidden", False)]
+    near = meant_option(name, [word for one in shown for word in (*one.opts, *one.secondary_opts)])
+    return click.UsageError(f"No such option {name!r}." + (f" Did you mean {near}?" if near else ""), context)
 
 
 def _refuse_twice(context: click.Context, given: list[click.Parameter]) -> None:
@@ -58,6 +93,18 @@ class StrictGroup(StrictCommand, cloup.Group):
 
     command_class = StrictCommand
 
+    def handle_bad_command_name(
+        self, bad_name: str, valid_names: list[str], error: click.UsageError
+    ) -> click.UsageError:
+        """Suggest a command, wherever it is."""
+        from moccasin_mzn.cli.suggestions import meant_command
+
+        assert error.ctx is not None
+        near = meant_command(bad_name, error.ctx)
+        return click.UsageError(
+            f"No such command {bad_name!r}." + (f" Did you mean {near}?" if near else ""), error.ctx
+        )
+
 
 command: Callable[..., Decorator] = partial(click.command, cls=StrictCommand)
 group: Callable[..., Decorator] = partial(click.group, cls=StrictGroup)
@@ -68,6 +115,8 @@ group: Callable[..., Decorator] = partial(click.group, cls=StrictGroup)
 
 def named_options(*names: str, **changes: OptionValue) -> list[Decorator]:
     """Return the model options of these names, for a group; `changes` are changed arguments of click's option."""
+    from moccasin_mzn.search.options import model_options
+
     known = model_options()
     return [_option(name, known[name], **changes) for name in names]
 
@@ -79,6 +128,8 @@ def effort(limit: str | None = None, /, **defaults: OptionValue) -> Decorator:
         limit: the help of --time-limit; None: the usual one.
         defaults: the defaults that are not None.
     """
+    from moccasin_mzn.search.options import Effort
+
     helps = {} if limit is None else {"time_limit": {"help": limit}}
     shown = {name: {"default": value, "show_default": True} for name, value in defaults.items()}
     return added(*(_option(name, one, **helps.get(name, {}), **shown.get(name, {}))

@@ -14,7 +14,7 @@ import click
 from cloup import option, option_group
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
-from moccasin_mzn.cli.options import OptionValue, OptionValues, group, named_options
+from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, group, named_options
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.option import flag
 from moccasin_mzn.pytorch.gradients import GRADIENTS
@@ -46,33 +46,35 @@ def run_() -> None:
            help="An argument of the network: 8x3x224x224, 8x128:int64; once for each. Values are random; those of "
                 "integers are 0 or 1."),
     option("--loss", metavar="NAME|MODULE:FUNCTION",
-           help="A function of the outputs and the last input: one of torch.nn.functional, or your own.  "
-                "[default: an output of one number is the loss, others get random gradients]"),
-    option("--evaluation", is_flag=True, help="The network is in evaluation mode, not in training mode."),
-    option("--device", default="cpu", show_default=True, metavar="cpu|cuda|cuda:N", help="The device of the training."),
+           help="The loss, a function of the outputs and the last input: one of torch.nn.functional, or your own.  "
+                "[default: an output that is one number is the loss; other outputs get random gradients]"),
+    option("--evaluation", is_flag=True, help="Put the network in evaluation mode, not in training mode."),
+    option("--device", default="cpu", show_default=True, metavar="cpu|cuda|cuda:N", help="Device of the training."),
     option("--onednn/--no-onednn", default=True, show_default=True,
-           help="Let PyTorch use oneDNN. A plan splits oneDNN's recurrent layers into single operators: only "
-                "without oneDNN results are equal bit for bit there."),
+           help="Let PyTorch use oneDNN. A plan runs recurrent layers of oneDNN as single operators; their results are "
+                "equal bit for bit only without oneDNN."),
 )  # fmt: skip
 @option_group(
     "Plan",
     option("--budget", metavar="0.8|80%|BYTES|1.5GiB|least",
-           help="Most memory above parameters, buffers and inputs: a fraction of what the step takes without a plan, "
-                "an amount, or the least for which a plan is found."),
-    option("--gradients", type=click.Choice(GRADIENTS),
-           help="Keep the gradients of parameters to the end, or add each to the parameter's grad as soon as it is "
-                "computed.  [default: returned]"),
+           help="Memory budget of a step, beyond parameters, buffers and inputs: a fraction of what the step takes "
+                "without a plan, an amount, or the least for which a plan is found."),
+    option("--gradients", type=Choice(GRADIENTS),
+           help="returned: keep the gradients of all parameters to the end of the step; accumulated: add each to its "
+                "parameter's grad as soon as it is computed.  [default: returned]"),
     option("--slow-memory", metavar="0.5|BYTES|64GiB",
-           help="Most memory that may be offloaded to the host, in the form of the budget.  [default: nothing]"),
-    *named_options("time_limit", help="Time limit of the search.  [default: 60]"), *named_options("threads", "seed"),
-    option("--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE", help="A plan saved before."),
-    option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as JSON."),
+           help="Host memory for offloaded tensors, in the form of the budget.  [default: no offloading]"),
+    *named_options("time_limit", help="Seconds for the search.  [default: 60]"), *named_options("threads", "seed"),
+    option("--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE",
+           help="Use this plan, saved before, in place of a search."),
+    option("--output", "-o", "--save", "save", type=click.Path(path_type=Path), metavar="FILE",
+           help="Write the plan as JSON."),
 )  # fmt: skip
 @option_group(
     "Comparison",
     option("--steps", type=click.IntRange(1, 10_000), default=5, show_default=True, metavar="N",
            help="Number of training steps."),
-    option("--optimizer", type=click.Choice(["sgd", "momentum", "adam"]), default="sgd", show_default=True,
+    option("--optimizer", type=Choice(["sgd", "momentum", "adam"]), default="sgd", show_default=True,
            help="The optimizer of the training steps."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
 )  # fmt: skip
@@ -82,8 +84,9 @@ def torch(
 ) -> int:  # fmt: skip
     """Train a PyTorch module, which FACTORY() of the Python module (or FILE.py:FACTORY) returns.
 
-    THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Memory is above parameters, buffers
-    and inputs, at the allocator and of the storages that operators return; time is CPU time of a step.
+    THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Memory is what a step takes beyond
+    parameters, buffers and inputs, measured at the allocator and as the storages of tensors; time is the CPU time of a
+    step.
 
     Exit status 0: results with the plan equal those without it, bit for bit, where memory allows the comparison; 1:
     there is no plan, or they differ.
@@ -98,7 +101,7 @@ def torch(
 
     code = spec.rpartition(":")[0]
     check_outputs(
-        {"--save": save}, {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
+        {"--output": save}, {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
     )
     inputs = _checked(plan_file, options)
     require_torch()

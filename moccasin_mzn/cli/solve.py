@@ -21,6 +21,7 @@ from moccasin_mzn.cli.common import (
     ORDER_OR_FREE,
     check_outputs,
     file_jobs,
+    graph_there,
     json_line,
     pictures,
     progress_lines,
@@ -72,7 +73,7 @@ def checker_lines(result: Result) -> list[str]:
 
 
 @command()
-@click.argument("graph", required=False, type=click.Path(path_type=Path))
+@click.argument("graph", required=False, type=click.Path(path_type=Path), callback=graph_there)
 @option_group(
     "Problem",
     BUDGET,
@@ -84,33 +85,37 @@ def checker_lines(result: Result) -> list[str]:
 @option_group(
     "Search",
     *named_options("solver", "time_limit", "until_gap", "iterations", "threads", "seed"),
-    option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from."),
+    option(
+        "--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="Start from the schedule in this file."
+    ),
     *named_options("search", "if_none"),
 )
 @option_group(
     "Output",
-    option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
+    option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
     option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
-           help="Write the schedule and a proof of a bound, which check-certificate checks. The proof takes at most "
-           "another --time-limit, 60 s without it."),
-    option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the answer: .png, .svg or .html."),
+           help="Write the schedule and a proof of a lower bound, for `check-certificate`. The proof takes up to "
+           "another --time-limit, or 60 s if there is none."),
+    option("--plot", type=click.Path(path_type=Path), metavar="FILE",
+           help="Draw the schedule: .png, .svg, .pdf or .html."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
     option("--json-stream", is_flag=True,
-           help="Print JSON objects, one a line: every improvement as it comes, then that of --json."),
-    option("--check", is_flag=True, help="Have MiniZinc's solution checkers judge the schedule as well."),
+           help="Print one JSON object a line: each improvement as it is found, at the end the object of --json."),
+    option("--check", is_flag=True, help="Also have solution checkers in MiniZinc judge the schedule."),
 )  # fmt: skip
 @option_group(
     "Model",
     *named_options("formulation"),
-    option("--strategy", metavar="NAME", help="Instead of a model: a rule, see the command list."),
+    option("--strategy", metavar="NAME", help="A heuristic in place of the model; the command `list` describes all."),
     *named_options(*own_options(), "like", "two_phase"),
 )
 @option_group(
     "Addresses",
-    option("--addresses", is_flag=True, help="Give outputs offsets in one arena; the budget is then for the arena."),
+    option("--addresses", is_flag=True,
+           help="Give each output an offset in one arena; the budget is then for the size of the arena."),
     option("--alignment", type=click.IntRange(min=1), metavar="N", help="Offsets are multiples of it.  [default: 1]"),
     option("--buffers", type=click.Path(path_type=Path), metavar="FILE.csv",
-           help="Write outputs, lifespans and offsets as minimalloc's CSV."),
+           help="Write outputs, lifespans and offsets in the CSV format of minimalloc."),
 )  # fmt: skip
 @grouped(MemoryOptions)
 def solve(
@@ -120,7 +125,8 @@ def solve(
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
-    Without GRAPH it solves an example, at 80 % of its memory if there is no --budget.
+    Without GRAPH, an example that comes with the package is solved, within 80 % of its peak memory if there is no
+    --budget.
 
     Ctrl-C ends the search and keeps the best schedule found.
     """
@@ -168,17 +174,21 @@ def _write(
     result: Result, outputs: dict[str, Path | None], as_json: bool, stream: JsonStream | None, time_limit: float | None
 ) -> int:
     """Write the files of a result, print it, and return the exit status; `time_limit` is for the certificate."""
+    from moccasin_mzn.cli.found_schedules import offer
     from moccasin_mzn.report.schedules import print_result, print_shortfall
 
+    offered = offer(result)
     if result.shortfall is not None and (as_json or stream is not None):
-        print_shortfall(result, sys.stderr)
+        print_shortfall(result, sys.stderr, offered)
     files = file_jobs(
         (outputs["--output"], lambda: json_line(result)), (outputs["--buffers"], lambda: _buffers_text(result))
     )
     files += pictures(outputs["--plot"], lambda: _picture(result))
     proof = file_jobs((outputs["--certificate"], lambda: _certificate_text(result, time_limit)))
     all_written = write_files(proof)  # of an answer, and of there being none
-    status = write_answer(result, result.valid, files, as_json, stream, print_result)
+    status = write_answer(
+        result, result.valid, files, as_json, stream, lambda found, out: print_result(found, out, offered)
+    )
     return status if all_written else EXIT_BAD_INPUT
 
 

@@ -20,6 +20,7 @@ from moccasin_mzn.cli.common import (
     ORDER,
     check_outputs,
     file_jobs,
+    graph_there,
     write_files,
 )
 from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, named_options
@@ -36,28 +37,30 @@ if TYPE_CHECKING:
 
 
 @command()
-@click.argument("graph", type=click.Path(path_type=Path), required=False)
+@click.argument("graph", type=click.Path(path_type=Path), required=False, callback=graph_there)
 @click.argument("schedule", type=click.Path(path_type=Path), required=False)
-@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the budget in the file of the schedule.")
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Memory budget.  [default: that in SCHEDULE]")
 @ORDER
 @COUNT_FIXED
 @IN_PLACE
 @click.option("--arrays", is_flag=True,
-              help="SCHEDULE is what MiniZinc printed for an exported instance; - for standard input.")  # fmt: skip
+              help="SCHEDULE is what MiniZinc printed for an exported instance; - reads standard input.")  # fmt: skip
 @added(*named_options("formulation", *own_options(), "like"))
-@click.option("--max-computations", metavar="C|auto|FILE", help="As for export.  [default: 2]")
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="With --arrays: write the schedule.")
+@click.option("--max-computations", metavar="C|auto|FILE", help="With --arrays: as for `export`.  [default: 2]")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="With --arrays: write the schedule."
+)
 @click.option("--best-known", type=click.Path(path_type=Path), metavar="TABLE.csv",
-              help="In place of GRAPH and SCHEDULE: a table of best-known values, certificates too.")  # fmt: skip
+              help="In place of GRAPH and SCHEDULE: check a table of best-known values and its files.")  # fmt: skip
 def validate(
     graph: Path | None, schedule: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool,
     arrays: bool, output: Path | None, best_known: Path | None, **model: OptionValue,
 ) -> int:  # fmt: skip
-    """Judge SCHEDULE of GRAPH, wherever it was made: exit status 0 if it is valid, else 1 and the first violation.
+    """Check that SCHEDULE, whoever made it, is a valid schedule of GRAPH within the budget.
 
-    SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes; a plan for several memories is
-    judged by the platform in its file. --order matters only for a budget given as a fraction, and for --arrays, which
-    needs all options of `export`.
+    Exit status 0: it is valid; 1: it is not, and the first violation is printed. SCHEDULE is a JSON list of node ids,
+    or an object such as `solve --output` writes; a plan for several memories is judged by the platform in its file.
+    --order matters only for a budget that is a fraction, and with --arrays, which needs the options given to `export`.
     """
     model = {name: value for name, value in model.items() if value is not None}
     if best_known is not None:
@@ -224,9 +227,10 @@ def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Json) -> 
 @click.argument("file", metavar="CERTIFICATE", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check_certificate(graph: Path, file: Path, as_json: bool) -> int:
-    """Check CERTIFICATE, made by `solve --certificate` for GRAPH: print what it proves, or what is wrong with it.
+    """Check CERTIFICATE, which `solve --certificate` made for GRAPH, and print what it proves.
 
-    The checker needs no solver: it reads the graph, and computes in exact integers.
+    Exit status 2: it proves nothing, and the first error is printed. The checker needs no solver; it computes in exact
+    integers.
     """
     from moccasin_mzn.errors import InputError
     from moccasin_mzn.files import load_json

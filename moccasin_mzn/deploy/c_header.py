@@ -3,7 +3,7 @@
 Steps and nodes count from 0. With the prefix "plan" step t of PLAN_STEPS computes plan_node[t] in the memory
 plan_memory[t], or copies it from plan_source[t] if that is not -1; it writes plan_size[t] bytes at plan_offset[t], and
 reads what the steps plan_read[plan_read_begin[t]] .. plan_read[plan_read_begin[t + 1] - 1] wrote, in the order of the
-node's inputs. What it writes is held until the step plan_end[t].
+node's inputs. What it writes is retained until the step plan_end[t].
 """
 
 from __future__ import annotations

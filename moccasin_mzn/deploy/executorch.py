@@ -1,6 +1,6 @@
 """Offsets for ExecuTorch: what its memory planning pass calls, in place of its own greedy rule.
 
-The pass says which tensors are planned and how long they live; inputs and outputs that are the caller's, tensors
+The pass determines which tensors are planned and how long they live; inputs and outputs that are the caller's, tensors
 without a bound on their shape, and constants are not among them. Where each tensor lies is decided here::
 
     mem_id 1:  [ branches of control flow ][ arena ][ padding for delegates ]
@@ -44,7 +44,7 @@ class MemoryPlanning:
     """Seed of the search."""
     arenas: list[Arena] = field(default_factory=list, init=False, compare=False)
     """What was found, an arena after the other, branches of control flow before what calls them. Sizes are bytes,
-    without what branches take at the beginning, and padding; `bound` says what no arena is smaller than."""
+    without what branches take at the beginning, and padding; no arena is smaller than `bound`."""
 
     def __post_init__(self) -> None:
         check_time_limit(self.time_limit)

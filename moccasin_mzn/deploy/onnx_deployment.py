@@ -117,7 +117,7 @@ def read_source(
         reduced: schedules are for what `reduce_graph` makes of that graph: operators that ONNX Runtime may compute in
             the memory of their input are one with the operator before.
         in_place: they are for outputs that overwrite inputs where they may.
-        folder: where the new model is going to be, beside external files of weights; None: wherever.
+        folder: where the new model is going to be, next to external files of weights; None: wherever.
 
     Raises:
         InputError: see `import_onnx`; weights are in external files of another folder.
@@ -139,7 +139,7 @@ def read_sequence(schedule: str | PathLike[str], source: Source) -> tuple[int, .
     """A schedule of the source's graph from a file, as `solve --output` writes it; see `read_schedule`.
 
     Raises:
-        InputError: the file cannot be read, is for another model, is no schedule, or computes an operator again that
+        InputError: the file cannot be read, is for another model, is no schedule, or recomputes an operator that
             would put out something else.
     """
     document = load_json(schedule, Page.PLAN_FORMAT)
@@ -154,7 +154,7 @@ def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
     """The model of a file, rewritten so that it follows a schedule of the source's graph, which the judge accepts.
 
     Raises:
-        InputError: it computes an operator again that would put out something else; `onnx` refuses the new model.
+        InputError: it recomputes an operator that would put out something else; `onnx` refuses the new model.
     """
     graph, trace = source.graph, source.trace
     _check_repeats(graph, sequence)
@@ -185,11 +185,11 @@ def _operators(trace: OnnxTrace, sequence: Sequence[int]) -> list[int]:
 def _check_external(model: onnx.ModelProto, folder: Path, new_folder: Path | None) -> None:
     external = [tensor.name for tensor in tensors(model.graph) if tensor.data_location == tensor.EXTERNAL]
     if external and (new_folder is None or new_folder.resolve() != folder.resolve()):
-        raise InputError(f"weights in external files ({some_of(external)}): write the new model beside this one")
+        raise InputError(f"weights in external files ({some_of(external)}): write the new model next to this one")
 
 
 def _claimed(document: object, source: Source) -> ClaimedSchedule:
-    """What the file of a schedule says.
+    """The schedule of a file.
 
     Raises:
         InputError: it is no schedule of the source's graph.
@@ -240,7 +240,7 @@ def _check_repeats(graph: ComputationGraph, sequence: Sequence[int]) -> None:
 
 
 def _checked(new: onnx.ModelProto, original: onnx.ModelProto) -> list[str]:
-    """Have `onnx` check a new model, shapes included; what it says if it refuses the original as well.
+    """Have `onnx` check a new model, shapes included; its message if it refuses the original as well.
 
     Raises:
         InputError: it accepts the original alone.
@@ -270,7 +270,7 @@ def _complaint(model: onnx.ModelProto) -> str | None:
 def known_values(
     model: onnx.ModelProto, network: Network, folder: Path
 ) -> tuple[dict[str, onnx.TensorProto], list[str]]:
-    """Values by name, and what is to be told of those that are left as they are.
+    """Values by name, and what is to be reported about those that are left as they are.
 
     Args:
         model: of the network, with weights.

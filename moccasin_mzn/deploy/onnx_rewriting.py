@@ -1,4 +1,4 @@
-"""An ONNX model that computes its operators as a sequence says, each as often as it is there. ::
+"""An ONNX model that computes its operators in the order of a sequence, each as often as it is there. ::
 
     model      a = Sigmoid(x)    b = Sin(a)    c = Neg(b)    d = Add(a, c)
     sequence   a b c a d
@@ -122,11 +122,11 @@ def _without_none(makers: Mapping[str, int | None]) -> dict[str, int]:
 def rewritten(
     model: onnx.ModelProto, sequence: Sequence[int], known: Mapping[str, onnx.TensorProto]
 ) -> onnx.ModelProto:
-    """The model that computes its operators as a sequence says.
+    """The model that computes its operators in the order of a sequence.
 
     The k-th computation of an operator puts out `name__k` for k > 1, and so do operators' names end; but what the model
     returns comes from the last computation, under its own name. All else stays: weights, inputs, outputs, operator
-    sets, metadata, and what the file says of values.
+    sets, metadata, and what the file declares about values.
 
     Args:
         sequence: see `execution_of`.
@@ -195,7 +195,7 @@ def _computed(
 def _records_of(
     records: Iterable[Record], key: str, copies: Mapping[str, Sequence[str]], kept: set[str]
 ) -> Iterator[Record]:
-    """What a file says of values, for each that there is now."""
+    """What a file declares about values, for each that there is now."""
     for record in records:
         name = getattr(record, key)
         for given in [name] if name in kept else copies.get(name, ()):

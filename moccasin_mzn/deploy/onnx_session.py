@@ -148,7 +148,7 @@ def _memory_inside(node: onnx.NodeProto, seen: Mapping[str, int], around: Mappin
 
 
 def _sizes(node: onnx.NodeProto, record: JsonObject) -> dict[str, int]:
-    """Bytes of what an operator put out, by the profiler; all of it as the first, if it does not tell them apart."""
+    """Bytes of what an operator put out, by the profiler; all of it as the first, if it does not distinguish them."""
     names = [name for name in node.output if name]
     total = int(record["output_size"])
     sizes = [_tensor_bytes(one) for one in record.get("output_type_shape", ())]
@@ -184,8 +184,8 @@ def equal(one: Sequence[object], other: Sequence[object]) -> bool:
 
     def same(a: object, b: object) -> bool:
         if isinstance(a, numpy.ndarray) and isinstance(b, numpy.ndarray):
-            alike = a.dtype == b.dtype and a.shape == b.shape
-            return alike and (bool((a == b).all()) if a.dtype == object else a.tobytes() == b.tobytes())
+            equal = a.dtype == b.dtype and a.shape == b.shape
+            return equal and (bool((a == b).all()) if a.dtype == object else a.tobytes() == b.tobytes())
         if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
             return equal(a, b)
         return bool(a == b)
@@ -195,7 +195,7 @@ def equal(one: Sequence[object], other: Sequence[object]) -> bool:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A new model beside the one it was made of, on the same random inputs."""
+    """A new model next to the one it was made of, on the same random inputs."""
 
     equal: bool | None
     """Are their outputs the same, bit for bit? None if they are not, as the model draws numbers."""

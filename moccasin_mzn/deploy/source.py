@@ -24,7 +24,7 @@ SEARCH_SECONDS = 10.0
 
 
 def plan_in(path: str | PathLike[str]) -> RuntimePlan | None:
-    """The plan for runtimes in a file; None: the file does not say that it is one, and may be a graph.
+    """The plan for runtimes in a file; None: the file has no such format, and may be a graph.
 
     Raises:
         InputError: the file cannot be read, or is such a plan, but broken; a plan of a PyTorch training step.

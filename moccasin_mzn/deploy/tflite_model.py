@@ -36,14 +36,14 @@ _VERSION, _SUBGRAPH, _ONLINE = 1, 0, -1
 
 
 def planned_model(model: ModelT, plan: RuntimePlan) -> bytes:
-    """The file of a model that is computed as a plan of its graph says.
+    """The file of a model that is computed by a plan of its graph.
 
     Args:
         model: of `read_model`; it is changed.
         plan: of `graph_of(model)`, in one memory, with offsets that are multiples of `ALIGNMENT`.
 
     Raises:
-        InputError: it is none, or computes operators again that depend on chance; the results are not its last step,
+        InputError: it is none, or recomputes operators that depend on chance; the results are not its last step,
             or an offset takes more than 31 bits.
     """
     _check(model, plan)
@@ -84,14 +84,14 @@ def _check(model: ModelT, plan: RuntimePlan) -> None:
     for step in plan.steps[:-1]:
         operator = model.subgraphs[0].operators[int(step.node)]
         if step.node in seen and operator_name(model, operator) in CHANCE:
-            raise InputError(f"operator {step.node} depends on chance, and is computed again")
+            raise InputError(f"operator {step.node} depends on chance, and is recomputed")
         seen.add(step.node)
     if max(plan.arenas) >= 2**31:
         raise InputError(f"arena {max(plan.arenas):,}: offsets take more than 31 bits")
 
 
 def _another(subgraph: SubGraphT, x: int, step: int, offsets: list[int]) -> int:
-    """A tensor like x, for what a step computes again."""
+    """A tensor like x, for what a step recomputes."""
     tensor = copy(subgraph.tensors[x])
     name = tensor.name.decode() if isinstance(tensor.name, bytes) else tensor.name or ""
     tensor.name = f"{name}#{step + 1}"

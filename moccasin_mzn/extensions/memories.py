@@ -36,6 +36,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.vocabulary import Objective
 
 TAKEN = frozenset((*(part.name for part in fields(SearchOptions)), "formulation", "max_computations", "warm_start"))
 """Options of one memory that go with several."""
@@ -61,40 +62,49 @@ class MemoryOptions:
     """
 
     paging: bool = option(
-        False, "", "Add slow memory, for outputs to be written to and read back from.", kind=bool, group=SLOW,
-        flags=("--paging", ""),
+        False, "", "Add a slow memory, to which outputs may be written and from which they are read back.",
+        kind=bool, group=SLOW, flags=("--paging", ""),
     )  # fmt: skip
-    slow_memory: str | None = option(None, "BYTES|64GiB", "Capacity of slow memory.  [default: none]", group=SLOW)
-    page_out_time: str | None = option(
-        None, "X", "Duration of writing to slow memory per size unit; inf: not possible.", group=SLOW
+    slow_memory: str | None = option(
+        None, "BYTES|64GiB", "Capacity of the slow memory.  [default: unlimited]", group=SLOW
     )
-    page_in_time: str | None = option(None, "X", "The same for reading back.  [default: that of writing]", group=SLOW)
-    page_out_energy: str | None = option(None, "X", "Energy of writing per size unit.  [default: 0]", group=SLOW)
-    page_in_energy: str | None = option(None, "X", "The same for reading back.  [default: that of writing]", group=SLOW)
-    compute_power: str | None = option(None, "P", "Energy of computing per unit of duration.  [default: 1]", group=BOTH)
-    objective: str | None = option(
-        None, "duration|energy|traffic", "The total to minimize.  [default: duration]", group=BOTH
+    page_out_time: str | None = option(
+        None, "X", "Duration of writing a unit of size to the slow memory; inf: not possible.", group=SLOW
+    )
+    page_in_time: str | None = option(None, "X", "Duration of reading it back.  [default: that of writing]", group=SLOW)
+    page_out_energy: str | None = option(None, "X", "Energy of writing a unit of size.  [default: 0]", group=SLOW)
+    page_in_energy: str | None = option(None, "X", "Energy of reading it back.  [default: that of writing]", group=SLOW)
+    compute_power: str | None = option(
+        None, "P", "Energy of a unit of duration of computing.  [default: 1]", group=BOTH
+    )
+    objective: Objective | None = option(
+        None,
+        "duration|energy|traffic",
+        "What to minimize: the total duration, energy, or traffic between memories.  [default: duration]",
+        group=BOTH,
     )
     max_duration: str | None = option(
-        None, "N|+5%", "With another objective: most duration, or increase of it.", group=BOTH
+        None, "N|+5%", "With another objective: a limit on the duration, or on its increase.", group=BOTH
     )
-    max_energy: str | None = option(None, "N", "Most energy.", group=BOTH)
-    max_traffic: str | None = option(None, "N", "Most that is copied between memories, in size units.", group=BOTH)
+    max_energy: str | None = option(None, "N", "A limit on the energy.", group=BOTH)
+    max_traffic: str | None = option(
+        None, "N", "A limit on what is copied between memories, in units of size.", group=BOTH
+    )
     platform: Path | None = option(
         None, "FILE", "Memories, links and goal as in the file of a plan, in place of all these.", kind=Path
     )
     device: tuple[str, ...] = option(
         (), "NAME=BUDGET[:K]",
-        "A device and its memory, such as gpu=0.8; once for each, in place of --budget. K: that many times slower than "
-        "the graph's durations, inf: computes nothing.", multiple=True, group=DEVICES,
+        "A device and the budget of its memory, such as gpu=0.8; once for each device, in place of --budget. K: the "
+        "device is K times slower than the graph's durations; inf: it only stores.", multiple=True, group=DEVICES,
     )  # fmt: skip
     copy_time: str | None = option(
-        None, "X", "Duration of a copy between devices per size unit; inf: not possible.  [default: 0]", group=DEVICES
+        None, "X", "Duration of copying a unit of size between devices; inf: not possible.  [default: 0]", group=DEVICES
     )
     copy_latency: str | None = option(
-        None, "N", "Fixed duration of each copy, added to that; inf: not possible.  [default: 0]", group=DEVICES
+        None, "N", "Duration of each copy, whatever its size, in addition.  [default: 0]", group=DEVICES
     )
-    copy_energy: str | None = option(None, "X", "Energy of a copy per size unit.  [default: 0]", group=DEVICES)
+    copy_energy: str | None = option(None, "X", "Energy of copying a unit of size.  [default: 0]", group=DEVICES)
 
     def __post_init__(self) -> None:
         for name in self.given():
@@ -136,7 +146,7 @@ class MemoryOptions:
         options: Mapping[str, Any],
         *,
         budget: Amount | None,
-        order: str | PathLike[str] | Sequence[int],
+        order: str | PathLike[str] | Iterable[int | str],
         count_fixed: bool = False,
     ) -> tuple[PlanProblem, PlanFormulation]:
         """Return the problem and its formulation.
@@ -206,7 +216,7 @@ def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[s
 
 def _problem_in_file(
     graph: ComputationGraph,
-    order: str | PathLike[str] | Sequence[int],
+    order: str | PathLike[str] | Iterable[int | str],
     path: Path,
     form: str,
     most: int | Sequence[int] | str,
@@ -268,9 +278,9 @@ def several_memories_problem(
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
     copies: CopyCosts | Costs | None = None,
-    goal: Goal | str | Callable[[int], Goal] = "duration",
+    goal: Goal | Objective | Callable[[int], Goal] = "duration",
     form: str = "staged",
-    order: str | PathLike[str] | Sequence[int] = "input",
+    order: str | PathLike[str] | Iterable[int | str] = "input",
     max_computations: int | Sequence[int] | str | None = None,
     count_fixed: bool = False,
     spelled: Mapping[str, str] = MappingProxyType({}),

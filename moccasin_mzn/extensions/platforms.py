@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
@@ -16,6 +18,7 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.platform import Link, Memory, Platform, scaled
 
 
+@named
 @dataclass(frozen=True)
 class CopyCosts:
     """Costs of copying an output, each rounded up to an integer.
@@ -31,15 +34,20 @@ class CopyCosts:
     energy: Fraction = Fraction(0)
     """Per unit of size, in any unit."""
 
+    if TYPE_CHECKING:  # what is taken; the fields are what it becomes
+
+        def __init__(self, time: Fraction | float = 0, latency: int = 0, energy: Fraction | float = 0) -> None: ...
+
     def __post_init__(self) -> None:
         for what, value in list(vars(self).items()):
-            object.__setattr__(self, what, value := plain(value))
+            object.__setattr__(self, what, value := _number(value))
             if isinstance(value, bool) or not isinstance(value, int | Fraction) or value < 0:
                 raise InputError(f"copy {what} {shown(value)} is not a number of 0 or more")
         if type(self.latency) is not int:
             raise InputError(f"copy latency {shown(self.latency)} is not an integer of 0 or more")
 
 
+@named
 @dataclass(frozen=True)
 class Device:
     """One device as a user describes it.
@@ -57,13 +65,22 @@ class Device:
     power: Fraction = Fraction(1)
     """Energy of computing per unit of duration."""
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            budget: Budget | int | float | Fraction | str | None = None,
+            slowness: Fraction | float | None = None,
+            computes: bool = True,
+            power: Fraction | float = 1,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         for what in ("slowness", "power"):
-            value = getattr(self, what)
-            value = plain(value)
-            if value is not None and (type(value) not in (int, float, Fraction) or not 0 <= value < math.inf):
+            value = _number(getattr(self, what))
+            if value is not None and (type(value) not in (int, Fraction) or value < 0):
                 raise InputError(f"device: {what} {shown(value)} is not a number of 0 or more")
-            object.__setattr__(self, what, Fraction(repr(value)) if type(value) is float else value)
+            object.__setattr__(self, what, value)
         object.__setattr__(self, "computes", plain(self.computes))
         if type(self.computes) is not bool:
             raise InputError(f"device: computes {shown(self.computes)} is not true or false")
@@ -143,6 +160,12 @@ def unknown_device(graph: ComputationGraph, name: str) -> InputError:
     return InputError(f"device {name}: the graph has durations of {known}; {expected}")
 
 
+def _number(value: Any) -> Any:
+    """Convert as `plain` does, and a finite float to the number that it is written as: 0.1 to a tenth."""
+    value = plain(value)
+    return Fraction(repr(value)) if type(value) is float and math.isfinite(value) else value
+
+
 def parse_device(text: str) -> tuple[str, Device]:
     """Read NAME=BUDGET or NAME=BUDGET:SLOWNESS, as in gpu=0.8, cpu=16GiB:4, cpu=inf:inf; an "inf" is no budget, or a
     device that computes nothing.
@@ -181,6 +204,7 @@ LOCAL, SLOW = 0, 1
 _NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
 
 
+@named
 @dataclass(frozen=True)
 class PagingCosts:
     """Costs per unit of size; the cost of an output is rounded up to an integer.
@@ -199,9 +223,20 @@ class PagingCosts:
     power: Fraction = Fraction(1)
     """Energy of computing per unit of duration."""
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            out_time: Fraction | float | None = 0,
+            in_time: Fraction | float | None = 0,
+            out_energy: Fraction | float = 0,
+            in_energy: Fraction | float = 0,
+            power: Fraction | float = 1,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         for what, value in list(vars(self).items()):
-            object.__setattr__(self, what, value := plain(value))
+            object.__setattr__(self, what, value := _number(value))
             if value is None and what in ("out_time", "in_time"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | Fraction) or value < 0:

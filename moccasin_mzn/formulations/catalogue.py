@@ -10,6 +10,7 @@ from typing import ClassVar
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import JsonObject
+from moccasin_mzn.formatting import one_of
 from moccasin_mzn.formulations.formulation import Formulation, Growth, Variant
 from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.formulations.models import included
@@ -177,9 +178,7 @@ def find_formulation(name: str, **own: str) -> Formulation:
     if name not in known:
         known = {form.name: form for form in formulations()}
     if name not in known:
-        raise InputError(
-            Page.FORMULATIONS.after(f"unknown formulation {shown(name)}, expected one of {', '.join(known)}")
-        )
+        raise InputError(Page.FORMULATIONS.after(f"unknown formulation {shown(name)}, {one_of(name, known)}"))
     for what, value in own.items():
         if what not in known[name].own_options:
             owners = [form.name for form in known.values() if what in form.own_options]

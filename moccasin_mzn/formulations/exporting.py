@@ -15,6 +15,7 @@ from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.models import included, includes
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import names_of
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.linear.isolated import RelaxationError, program_text
 from moccasin_mzn.solvers.minizinc.run import Solution, Value, compile_model, dzn_text
@@ -184,7 +185,7 @@ def decoded(instance: Instance, form: Formulation, values: Solution) -> tuple[in
 
 
 def _by_name(graph: ComputationGraph, names: Sequence[str]) -> tuple[int, ...]:
-    position = {str(node): v for v, node in enumerate(graph.nodes)}
+    position = {name: v for names in (map(str, graph.nodes), names_of(graph)) for v, name in enumerate(names)}
     for name in names:
         if name not in position:
             raise InputError(f"the last solution has a node {shown(name)}, which is not in the graph")

@@ -18,7 +18,7 @@ from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import Intervals, encode
 from moccasin_mzn.formulations.searched import Searched, Solution
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.graphs.wording import names_of, node_text
 from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import first_out_of_stage
@@ -28,7 +28,9 @@ from moccasin_mzn.solvers.minizinc.solvers import Sum
 _PRESOLVED = ("max_computations", "input_order_memory", "earliest_stage", "latest_stage", "critical_stage")
 """Items of the `.dzn` file that are fields of `ModelData` and have defaults."""
 
-MODEL = Option("FILE.mzn", "A model of one's own, over the data of the formulation and with its solutions.")
+MODEL = Option(
+    "FILE.mzn", "A MiniZinc model of your own, which reads the data of the formulation and prints its solutions."
+)
 
 
 @dataclass(frozen=True)
@@ -228,9 +230,10 @@ def header(
         order: positions in `graph.nodes`; -1 for what is no node of it.
         edges: (tail, head) by number in the order, from 1.
     """
+    names = names_of(graph)
     return {
         "nodes": len(order),
-        "name": [str(graph.nodes[v]) if v >= 0 else "" for v in order],
+        "name": [names[v] if v >= 0 else "" for v in order],
         "duration": duration,
         "size": size,
         "edges": len(edges),

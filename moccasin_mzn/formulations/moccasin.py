@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import one_of
 from moccasin_mzn.formulations import models
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, as_given, presolve
@@ -15,23 +16,35 @@ from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.run import Member, Solution, Value
 
-PRECEDENCE = Option("served-by|reservoir", "Form of the precedence constraints.", choices=("served-by", "reservoir"))
+PRECEDENCE = Option(
+    "served-by|reservoir",
+    "How the model states that the inputs of a node are in memory: each read is served by one interval, or by "
+    "reservoir constraints, as published.  [default: served-by]",
+    choices=("served-by", "reservoir"),
+)
 INDEX = Option(
-    "affine|triangular", "Numbering of staged events: without holes, or as published.", choices=("affine", "triangular")
+    "affine|triangular",
+    "How the staged model numbers events: without unused numbers, or as published.  [default: affine]",
+    choices=("affine", "triangular"),
 )
 ALL, NONE = "all", "none"
 REDUNDANT = Option(
     "all|none|GROUPS",
-    "Redundant constraints: cover,critical,order, or -cover for all but these.  [default: all]",
+    "Groups of redundant constraints: all, none, a list such as cover,order, or all but some: -cover. The groups are "
+    "cover, critical and order.  [default: all]",
     choices=(ALL, NONE),
 )
 BRANCHING = Option(
     "density|from-below|by-solver",
-    "What solvers that do not learn decide first: to recompute nothing that takes long for the memory it spares; "
-    "a short duration; or what they like.",
+    "For solvers that follow a search order, such as Gecode. density: first decide against recomputations that take "
+    "long for the memory they save; from-below: first try short durations; by-solver: no order.  [default: density]",
     choices=("density", "from-below", "by-solver"),
 )
-PRESOLVE = Option("on|off", "Reduce the data of the model, or leave it to derive them.", choices=("on", "off"))
+PRESOLVE = Option(
+    "on|off",
+    "on: simplify the graph before the model gets it; off: leave that to the model.  [default: on]",
+    choices=("on", "off"),
+)
 GROUPS = ("cover", "critical", "order")
 """The groups of redundant constraints; the first two are of stages."""
 
@@ -95,7 +108,7 @@ class Moccasin(IntervalFormulation):
         for what in ("precedence", "index", "branching", "presolve"):
             option, value = self.own_options[what], getattr(self, what)
             if value not in option.choices:
-                raise InputError(f"unknown {what} {shown(value)}, expected one of {', '.join(option.choices)}")
+                raise InputError(f"unknown {what} {shown(value)}, {one_of(value, option.choices)}")
         if self.index == "triangular" and not self.staged:
             raise InputError(f"the triangular index numbers staged events, the {self.name} formulation has free ones")
         self.groups()

@@ -42,7 +42,8 @@ class GraphArrays:
     them as such.
 
     Raises:
-        InputError: an array of another type or length than said, or rows that are not as said; see `_check_rows`.
+        InputError: an array of another type or length than stated, or rows that are not as described; see
+        `_check_rows`.
     """
 
     duration: Array
@@ -50,7 +51,8 @@ class GraphArrays:
     size: Array
     """int64[n], in the graph's size unit."""
     workspace: Array
-    """int64[n], the same unit: memory that a computation of each node takes beside its inputs and its output."""
+    """int64[n], the same unit: memory that a computation of each node takes in addition to its inputs and its
+    output."""
     pred_ptr: Array
     """int64[n + 1]: where the inputs of each node begin in `pred`; the last one is m."""
     pred: Array

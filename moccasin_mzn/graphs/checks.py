@@ -37,16 +37,52 @@ def as_tuple(name: str, values: object, expected: str = "a sequence") -> tuple[J
     return plain_values(sequence(values, name, expected))
 
 
-def pairs(values: object) -> tuple[Json, ...]:
-    """Edges, which may be lists, or rows of an array, as tuples."""
+def pairs(values: object, nodes: tuple[NodeId, ...]) -> tuple[Json, ...]:
+    """Edges, which may be lists, or rows of an array, and may name nodes by their ids, as tuples of positions."""
     edges = sequence(values, "edges", "a sequence")
-    if set(map(type, edges)) <= {tuple} and set(map(type, chain.from_iterable(edges))) <= {int}:
-        return edges  # mostly they are, and calls for a million edges cost
-    return tuple(as_tuple(f"edges[{at}]", edge) for at, edge in enumerate(edges))
+    if not (set(map(type, edges)) <= {tuple} and set(map(type, chain.from_iterable(edges))) <= {int}):
+        edges = tuple(as_tuple(f"edges[{at}]", edge) for at, edge in enumerate(edges))
+    elif not any(type(node) is int and not 0 <= node < len(nodes) for node in nodes):
+        return edges  # mostly no other integer is an id, and calls for a million edges cost
+    return positions("edges", edges, nodes)
+
+
+def positions(what: str, given: tuple[Json, ...], nodes: tuple[NodeId, ...]) -> tuple[Json, ...]:
+    """Positions of nodes, or pairs and rows of them, where text is an id, and an integer a position. An integer that is
+    an id stands for its node only where no id is also a position: 10 and 20 do in a graph of those two nodes, 1 and 2
+    do not. What is none of these is returned as it is, for the check of positions.
+
+    Raises:
+        InputError: a text that is no id, or an integer that is an id, but no position where ids may be positions.
+    """
+    n, flat = len(nodes), [end for one in given for end in (one if isinstance(one, tuple) else (one,))]
+    kinds, numbered = set(map(type, flat)), any(type(node) is int for node in nodes)
+    if str not in kinds and not (numbered and any(type(end) is int and not 0 <= end < n for end in flat)):
+        return given
+    named, both = {str(node): v for v, node in enumerate(nodes)}, any(type(u) is int and 0 <= u < n for u in nodes)
+
+    def position(one: Json, where: str) -> Json:
+        if type(one) is str:
+            if one not in named:
+                raise InputError(f"{where}: node {shown(one)} is not in the graph")
+            return named[one]
+        if not numbered or type(one) is not int or 0 <= one < n or str(one) not in named:
+            return one
+        if both:
+            raise InputError(
+                f"{where}: {one} is an id, not a position 0..{n - 1}, which integers are where some ids are positions "
+                f"too: give positions, or ids as text"
+            )
+        return named[str(one)]
+
+    def resolved(one: Json, where: str) -> Json:
+        return tuple(position(end, where) for end in one) if isinstance(one, tuple) else position(one, where)
+
+    return tuple(resolved(one, f"{what}[{at}]") for at, one in enumerate(given))
 
 
 def check_ids(nodes: tuple[NodeId, ...]) -> None:
-    """There are some, each an int of 64 bits or a printable text, and no two are written alike."""
+    """There are some, each an int of 64 bits or a printable text, and no two have the same text."""
     if not nodes:
         raise InputError("the graph has no nodes")
     seen: dict[str, NodeId] = {}
@@ -82,7 +118,8 @@ def check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...])
 def check_workspaces(
     nodes: tuple[NodeId, ...], sizes: tuple[int, ...], given: tuple[Json, ...] | None
 ) -> tuple[int, ...] | None:
-    """What `given` stands for: None where all are 0. The largest, beside all sizes, is within `TOTAL_LIMIT` too."""
+    """What `given` stands for: None where all are 0. The largest, in addition to all sizes, is within `TOTAL_LIMIT`
+    too."""
     if given is None:
         return None
     check_amounts(nodes, "workspace", given)

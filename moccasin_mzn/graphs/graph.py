@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.checks import sequence
+from moccasin_mzn.arguments import checked, named
+from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json, JsonObject
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.checks import (
     MANY,
     TOTAL_LIMIT,
@@ -34,6 +35,7 @@ from moccasin_mzn.graphs.checks import (
     check_workspaces,
     ends_of,
     pairs,
+    positions,
 )
 
 __all__ = ["TOTAL_LIMIT", "ComputationGraph", "NodeId", "WorkingSet"]
@@ -58,6 +60,7 @@ class WorkingSet:
     """In the graph's size unit."""
 
 
+@named
 @dataclass(frozen=True)
 class ComputationGraph:
     """A directed acyclic graph of operations, each with one output.
@@ -74,8 +77,9 @@ class ComputationGraph:
     Nodes have an id, which is what files and people use, and a position 0..n-1, which is what the program
     uses: `edges`, `order` and every other collection of nodes in this package hold positions.
 
-    Lists and arrays are accepted where tuples are declared, and numpy's integers where ints are; they are stored as
-    tuples and ints. Everything is checked at birth, in
+    Lists and arrays are accepted where tuples are stored, and numpy's integers where ints are. `edges`, `order` and
+    `computed_once` may also name nodes by their ids: a text is an id ("7" that of 7), an integer a position, unless it
+    is none and no id of the graph is one; all are stored as positions. Everything is checked at birth, in
     time proportional to nodes and edges (but for the heap that breaks ties in `topological_order`).
 
     Raises:
@@ -97,7 +101,7 @@ class ComputationGraph:
     sizes: tuple[int, ...]
     """Memory the output of each node takes, in `size_unit`, 0 or more."""
     edges: tuple[tuple[int, int], ...]
-    """(tail, head): the head reads the output of the tail."""
+    """(tail, head): the head reads the output of the tail; positions, or ids."""
     order: tuple[int, ...] | None = None
     """Input order, a topological order; None if none was given."""
     name: str = ""
@@ -110,32 +114,59 @@ class ComputationGraph:
     backward: tuple[bool, ...] | None = None
     """True for the nodes of the backward pass of a training graph, its loss included; None: unknown."""
     fixed_memory: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """Memory held throughout whatever the schedule, in `size_unit`, by what it holds ("parameters", "optimizer"): no
-    part of any node's size, nor of any peak; a budget counts it in only where that is asked for."""
+    """Memory retained throughout whatever the schedule, in `size_unit`, by what it holds ("parameters", "optimizer"):
+    no part of any node's size, nor of any peak; a budget counts it in only where that is asked for."""
     device_durations: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict, hash=False)
     """By name of a device, time one computation of each node takes there, in `duration_unit`; None: not possible."""
     workspaces: tuple[int, ...] | None = None
-    """Memory that each computation of a node takes while it goes on, beside its inputs and its output, in `size_unit`;
-    before and after it takes none. None: no node has a workspace, which is also what zeros for all become."""
+    """Memory that each computation of a node takes while it goes on, in addition to its inputs and its output, in
+    `size_unit`; before and after it takes none. None: no node has a workspace, which is also what zeros for all
+    become."""
     in_place: tuple[tuple[int, ...], ...] | None = None
     """For each node those of its predecessors whose memory its output may take, none smaller than it; see `simulate`.
     None: no node may do so, which is also what nothing for all becomes. Done only if the graph `runs_in_place`."""
     computed_once: tuple[int, ...] = ()
-    """Nodes that put out something else each time, or cost more again than the graph says, ascending: no search repeats
+    """Nodes that put out something else each time, or cost more again than in the graph, ascending: no search repeats
     them."""
     runs_in_place: bool = False
-    """Do computations overwrite what they may? A matter of how the graph is run, which no file tells."""
+    """Do computations overwrite what they may? A matter of how the graph is run, which no file has."""
+
+    if TYPE_CHECKING:  # what is taken; the fields are what it becomes
+
+        def __init__(
+            self,
+            nodes: Iterable[NodeId],
+            durations: Iterable[int],
+            sizes: Iterable[int],
+            edges: Iterable[Iterable[int | str]],
+            order: Iterable[int | str] | None = None,
+            name: str = "",
+            labels: Iterable[str] | None = None,
+            duration_unit: str = "unit",
+            size_unit: str = "unit",
+            attributes: Mapping[str, Json] = ...,
+            backward: Iterable[bool] | None = None,
+            fixed_memory: Mapping[str, int] = ...,
+            device_durations: Mapping[str, Iterable[int | None]] = ...,
+            workspaces: Iterable[int] | None = None,
+            in_place: Iterable[Iterable[int]] | None = None,
+            computed_once: Iterable[int | str] = (),
+            runs_in_place: bool = False,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name in _OF_NODES:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_tuple(name, getattr(self, name)))
-        object.__setattr__(self, "edges", pairs(self.edges))
         if not isinstance(self.attributes, Mapping):
             raise InputError(f"attributes is {shown(self.attributes)}, expected values by name")
         object.__setattr__(self, "attributes", dict(self.attributes))
         object.__setattr__(self, "fixed_memory", check_fixed_memory(self.fixed_memory))
         check_ids(self.nodes)
+        object.__setattr__(self, "edges", pairs(self.edges, self.nodes))
+        for name in ("order", "computed_once"):
+            if getattr(self, name):
+                object.__setattr__(self, name, positions(name, getattr(self, name), self.nodes))
         object.__setattr__(self, "device_durations", check_device_durations(self.nodes, self.device_durations))
         check_amounts(self.nodes, "duration", self.durations)
         check_amounts(self.nodes, "size", self.sizes)
@@ -154,6 +185,12 @@ class ComputationGraph:
             raise InputError(f"cycle: {_cycle_text(self)}")
         if self.order is not None:
             self.check_order(self.order)
+
+    def __repr__(self) -> str:
+        name = [shown(self.name)] if self.name else []
+        counts = count_text(len(self.nodes), "node"), count_text(len(self.edges), "edge")
+        size = f"total size {memory_text(self.total_size, self.size_unit)}"
+        return f"ComputationGraph({', '.join((*name, *counts, size))})"
 
     # --- structure ---------------------------------------------------------------------------------------
 
@@ -187,12 +224,24 @@ class ComputationGraph:
     def _index_by_text(self) -> dict[str, int]:
         return {str(node): position for position, node in enumerate(self.nodes)}
 
+    def positions_of(self, nodes: Iterable[int | str], what: str = "nodes") -> tuple[int, ...]:
+        """Positions of nodes that are given as for `edges`: by position or by id.
+
+        Args:
+            what: their name in messages.
+
+        Raises:
+            InputError: a text that is no id, or what `edges` refuses.
+        """
+        return positions(what, as_tuple(what, nodes, "a sequence of positions or ids"), self.nodes)
+
     def position_of(self, node: NodeId) -> int:
         """Position of the node with this id, where "3" also finds 3 (order files and command lines hold text).
 
         Raises:
             InputError: no node has this id.
         """
+        node = plain(node)
         if type(node) in (int, str):
             position = self.index.get(node)
             if position is None and type(node) is str:
@@ -327,7 +376,8 @@ class ComputationGraph:
         return WorkingSet(self.working_sets.index(memory), memory)
 
     def attributes_of(self, node: int) -> JsonObject:
-        """What files and networkx tell of the node at this position, besides its id; what is not given is left out."""
+        """The attributes of the node in files and networkx at this position, besides its id; what is not given is left
+        out."""
         attributes: JsonObject = {"duration": self.durations[node], "size": self.sizes[node]}
         if self.workspaces is not None:
             attributes["workspace"] = self.workspaces[node]
@@ -346,6 +396,7 @@ class ComputationGraph:
     # --- networkx ----------------------------------------------------------------------------------------
 
     @classmethod
+    @checked()
     def from_networkx(
         cls,
         g: networkx.DiGraph,
@@ -429,7 +480,7 @@ def _positions(index: Mapping[NodeId, int], what: str, ids: Iterable[NodeId]) ->
     """Positions of `ids`; `what` names the collection in the message.
 
     Raises:
-        InputError: an id is not in `index`; the message says where in `ids`.
+        InputError: an id is not in `index`; the message has its place in `ids`.
     """
     found = []
     for at, node in enumerate(sequence(ids, what, "a sequence of ids")):

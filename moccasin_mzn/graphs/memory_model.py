@@ -58,7 +58,7 @@ def refuse_workspaces(graph: ComputationGraph, what: str) -> None:
     """Check that no node has a workspace; `what`, in the plural, cannot count any.
 
     Raises:
-        InputError: some have; the message tells how many, and the largest one.
+        InputError: some have; the message reports how many, and the largest one.
     """
     if graph.workspaces is None:
         return

@@ -7,24 +7,25 @@ from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 
+from moccasin_mzn.commands import command
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.formats import kinds_text
 
 ATTRIBUTE = "made_by"
 
 
-def made_by(command: str, versions: Mapping[str, str] | None = None, **facts: object) -> JsonObject:
+def made_by(made: str, versions: Mapping[str, str] | None = None, **facts: object) -> JsonObject:
     """What made a graph.
 
     Args:
-        command: the command line that makes the same graph again.
+        made: the command line that makes the same graph again.
         versions: of the other packages that had a part in it.
         facts: JSON values more, such as the parameters in full, or the source file and its digest.
 
     Returns:
         `{"command": ..., "versions": {"moccasin_mzn": ..., ...}, **facts}`. Units are fields of the graph.
     """
-    return {"command": command, "versions": {"moccasin_mzn": version("moccasin_mzn"), **(versions or {})}, **facts}
+    return {"command": made, "versions": {"moccasin_mzn": version("moccasin_mzn"), **(versions or {})}, **facts}
 
 
 # --- The graph to begin with: it travels with the package -----------------------------------------------------
@@ -34,14 +35,14 @@ FILE, BUDGET = "unet_training.json", "80%"
 
 
 def example_graph() -> Path:
-    """Where it is: inside an installed package, or beside the package in a checkout."""
+    """Where it is: inside an installed package, or next to the package in a checkout."""
     package = Path(str(resources.files("moccasin_mzn")))
     installed = package / "data" / FILE
     return installed if installed.is_file() else package.parent / "data" / FILE
 
 
 def example_note(budget: str | None) -> str:
-    """What to tell people who have named no graph.
+    """The message where no graph is named.
 
     Args:
         budget: as given; None: devices have their own.
@@ -49,7 +50,7 @@ def example_note(budget: str | None) -> str:
     within = "" if budget is None else f", within a budget of {budget}"
     return (
         f"no GRAPH is given: this solves the example that comes with the package, {example_graph()}{within}\n"
-        "your own: python -m moccasin_mzn solve my.json --budget 0.8\n"
-        f"a graph is a file of {kinds_text()}; python -m moccasin_mzn import --help tells how to make one of an "
-        "ONNX or PyTorch model"
+        f"your own: {command('solve', 'my.json', '--budget', '0.8')}\n"
+        f"a graph is a file of {kinds_text()}; {command('import', '--help')} shows how to make one of an "
+        "ONNX, TFLite or PyTorch model"
     )

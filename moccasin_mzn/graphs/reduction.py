@@ -9,7 +9,8 @@ schedule of the graph let v be computed in place right after u each time that a 
 output stand wherever the one of u or of v stood, and drop all other computations of v. That takes no more memory at
 any time and no more computations of any node. Nor is any gained that could not be executed: u and v have the peak of
 the merged node if v runs in place. So only operations that can run in place are merged: elementwise ones, and those
-that leave their input where it is; none with a workspace, which would be taken while the inputs of u are still held.
+that leave their input where it is; none with a workspace, which would be taken while the inputs of u are still
+retained.
 
 The formulation `staged` knows only some of all schedules: every node follows a batch of recomputations, in the input
 order. A merged graph has fewer batches, so that of those schedules some may be lost, while `general` loses none. To
@@ -153,8 +154,8 @@ def _groups(graph: ComputationGraph, fuse: bool, patterns: tuple[str, ...]) -> l
 
 def _can_host(graph: ComputationGraph, u: int, v: int) -> bool:
     same_pass = graph.backward is None or graph.backward[u] == graph.backward[v]
-    alike = graph.sizes[u] == graph.sizes[v] and not graph.workspace_of[v]
-    return graph.successors[u] == (v,) and alike and same_pass
+    same_memory = graph.sizes[u] == graph.sizes[v] and not graph.workspace_of[v]
+    return graph.successors[u] == (v,) and same_memory and same_pass
 
 
 def _in_place(graph: ComputationGraph, v: int, patterns: tuple[str, ...]) -> bool:

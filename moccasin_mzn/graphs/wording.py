@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.formatting import count_text, duration_text, memory_text
@@ -19,10 +20,27 @@ def total_text(graph: ComputationGraph, what: str, amount: int) -> str:
 
 def node_text(graph: ComputationGraph, v: int) -> str:
     """The id of a node, with its human name if it has one, in one line."""
-    if not graph.labels:
-        return str(graph.nodes[v])
+    return f"{graph.nodes[v]} ({label_text(graph, v)})" if graph.labels else str(graph.nodes[v])
+
+
+def label_text(graph: ComputationGraph, v: int) -> str:
+    """The human name of a node of a graph that has such names, in one line."""
+    assert graph.labels is not None
     label = graph.labels[v]
-    return f"{graph.nodes[v]} ({label if label.isprintable() else repr(label)[1:-1]})"
+    return label if label.isprintable() else repr(label)[1:-1]
+
+
+def names_of(graph: ComputationGraph) -> tuple[str, ...]:
+    """The names of all nodes, no two of them equal: labels, with the id where a label repeats; ids without labels."""
+    ids = tuple(map(str, graph.nodes))
+    if not graph.labels:
+        return ids
+    labels = [label_text(graph, v) for v in range(len(ids))]
+    counts = Counter(labels)
+    names = tuple(
+        label if counts[label] == 1 and label else f"{label} ({node})" for label, node in zip(labels, ids, strict=True)
+    )
+    return names if len(set(names)) == len(names) else ids
 
 
 def graph_text(graph: ComputationGraph) -> str:

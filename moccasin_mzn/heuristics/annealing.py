@@ -48,7 +48,7 @@ class Round:
     """At the beginning, in mean costs."""
     steps: int
     most: int = 2**30
-    """How often a node is computed again at most, within what is allowed; for searches to which that matters."""
+    """How often a node is recomputed at most, within what is allowed; for searches to which that matters."""
 
 
 class Annealing(ABC, Generic[Found, Start]):

@@ -1,18 +1,35 @@
-"""The compiled searches, made ready before a clock starts: loaded if they were kept by an earlier process."""
+"""The compiled searches: loaded if an earlier process kept them, else compiled, by a process in the background.
+
+::
+
+    Runner ── a searcher's thread ──> join ── kept? ─┬─ yes ──────────────────────> ready: loaded, in this process
+                                                     └─ no ──> a process of low priority compiles and keeps them
+
+Whoever needs a search at once calls `ready`, which compiles here what is not kept.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import logging
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from types import FrameType
 
+from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.environment import own_environment
 from moccasin_mzn.errors import require_address_space
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.log import note_once
@@ -70,15 +87,22 @@ def _within_callback(frame: FrameType | None) -> bool:
 # --- What is made ready ---------------------------------------------------------------------------------------
 
 
-FIRST_TIME = "compiling the {}, once after an installation; `python -m moccasin_mzn compile` does it beforehand"
+FIRST_TIME = "compiling the {}, once after an installation; `moccasin-mzn compile` does it beforehand"
 NOT_KEPT = (
     "note: no folder for what is compiled can be written to, so every run compiles: "
     "set NUMBA_CACHE_DIR to a folder that can be"
 )
 LEAST_ADDRESS_SPACE = 600 * 2**20
 """In bytes."""
+IN_BACKGROUND = (
+    "compiling the {} in the background, once after an installation: until then the other searches go on without; "
+    "`python -m moccasin_mzn compile` does it beforehand"
+)
+NOT_COMPILED = "note: compiling the {} failed, so that it is left out; `python -m moccasin_mzn compile` shows why"
 _ready: dict[CompiledSearch, float] = {}
 """Seconds that compiling took."""
+_loading = threading.RLock()
+"""One thread at a time compiles or loads."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +122,11 @@ def ready(*searches: CompiledSearch) -> float:
     Raises:
         OutOfMemoryError: this process may not map as much as searches need.
     """
+    if all(search in _ready for search in searches):
+        return 0.0
     require_address_space("a search", LEAST_ADDRESS_SPACE)
-    return sum(_made_ready(search) for search in searches if search not in _ready)
+    with _loading:
+        return sum(_made_ready(search) for search in searches if search not in _ready)
 
 
 def compiled_for(free_order: bool) -> tuple[CompiledSearch, ...]:
@@ -140,7 +167,145 @@ def _made_ready(search: CompiledSearch) -> float:
         finally:
             event.unregister("numba:compile", listener)
     _ready[search] = time.monotonic() - begin if announced else 0.0
+    _note_kept(search)
     return _ready[search]
+
+
+# --- In the background ----------------------------------------------------------------------------------------
+
+
+LOADING_SECONDS = 1.0
+"""Seconds that loading takes on a slow machine, in which nothing ends it: with less time left it does not begin."""
+LEAST_PRIORITY = 19
+"""The niceness of a process that compiles."""
+
+
+def join(stop: Callable[[], bool], remaining: Callable[[], float], *searches: CompiledSearch) -> bool:
+    """Have searches loaded, compiled by a process in the background first where they are not kept.
+
+    For a thread alongside others: it waits until then. The process goes on if this one ends before.
+
+    Args:
+        stop: asked many times a second; ends the wait.
+        remaining: returns the seconds that are left.
+
+    Returns:
+        True if they are loaded; False if there is no time left for it.
+
+    Raises:
+        OutOfMemoryError: this process may not map as much as searches need.
+    """
+    if all(search in _ready for search in searches):
+        return True
+    missing = [search for search in searches if search not in _ready and not is_kept(search)]
+    if missing:
+        process, names = _begun(tuple(missing)), " and the ".join(search.name for search in missing)
+        note_once(IN_BACKGROUND.format(names))
+        while process.poll() is None:
+            if stop():
+                return False
+            time.sleep(POLL_SECONDS)
+        if not all(map(is_kept, missing)):
+            note_once(NOT_COMPILED.format(names), logging.WARNING)
+            return False
+    if stop() or remaining() < LOADING_SECONDS:
+        return False
+    ready(*searches)
+    return True
+
+
+@cache
+def _begun(searches: tuple[CompiledSearch, ...]) -> subprocess.Popen[bytes]:
+    """A process in a session of its own that compiles searches and keeps them."""
+    words = [f"{search.name}={search.module}" for search in searches]
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "moccasin_mzn.heuristics.compiled_searches", *words],
+        stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, env=own_environment(),
+    )  # fmt: skip
+
+
+def compile_and_keep(searches: list[CompiledSearch]) -> None:
+    """Compile searches, at the least priority, after any other process that does so."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(LEAST_PRIORITY)
+    with _alone():
+        ready(*(search for search in searches if not is_kept(search)))
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Let one process at a time compile, where the system has locks for that."""
+    folder = _marks_folder()
+    try:
+        import fcntl
+    except ImportError:
+        folder = None
+    if folder is None:
+        yield
+        return
+    with open(folder / "compiling.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+# --- What is kept: a file without content for each search -----------------------------------------------------
+
+
+def can_keep() -> bool:
+    """Return whether there is a folder in which later processes find what is compiled."""
+    return _marks_folder() is not None
+
+
+def is_kept(search: CompiledSearch) -> bool:
+    """Return whether an earlier process has compiled a search as it is now, for this machine, and kept it."""
+    mark = _mark_of(search)
+    return mark is not None and mark.exists()
+
+
+def _note_kept(search: CompiledSearch) -> None:
+    mark = _mark_of(search)
+    if mark is None:
+        return
+    with contextlib.suppress(OSError):
+        for old in mark.parent.glob(f"{search.module}.*.kept"):
+            old.unlink(missing_ok=True)
+        mark.touch()
+
+
+def _mark_of(search: CompiledSearch) -> Path | None:
+    folder = _marks_folder()
+    return None if folder is None else folder / f"{search.module}.{_state()}.kept"
+
+
+def _marks_folder() -> Path | None:
+    """The folder of the marks; None if none can be written to. Like numba: with the sources, or in the user's cache."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    users = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "moccasin_mzn"
+    for folder in (Path(given),) if given else (Path(__file__).parent / "__pycache__", users):
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return folder
+    return None
+
+
+@cache
+def _state() -> str:
+    """A digest of all that compiled code depends on: sources, numba, Python, the processor, checks of bounds."""
+    package, numba = Path(__file__).parents[1], find_spec("numba")
+    places = [place for room in ("heuristics", "extensions", "strategies") for place in (package / room).rglob("*.py")]
+    places += [] if numba is None or numba.origin is None else [Path(numba.origin).with_name("_version.py")]
+    stamps = [(str(place), place.stat().st_mtime_ns, place.stat().st_size) for place in sorted(places)]
+    cores = ""
+    with contextlib.suppress(OSError):
+        cores = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+    chosen = [line for line in cores.splitlines() if line.startswith(("model name", "flags", "Features", "CPU"))]
+    known = (stamps, sys.version, chosen, os.environ.get("NUMBA_BOUNDSCHECK"), os.environ.get("NUMBA_CPU_NAME"))
+    return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
+
+
+# --- What all of them compile on ------------------------------------------------------------------------------
 
 
 def small_instance(order: str = "input") -> Instance:
@@ -163,3 +328,9 @@ def ignore(found: object) -> None:
 LOCAL = CompiledSearch("local search", "moccasin_mzn.heuristics.staged.search")
 ORDERS = CompiledSearch("search for orders", "moccasin_mzn.heuristics.orders.order_search")
 FREE = CompiledSearch("annealing of orders", "moccasin_mzn.heuristics.free_order.search")
+
+
+if __name__ == "__main__":
+    from moccasin_mzn.heuristics import compiled_searches as itself  # whose searches are those that others know
+
+    itself.compile_and_keep([itself.CompiledSearch(*word.split("=")) for word in sys.argv[1:]])

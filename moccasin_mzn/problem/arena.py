@@ -127,7 +127,7 @@ def check_buffers(buffers: tuple[Buffer, ...], alignment: int, capacity: int | N
     total = sum(b.size + step for b, step in zip(buffers, steps(buffers, alignment), strict=True))
     total += max((b.offset for b in buffers if b.offset is not None), default=0)
     if total >= TOTAL_LIMIT:
-        raise InputError(f"the buffers take {total} in all, aligned, expected less than {TOTAL_LIMIT}")
+        raise InputError(f"the buffers take {total} in total, aligned, expected less than {TOTAL_LIMIT}")
     wrong = given_flaw(buffers, alignment, capacity)
     if wrong is not None:
         raise ArenaError(wrong[1])

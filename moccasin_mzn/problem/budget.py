@@ -6,7 +6,9 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
+from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
@@ -22,6 +24,7 @@ FORMS = "4096, 512 MiB, 1.5 GiB; in powers of 1000 1.5 GB, 2G; K, M and T likewi
 _EXPECTED = f"expected a fraction of the peak (0.8 or 80%) or an amount of memory ({FORMS})"
 
 
+@named
 @dataclass(frozen=True)
 class Budget:
     """A memory budget: exactly one of the two is set.
@@ -34,6 +37,10 @@ class Budget:
     """In the graph's size unit."""
     fraction: Fraction | None = None
     """A share of the peak of the input order with every node computed once."""
+
+    if TYPE_CHECKING:  # what is taken; the fields are what it becomes
+
+        def __init__(self, amount: int | None = None, fraction: Fraction | float | None = None) -> None: ...
 
     def __post_init__(self) -> None:
         if (self.amount is None) == (self.fraction is None):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
 
@@ -20,6 +21,7 @@ TOTAL_LIMIT = 2**53
 TIME_LIMIT = 2**40
 
 
+@named
 @dataclass(frozen=True)
 class Gap:
     """Times start..end - 1 at which a buffer takes no memory, or only a part of its own.
@@ -47,6 +49,7 @@ class Gap:
         object.__setattr__(self, "window", window)
 
 
+@named
 @dataclass(frozen=True)
 class Buffer:
     """A buffer needs `size` consecutive units of memory from time `start` until just before time `end`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -69,6 +69,11 @@ class Instance:
             if type(count) is not int or not 1 <= count <= MOST_COMPUTATIONS:
                 expected = f"is not an integer from 1 to {MOST_COMPUTATIONS}"
                 raise InputError(f"max_computations of node {node}: {shown(count)} {expected}")
+
+    def __repr__(self) -> str:
+        counts = self.counts if isinstance(self.counts, int) else "of each node"
+        order = ", order free" if self.free_order else ""
+        return f"Instance({self.graph}, budget {self.budget:,}, max_computations {counts}{order})"
 
     @cached_property
     def baseline(self) -> Simulation:
@@ -201,7 +206,7 @@ class Instance:
         graph: ComputationGraph,
         budget: Budget | int | float | Fraction | str,
         *,
-        order: str | PathLike[str] | Sequence[int] = "input",
+        order: str | PathLike[str] | Iterable[int | str] = "input",
         max_computations: int | Sequence[int] | str = 2,
         count_fixed: bool = False,
     ) -> Instance:
@@ -248,7 +253,7 @@ def with_computed_once(graph: ComputationGraph, counts: Sequence[int]) -> tuple[
     return tuple(1 if v in once else count for v, count in enumerate(counts))
 
 
-def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[int]) -> tuple[int, ...]:
+def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Iterable[int | str]) -> tuple[int, ...]:
     """The order meant by "input", "topological", a file of node ids, or a sequence of positions.
 
     Raises:
@@ -260,7 +265,8 @@ def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[
         return graph.topological_order()
     if isinstance(order, str | PathLike):
         return read_order(order, graph)
-    return as_tuple("order", order, "input, topological, a file or a sequence of positions")
+    given = as_tuple("order", order, "input, topological, a file or a sequence of positions or ids")
+    return graph.positions_of(given, "order")
 
 
 # --- Dropping what a schedule or a plan does not need ---------------------------------------------------------

@@ -106,7 +106,7 @@ class PlanProblem:
         if simulation is None:
             return {"peaks": None, **dict.fromkeys(OBJECTIVES), "recomputations": None}
         names = [memory.name for memory in self.platform.memories]
-        totals = {what: simulation.total(what) for what in OBJECTIVES}
+        totals: dict[str, int] = {what: simulation.total(what) for what in OBJECTIVES}
         peaks = dict(zip(names, simulation.peaks, strict=True))
         return {"peaks": peaks, **totals, "recomputations": self.recomputations(simulation)}
 

@@ -13,18 +13,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import get_args
 
+from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.formatting import count_text, one_of
 from moccasin_mzn.graphs.checks import TOTAL_LIMIT, as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.vocabulary import Objective
 
-OBJECTIVES = ("duration", "energy", "traffic")
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 """Totals of a plan, in the order of reports."""
 
 
@@ -40,10 +43,10 @@ class Memory:
     name: str
     budget: int | None
     """In the graph's size unit; None: as much as there may be."""
-    durations: tuple[int | None, ...] | None = None
+    durations: tuple[int | None, ...] | None = field(default=None, repr=False)
     """The duration of computing each node here, in the graph's duration unit; None for a node that cannot be
     computed here, None for all: nothing is."""
-    energies: tuple[int | None, ...] | None = None
+    energies: tuple[int | None, ...] | None = field(default=None, repr=False)
     """The energy of computing each node here, in any unit; None: as many as `durations`."""
 
     def __post_init__(self) -> None:
@@ -84,9 +87,9 @@ class Link:
     source: int
     """Position in `Platform.memories`, as is `target`."""
     target: int
-    durations: tuple[int, ...]
+    durations: tuple[int, ...] = field(repr=False)
     """The duration of copying the output of each node, in the graph's duration unit."""
-    energies: tuple[int, ...]
+    energies: tuple[int, ...] = field(repr=False)
     """In the unit of the memories' energies."""
 
     def __post_init__(self) -> None:
@@ -144,6 +147,7 @@ class Platform:
         return {(link.source, link.target): link for link in self.links}
 
 
+@named
 @dataclass(frozen=True)
 class Goal:
     """The total to minimize, and limits on the others.
@@ -152,7 +156,7 @@ class Goal:
         InputError: an unknown objective; a limit that is no integer of 0 or more.
     """
 
-    objective: str = "duration"
+    objective: Objective = "duration"
     max_duration: int | None = None
     """In the graph's duration unit; None: no limit, as for the others."""
     max_energy: int | None = None
@@ -162,7 +166,7 @@ class Goal:
     def __post_init__(self) -> None:
         object.__setattr__(self, "objective", plain(self.objective))
         if not isinstance(self.objective, str) or self.objective not in OBJECTIVES:
-            raise InputError(f"unknown objective {shown(self.objective)}, expected one of {', '.join(OBJECTIVES)}")
+            raise InputError(f"unknown objective {shown(self.objective)}, {one_of(self.objective, OBJECTIVES)}")
         for what in OBJECTIVES:
             limit = plain(self.limit(what))
             object.__setattr__(self, f"max_{what}", limit)

@@ -15,9 +15,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.arguments import checked
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
@@ -37,8 +38,9 @@ from moccasin_mzn.pytorch.problem import Planned, planned
 from moccasin_mzn.pytorch.program import linear
 from moccasin_mzn.pytorch.runtime import graph_of, handed_on, placeholders_read
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, meant
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.options import Options, model_options
 from moccasin_mzn.search.result import Result
+from moccasin_mzn.vocabulary import Durations, SearchArguments
 
 if TYPE_CHECKING:
     import torch
@@ -222,7 +224,7 @@ class KnownSchedules:
 
 _TRIES = 6
 _COSTS = OperatorCosts()
-"""Of all operators that this process has measured."""
+"""Costs of all operators that this process has measured."""
 _KNOWN: dict[object, _Measured] = {}
 """What this process remembers, by digest, settings and durations of a traced step."""
 
@@ -247,7 +249,7 @@ class CompiledPlan:
     """Without recomputation."""
     recomputations: int
     predicted_increase: float
-    """Of the duration over that without recomputation, as a fraction."""
+    """Increase of the duration over that without recomputation, as a fraction."""
     bound: float
     """Proven: no schedule has less increase within what this one was sought for; 0 where nothing is."""
 
@@ -261,7 +263,7 @@ class Partitioner:
     durations: str = MEASURED
     max_computations: int = 2
     plans: list[CompiledPlan] = field(default_factory=list)
-    """Of the graphs that were parted."""
+    """Plans of the graphs that were partitioned."""
 
     def __call__(
         self, joint_module: fx.GraphModule, inputs: object, *, num_fwd_outputs: int,
@@ -291,6 +293,7 @@ class Partitioner:
         return step.scheduled()
 
 
+@checked(others=model_options)
 def backend(
     budget: str | int | float | Fraction | Budget,
     *,
@@ -298,8 +301,8 @@ def backend(
     threads: int | None = None,
     seed: int | None = None,
     max_computations: int = 2,
-    durations: str = MEASURED,
-    **how: object,
+    durations: Durations = MEASURED,
+    **how: Unpack[SearchArguments],
 ) -> Callable[..., PyTree]:
     """A backend for `torch.compile` whose training steps take no more memory than a budget; inference runs as it is.
 

@@ -7,7 +7,7 @@
     add_          reads y of conv + relu_, makes y anew, in a copy
 
 Every memory, a `Root`, is allocated by one traced node or given (a parameter, an input). Who overwrites it makes a new
-version, in a copy unless nothing has read the old one, so that any computation can be done again at any time. What is
+version, in a copy unless nothing has read the old one, so that any computation can be repeated at any time. What is
 written to buffers is a version too, and goes back into the buffer once, at the end of the forward pass; but a batch
 norm whose running statistics nothing else reads updates them in place, the first time it is computed.
 
@@ -142,7 +142,7 @@ def computations(joint: Joint, unsplit: Collection[str] = ()) -> Computations:
         unsplit: names of backward operators that make all their gradients at once, see `OperatorCosts.unsplit`.
 
     Raises:
-        PlanError: it overwrites what a plan cannot give back, or does what cannot be done again.
+        PlanError: it overwrites what a plan cannot give back, or does what cannot be repeated.
     """
     return _Follower(joint, unsplit).run()
 

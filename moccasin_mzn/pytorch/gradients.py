@@ -10,10 +10,11 @@ parameters would not run, so they are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, get_args
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.vocabulary import Gradients
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
         variable: torch.Tensor
 
 
-RETURNED, ACCUMULATED = GRADIENTS = ("returned", "accumulated")
+RETURNED: Final = "returned"
+ACCUMULATED: Final = "accumulated"
+GRADIENTS: tuple[Gradients, ...] = get_args(Gradients)
 
 
 def check_gradients(gradients: str) -> None:

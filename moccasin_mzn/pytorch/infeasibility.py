@@ -45,8 +45,8 @@ class LargestNeed:
     memory: int
     """In the graph's size unit: what it takes to compute the node."""
     alone: int
-    """Of that, what is in memory while it is computed for the first time: `held`, and the node's workspace."""
-    held: tuple[int, ...]
+    """The part that is in memory while it is computed for the first time: `retained`, and the node's workspace."""
+    retained: tuple[int, ...]
     """Nodes whose outputs are in memory then, the largest first."""
 
 
@@ -59,11 +59,11 @@ def largest_need(instance: Instance) -> LargestNeed:
     memory, stage = alone[highest], highest
     if least.memory > memory:
         memory, stage = least.memory, order.index(least.node)
-    held = _held(instance, stage)
-    return LargestNeed(order[stage], memory, alone[stage], tuple(sorted(held, key=lambda v: (-graph.sizes[v], v))))
+    retained = _retained(instance, stage)
+    return LargestNeed(order[stage], memory, alone[stage], tuple(sorted(retained, key=lambda v: (-graph.sizes[v], v))))
 
 
-def _held(instance: Instance, stage: int) -> set[int]:
+def _retained(instance: Instance, stage: int) -> set[int]:
     """What is in memory in a stage, whatever the schedule."""
     graph, order = instance.graph, instance.order
     node, later = order[stage], set(order[stage:])
@@ -76,7 +76,7 @@ def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, f
 
     Args:
         budget: in bytes.
-        proven: no plan takes less; a larger number than the budget says that there is none within it.
+        proven: no plan takes less; if it is larger than the budget, there is none within it.
         found: what the plan of least peak takes that was found.
     """
     amounts = [memory_text(amount, "byte") for amount in (budget, proven, found)]
@@ -98,9 +98,9 @@ def infeasible_with_copies(problem: Planned, instance: Instance, budget: int) ->
     """The same where outputs may be copied to host memory: only what one computation touches is sure to be here."""
     graph = instance.graph
     need = graph.largest_working_set()
-    held = tuple(sorted({need.node, *graph.predecessors[need.node]}, key=lambda v: (-graph.sizes[v], v)))
+    retained = tuple(sorted({need.node, *graph.predecessors[need.node]}, key=lambda v: (-graph.sizes[v], v)))
     outcome = "no plan is within it" if need.memory > budget else "no plan was found"
-    text = need_text(problem, LargestNeed(need.node, need.memory, need.memory, held))
+    text = need_text(problem, LargestNeed(need.node, need.memory, need.memory, retained))
     return f"budget {memory_text(budget, 'byte')}: {outcome}: {text}"
 
 
@@ -118,7 +118,7 @@ def _parts(problem: Planned, found: LargestNeed) -> str:
     graph = problem.graph
     parts = [
         (graph.sizes[v], "its own output" if v == found.node else called(problem, v))
-        for v in found.held
+        for v in found.retained
         if graph.sizes[v]
     ]
     if graph.workspace_of[found.node]:
@@ -152,9 +152,9 @@ def called(problem: Planned, v: int) -> str:
 _LONGEST = 600.0
 """Seconds, where there is no limit."""
 _FIRST_SHARE, _PROOF_SHARE = 0.4, 0.2
-"""Of the time: before more computations are tried, and at the end, for the proof."""
+"""Fractions of the time: before more computations are tried, and at the end, for the proof."""
 _AT_ONCE_SHARE = 0.2
-"""Of the time for one budget: for local search alone."""
+"""Fraction of the time for one budget that is for local search alone."""
 _SHORTEST = 0.2
 """Seconds: a shorter search is not worth it."""
 
@@ -186,7 +186,7 @@ def least_schedules(instance: Instance, options: Options, deadline: Deadline) ->
 
     Args:
         instance: its budget is of no meaning.
-        options: more computations are tried if `if_none` says "more"; the time limit is not used.
+        options: more computations are tried if `if_none` is "more"; the time limit is not used.
         deadline: after some minutes all ends in any case.
     """
     seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
@@ -272,7 +272,7 @@ class _Search:
 
 
 SEEK_SHARE, SEEK_LONGEST = 0.1, 10.0
-"""Of the time limit, and seconds at most, to seek the least peak where no plan is within a budget."""
+"""Fraction of the time limit, and most seconds, to seek the least peak if no plan is within a budget."""
 
 
 def unlimited(traced: Traced, most: int) -> Instance:

@@ -148,11 +148,11 @@ class Placeholder:
     """One of the tensors that a traced step takes."""
 
     name: str
-    """Of a parameter or buffer in the network; of an input or a tangent for people."""
+    """Name of a parameter or buffer in the network; for an input or a tangent, a name for people."""
     kind: str
     form: Form
     leaf: bool = False
-    """Autograd accumulates its gradient, and takes it as it is if it is laid out alike; of parameters it is known."""
+    """Autograd accumulates its gradient, and takes it as it is if its layout is the same; of parameters it is known."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,14 +63,14 @@ def allocator_peak(call: Callable[[], object], device: str = "cpu") -> int:
     Raises:
         Exception: whatever the call raises.
     """
-    return peak_and_held(call, device)[0]
+    return peak_and_end(call, device)[0]
 
 
 def eager_peaks(step: Callable[[], object], device: str = "cpu") -> StepPeaks:
     """What a training step takes: it is run four times, the first time to warm up.
 
     Args:
-        step: leaves no gradients behind (`set_to_none` at its end), so that all runs are alike.
+        step: leaves no gradients behind (`set_to_none` at its end), so that all runs do the same.
     """
     step()
     began = time_of(device)
@@ -96,7 +96,7 @@ def allocations(call: Callable[[], _Returned]) -> tuple[_Returned, list[int]]:
     return returned, [event.nbytes() for event in seen]
 
 
-def peak_and_held(call: Callable[[], object], device: str = "cpu") -> tuple[int, int]:
+def peak_and_end(call: Callable[[], object], device: str = "cpu") -> tuple[int, int]:
     """The most bytes that the allocator gave out during a call, and what is still given out for what it returns."""
     if _is_cpu(device):
         returned, events = allocations(call)
@@ -108,9 +108,9 @@ def peak_and_held(call: Callable[[], object], device: str = "cpu") -> tuple[int,
     before = torch.cuda.memory_allocated(device)
     returned = call()
     torch.cuda.synchronize(device)
-    peak, held = torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device)
+    peak, end = torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device)
     del returned
-    return peak - before, held - before
+    return peak - before, end - before
 
 
 def lacks_memory(error: RuntimeError) -> bool:
@@ -163,16 +163,16 @@ def _is_cpu(device: str) -> bool:
 
 def highest(events: Iterable[int]) -> int:
     """The most bytes given out at once, as `allocations` lists them."""
-    held = peak = 0
+    allocated = peak = 0
     for amount in events:
-        held += amount
-        peak = max(peak, held)
+        allocated += amount
+        peak = max(peak, allocated)
     return peak
 
 
 @contextlib.contextmanager
 def _no_lines() -> Iterator[None]:
-    """The profiler writes nothing to stderr, unless the environment says what it shall write."""
+    """The profiler writes nothing to stderr, unless the environment configures it."""
     given = _LOG_LEVEL in os.environ
     os.environ.setdefault(_LOG_LEVEL, _SILENT)
     try:

@@ -20,7 +20,7 @@ from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.result import Listener, Result, ignore
 
 Search = Callable[[Instance, Listener | None, float], Result]
-"""Of an instance, with a listener, from a beginning by `time.monotonic()`."""
+"""Search of an instance, with a listener, from a start by `time.monotonic()`."""
 Paging = bool | PagingCosts | Mapping[str, object]
 
 
@@ -116,7 +116,7 @@ def _with_more(problem: PlanProblem, options: SearchOptions, listener: Listener,
 
 
 def _written_early(found: Result) -> Result:
-    """With all writes as early as can be, where slow memory is enough: they go on beside what is computed meanwhile."""
+    """With all writes as early as can be, where host memory is enough: they run in parallel with computations."""
     if found.plan is None:
         return found
     early = with_early_writes(found.plan)

@@ -35,8 +35,8 @@ class Slow:
         self.form = tuple(tensor.size()), tensor.stride(), tensor.storage_offset()
         self.device = tensor.device
         self.bytes = whole.numel() * whole.element_size()
-        self.held = _room(whole)
-        self.written = _asynchronously(self.device, lambda: self.held.copy_(whole, non_blocking=True))
+        self.host_copy = _room(whole)
+        self.written = _asynchronously(self.device, lambda: self.host_copy.copy_(whole, non_blocking=True))
         """The event that the copy is done; None: it is done."""
         for meter in _METERS:
             meter.follow(self)
@@ -45,8 +45,8 @@ class Slow:
         """The tensor anew in fast memory, and the event that it is there; None: it is."""
         import torch
 
-        whole = torch.empty(self.held.shape, dtype=self.held.dtype, device=self.device)
-        done = _asynchronously(self.device, lambda: whole.copy_(self.held, non_blocking=True))
+        whole = torch.empty(self.host_copy.shape, dtype=self.host_copy.dtype, device=self.device)
+        done = _asynchronously(self.device, lambda: whole.copy_(self.host_copy, non_blocking=True))
         return whole.as_strided(*self.form), done
 
 
@@ -72,18 +72,18 @@ def read_back(slow: Slow) -> torch.Tensor:
 class SlowMeter:
     """What is written to host memory while it listens."""
 
-    held: int = 0
+    current: int = 0
     """Bytes of what is there now."""
     peak: int = 0
     """The most of them at once."""
 
     def follow(self, slow: Slow) -> None:
-        self.held += slow.bytes
-        self.peak = max(self.peak, self.held)
+        self.current += slow.bytes
+        self.peak = max(self.peak, self.current)
         weakref.finalize(slow, self._free, slow.bytes).atexit = False
 
     def _free(self, amount: int) -> None:
-        self.held -= amount
+        self.current -= amount
 
 
 _METERS: list[SlowMeter] = []
@@ -107,7 +107,7 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _room(like: torch.Tensor) -> torch.Tensor:
-    """Slow memory for a row."""
+    """Host memory for a row."""
     import torch
 
     if like.is_cuda:
@@ -126,11 +126,11 @@ def _asynchronously(device: torch.device, copy: Callable[[], object]) -> torch.c
     if device.type != "cuda":
         copy()
         return None
-    beside = _stream(device)
-    beside.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(beside):
+    side = _stream(device)
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(side):
         copy()
-        return beside.record_event()
+        return side.record_event()
 
 
 def _wait(device: torch.device, done: torch.cuda.Event | None) -> None:
@@ -155,7 +155,7 @@ _LARGE, _SMALL = 4 << 20, 64
 """Bytes: the time of a large copy is that of its bytes, the time of a small one that of the call."""
 _REPEATS = 7
 _SIDE = 384
-"""Of the matrices whose product tells how many FLOP go on in a nanosecond."""
+"""Side of the matrices whose product is timed, for FLOP per nanosecond."""
 
 
 def measured_costs(device_name: str, unit: str) -> tuple[CopyCosts, CopyCosts]:
@@ -163,7 +163,7 @@ def measured_costs(device_name: str, unit: str) -> tuple[CopyCosts, CopyCosts]:
 
     Args:
         device_name: "meta" stands for the CPU.
-        unit: of durations: "FLOP", of which a product of matrices tells how many a nanosecond is worth; else
+        unit: of durations: "FLOP", converted by the timed product of two matrices; else
             nanoseconds are meant.
     """
     import torch

@@ -65,8 +65,8 @@ class OperatorCost:
     """CPU time of the calling thread, the median of several calls."""
     workspace: int
     """Bytes that it takes at the worst in addition to its inputs and the outputs that the operation keeps."""
-    held: int = 0
-    """Of an operator: bytes that it leaves given out, the storages of its outputs."""
+    output_bytes: int = 0
+    """Bytes that an operator leaves allocated: the storages of its outputs."""
     measured: bool = True
     """False: it could not be called on tensors made for that, and its time is estimated by the bytes that it
     reads and writes."""
@@ -145,7 +145,9 @@ class Worker:
                 self._end()
                 raise
         return [
-            None if each.failed or not each.samples else OperatorCost(each.nanoseconds, each.workspace, each.held)
+            OperatorCost(each.nanoseconds, each.workspace, each.output_bytes)
+            if each.samples and not each.failed
+            else None
             for each in found
         ]
 
@@ -337,7 +339,7 @@ def measure_operators(
 
 
 def unexpected_bytes(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[str, int]:
-    """Where operators that are measured keep other storages than the trace says: by traced node, bytes more (or less).
+    """Where operators that are measured keep other storages than in the trace: by traced node, bytes more (or less).
 
     What is found here makes every prediction of memory wrong by as much; see `torch_storages` for what is known.
     """
@@ -347,8 +349,8 @@ def unexpected_bytes(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[str
             continue
         cost = costs.of(node)
         expected = group_bytes(node, range(len(_output_values(node)))) if allocated_tensors(node) else 0
-        if cost is not None and expected is not None and cost.held != expected:
-            found[node.name] = cost.held - expected
+        if cost is not None and expected is not None and cost.output_bytes != expected:
+            found[node.name] = cost.output_bytes - expected
     return found
 
 
@@ -373,7 +375,7 @@ def _masks(node: fx.Node, member: Member) -> list[list[bool] | None]:
 
 
 def _is_first(node: fx.Node, member: Member) -> bool:
-    """True for the group of outputs that the others are beside: it has the largest one."""
+    """True for the main group of outputs: it has the largest one."""
     sizes = {at: group_bytes(node, (at,)) or 0 for at in (*_others(node, member), *member.outputs)}
     return max(sizes, key=lambda at: (sizes[at], -at)) in member.outputs
 

@@ -6,7 +6,7 @@ the process. So the user's own process calls nothing but what the network calls,
     user's process                      this process
         Job(settings, calls)  ------>
                               <------   Begun(0)
-                              <------   Sample(0, nanoseconds, workspace, held), or Failed(0)
+                              <------   Sample(0, nanoseconds, workspace, output_bytes), or Failed(0)
                               <------   Begun(1)              ... it dies here: the call 1 is at fault
 """
 
@@ -60,7 +60,7 @@ class OperatorCall:
     args: PyTree
     kwargs: PyTree
     values: tuple[PyTree, ...]
-    """Of the nodes that are read: trees of `TensorLike` and constants."""
+    """Values of the nodes that are read: trees of `TensorLike` and constants."""
     device: str
     """Whose memory and time are measured."""
 
@@ -138,7 +138,7 @@ class Sample:
     """CPU time of the calling thread, or time of another device."""
     workspace: int
     """Bytes at the worst in addition to inputs and outputs."""
-    held: int
+    output_bytes: int
     """Bytes left given out for the outputs."""
 
 
@@ -154,7 +154,7 @@ class _Measured:
     number: int
     call: OperatorCall
     workspace: int | None = None
-    held: int = 0
+    output_bytes: int = 0
     spent: float = 0.0
     """Seconds."""
 
@@ -166,17 +166,17 @@ class _Measured:
         """
         if self.spent > _ENOUGH:
             return None
-        from moccasin_mzn.pytorch.measuring import peak_and_held
+        from moccasin_mzn.pytorch.measuring import peak_and_end
 
         began = time.monotonic()
         target, args, kwargs = _made(self.call)
         target(*args, **kwargs)  # the first call may prepare something that is kept
         if self.workspace is None:
-            peak, self.held = peak_and_held(lambda: target(*args, **kwargs), self.call.device)
-            self.workspace = max(0, peak - self.held)
+            peak, self.output_bytes = peak_and_end(lambda: target(*args, **kwargs), self.call.device)
+            self.workspace = max(0, peak - self.output_bytes)
         took = _nanoseconds(lambda: target(*args, **kwargs), self.call.device)
         self.spent += time.monotonic() - began
-        return Sample(self.number, took, self.workspace, self.held)
+        return Sample(self.number, took, self.workspace, self.output_bytes)
 
 
 def _made(call: OperatorCall) -> tuple[Callable[..., PyTree], PyTree, PyTree]:
@@ -264,13 +264,13 @@ class Findings:
 
     samples: list[float] = field(default_factory=list)
     workspace: int = 0
-    held: int = 0
+    output_bytes: int = 0
     failed: bool = False
 
     def add(self, sample: Sample) -> None:
         """Take a sample into account."""
         self.samples.append(sample.nanoseconds)
-        self.workspace, self.held = sample.workspace, sample.held
+        self.workspace, self.output_bytes = sample.workspace, sample.output_bytes
 
     @property
     def nanoseconds(self) -> int:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.arguments import checked
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.importers.torch.nodes import allocated_tensors, storage_bytes, viewed_argument
 from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
@@ -131,6 +132,7 @@ _KNOWN: dict[object, tuple[int, KnownSchedules]] = {}
 """By joint graph: the usual peak, and the sets of what is kept, as schedules."""
 
 
+@checked()
 def knapsack(budget: str | int | float | Fraction | Budget) -> CustomKnapsackSolver:
     """A solver for `torch._functorch.config.activation_memory_budget_solver`.
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.arguments import checked
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
@@ -38,7 +39,9 @@ from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_
 from moccasin_mzn.pytorch.runtime import Runtime, planned_module
 from moccasin_mzn.pytorch.steps import EagerStep, eager_step_or_none, runtime_of, share_and_overhead
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced
+from moccasin_mzn.search.options import model_options
 from moccasin_mzn.search.result import Listener, Result
+from moccasin_mzn.vocabulary import Durations, Gradients, SearchArguments, Status, Workspaces
 
 if TYPE_CHECKING:
     import torch
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
 LEAST_SHARE = 0.6
-"""Of the time, to seek it; the rest is for a shorter one of the same peak."""
+"""Fraction of the time to seek the least peak; the rest is for a shorter plan of the same peak."""
 _AT_ONCE = 1e-3
 """Seconds for a search that is over before it begins."""
 _TRIES = 6
@@ -58,6 +61,7 @@ _FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak", "leas
 _PREDICTED = ("peaks", "unplanned")
 
 
+@checked(others=model_options, as_given=("model", "inputs", "kwargs"))
 def plan(
     model: torch.nn.Module,
     inputs: Sequence[PyTree],
@@ -68,15 +72,15 @@ def plan(
     time_limit: float | None = 60.0,
     threads: int | None = None,
     seed: int | None = None,
-    order: str = "input",
+    order: Literal["input"] = "input",
     max_computations: int = 2,
-    durations: str = MEASURED,
-    workspaces: str = MEASURED,
-    gradients: str = RETURNED,
+    durations: Durations = MEASURED,
+    workspaces: Workspaces = MEASURED,
+    gradients: Gradients = RETURNED,
     paging: Paging | None = None,
     slow_memory: str | int | float | Fraction | Budget | None = None,
     on_progress: Listener | None = None,
-    **how: object,
+    **how: Unpack[SearchArguments],
 ) -> Plan:
     """Find what to recompute in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
 
@@ -165,7 +169,16 @@ def _searched(
     if unplanned.whole <= amount:
         overhead = _overhead(traced, eager)
         return Plan(
-            traced, order, unplanned, unplanned, amount, "optimal", overhead, overhead, _peak(eager), overhead=overhead
+            traced,
+            order,
+            unplanned,
+            unplanned,
+            amount,
+            Status.OPTIMAL,
+            overhead,
+            overhead,
+            _peak(eager),
+            overhead=overhead,
         )
     asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
     search = memory.search(traced.device, graph.duration_unit, unplanned.whole)
@@ -203,7 +216,7 @@ def _plan(
         step = max(step, eager.nanoseconds)  # it does more than call operators, and finds their inputs in no cache
     overhead = _overhead(traced, eager)
     increase, proven = (overhead + (value - least) / step if step else 0.0 for value in (result.duration, bound))
-    status = "optimal" if result.duration <= bound else "feasible"
+    status = Status.OPTIMAL if result.duration <= bound else Status.FEASIBLE
     figures = found, unplanned, amount, status, increase, max(overhead, proven), _peak(eager)
     answer = tuple(result.answer or ())
     copied = not all(isinstance(each, int) for each in answer)
@@ -254,10 +267,10 @@ class Plan:
     unplanned: Peaks
     """Without recomputation."""
     budget: int
-    status: str
+    status: Status
     """"optimal" or "feasible"."""
     predicted_increase: float
-    """Of the step's time, as a fraction of the eager step's: what is recomputed, and `overhead`.
+    """Increase of the step's time, as a fraction of the eager step's: what is recomputed, and `overhead`.
 
     The eager step's time is measured where the budget is a fraction or much memory is free, otherwise it is the planned
     step's less what is recomputed; where nothing is run it is that of the operators.
@@ -267,9 +280,9 @@ class Plan:
     eager_peak: int | None = None
     """Measured at the allocator without the plan; None: it was not."""
     least_proven: int | None = None
-    """Of a plan with the least budget: bytes that are proven of the graph to be necessary; None: not sought."""
+    """Bytes that are proven to be necessary for this graph, of a plan with the least budget; None: not sought."""
     overhead: float = 0.0
-    """What a plan's code takes without computing anything again, as a fraction of the eager step's time;
+    """What a plan's code takes without recomputing anything, as a fraction of the eager step's time;
     it may be below 0. Measured where the eager step is, otherwise 0."""
     actions: tuple[Action, ...] = field(default=(), repr=False)
     """With offloading: what is computed and copied; host memory is `memory` 1. Empty: nothing is copied."""
@@ -316,7 +329,7 @@ class Plan:
 
     @property
     def recomputations(self) -> int:
-        """How many computations are done again."""
+        """How many computations are repeated."""
         return len(self.sequence) - len(set(self.sequence))
 
     def runtime(self, original: Callable[..., PyTree] | None = None) -> Runtime:
@@ -368,9 +381,9 @@ class Plan:
         """A few lines for people."""
         proven = "proven least" if self.status == "optimal" else f"at least {100 * self.bound:.2f} %"
         peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
-        code = f", {100 * self.overhead:+.2f} % of it without computing anything again" if self.overhead else ""
+        code = f", {100 * self.overhead:+.2f} % of it without recomputing anything" if self.overhead else ""
         lines = [
-            f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
+            f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are repeated",
             f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
             f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
             f"duration  {100 * self.predicted_increase:+.2f} % ({proven}){code}",
@@ -413,7 +426,7 @@ class Plan:
         from moccasin_mzn.pytorch.plan_files import read_plan
 
         traced, actions, found = read_plan(path, model, loss, (*_FOUND, *_PREDICTED))
-        found |= {name: Peaks(**found[name]) for name in _PREDICTED}
+        found |= {name: Peaks(**found[name]) for name in _PREDICTED} | {"status": Status(found["status"])}
         sequence = tuple(action.node for action in actions if action.source is None)
         copied = actions if len(sequence) < len(actions) else ()
         return cls(traced, sequence, **found, actions=copied)

@@ -83,8 +83,8 @@ def planned(program: Computations, accumulated: bool = False) -> Planned:
         for each in row
     ]
     added = {each.gradient for each in accumulations}
-    held = [program.final[root] for node in joint.gradients if node not in added for root in _roots(program, node)]
-    results = [*program.outputs.values(), *held, *(made for made in lost if made.backward)]
+    retained = [program.final[root] for node in joint.gradients if node not in added for root in _roots(program, node)]
+    results = [*program.outputs.values(), *retained, *(made for made in lost if made.backward)]
     pinned: list[Computation | Other] = [
         cut,
         *tangents,

@@ -69,12 +69,12 @@ class _Writer:
         self.slow: dict[Computation, dict[Root, Value]] = {}
         """What is written to host memory."""
         self.states: dict[fx.Node, Value] = {}
-        """Of the generator, before a node has drawn from it."""
+        """States of the generator, before a node has drawn from it."""
         self.called: set[fx.Node] = set()
         self.given: dict[fx.Node, Value] = {}
         self.added: dict[fx.Node, Value] = {}
         self.taken: set[Storage | None] = set()
-        """Of outputs and gradients."""
+        """Storages of outputs and gradients."""
         self.initial: dict[Root, Value] = {}
         """The memory that is given, buffers that will be overwritten as copies."""
         for roots in program.roots.values():
@@ -114,7 +114,7 @@ class _Writer:
     # --- what is given, and what is returned ----------------------------------------------------------------------
 
     def _snapshots(self) -> None:
-        """Copies of buffers that are overwritten at the cut, where something reads what they held before."""
+        """Copies of buffers that are overwritten at the cut, where something reads their former values."""
         back = self.program.written_back
         readers = [member for made in self.program.all for member in made.members]
         for root in back:
@@ -267,7 +267,7 @@ class _Writer:
             torch.ops.aten.clone.default, (value,), {}, Value(storage, fake=value.fake), (storage,), pure=True
         )
 
-    # --- slow memory ----------------------------------------------------------------------------------------------
+    # --- host memory ----------------------------------------------------------------------------------------------
 
     def _write_out(self, made: Computation) -> None:
         self.slow[made] = {}

@@ -348,7 +348,7 @@ class _Context(Protocol):
         """Choose whether a missing gradient is passed as zeros instead of as None."""
 
     def mark_non_differentiable(self, *outputs: torch.Tensor) -> None:
-        """Tell autograd that these outputs have no gradient."""
+        """Mark these outputs for autograd: they have no gradient."""
 
 
 @cache

@@ -45,7 +45,7 @@ class Measured:
     slow_peak: int
     """Bytes of host memory."""
     seconds: tuple[float, ...]
-    """Of each step: CPU time, or, on another device, the time on the clock."""
+    """Time of each step: CPU time, or, on another device, wall-clock time."""
 
     @property
     def median(self) -> float:
@@ -65,7 +65,7 @@ class SideBySide:
     unequal: tuple[str, ...]
     """What is not equal bit for bit after some step, by name."""
     largest_difference: float
-    """Of any two numbers in what is compared."""
+    """Largest difference of two numbers that are compared."""
     hint: str = ""
     """What may be the reason, where something is not equal."""
 

@@ -128,7 +128,7 @@ def eager_step_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping
     if without_memory(traced.step.model, traced.forms):
         return None
     try:
-        nanoseconds, overhead = _beside(traced, inputs, kwargs)
+        nanoseconds, overhead = _eager_and_overhead(traced, inputs, kwargs)
         with scratch_copy(traced, inputs, kwargs) as scratch:
             peak = allocator_peak(partial(scratch.step, traced.step), traced.device)
     except RuntimeError as error:
@@ -138,7 +138,7 @@ def eager_step_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping
     return EagerStep(peak, nanoseconds, overhead)
 
 
-def _beside(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> tuple[int, float]:
+def _eager_and_overhead(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> tuple[int, float]:
     """Nanoseconds of the step as it is, and the overhead of a plan's code."""
     order = traced.problem.graph.input_order()
     calls: dict[str, Callable[..., PyTree]] = {"eager": traced.step, "code": runtime_of(traced, traced.linear(order))}
@@ -172,7 +172,7 @@ def share_and_overhead(
         return 1.0, 0.0
     try:
         if free is not None and _SAFELY * peak <= free:
-            whole, overhead = _beside(traced, inputs, kwargs)
+            whole, overhead = _eager_and_overhead(traced, inputs, kwargs)
         else:
             whole, overhead = _alone(traced, runtime(), inputs, kwargs) - round(again * operators), 0.0
     except Exception:  # such as indices out of range, where it is enough to know how many there are
@@ -220,7 +220,7 @@ class Verification:
     equal: bool
     """Outputs, gradients, buffers and the random state, bit for bit."""
     largest_difference: float
-    """Of any two numbers in them."""
+    """Largest difference of two of their numbers."""
     unequal: tuple[str, ...]
     """What is not equal, by name."""
     predicted_peak: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.platforms import LOCAL, CopyCosts, with_slow_memory
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from torch import fx
 
 
-MEASURED, FLOP, NONE = "measured", "flop", "none"
+MEASURED: Final = "measured"
+FLOP: Final = "flop"
+NONE: Final = "none"
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +161,7 @@ class Traced:
     step: Step
     arguments: Structure
     forms: tuple[Form, ...]
-    """Of the inputs."""
+    """Forms of the inputs."""
     joint: Joint = field(repr=False)
     program: Computations = field(repr=False)
     problem: Planned = field(repr=False)

@@ -1,133 +1,42 @@
-"""Results of the package's functions: figures by name, a table in a notebook, a picture, a data frame."""
+"""Results of the package's functions."""
 
 from __future__ import annotations
 
-import html
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Protocol
 
-from moccasin_mzn.api.frontier.points import Frontier
+from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
+from moccasin_mzn.arguments import checked
 from moccasin_mzn.bench.compare import Row
 from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, require
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import Allocation
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.files import JsonObject, replace_file
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
+from moccasin_mzn.problem.buffer import Buffer
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
-from moccasin_mzn.report.plots.files import page_of, write_picture
+from moccasin_mzn.report.parts import Incumbent, Interval, computed_nodes, incumbents_of, intervals_of
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Picture
+from moccasin_mzn.report.shown import Answer, Drawing, ProvenAnswer, drawn
 from moccasin_mzn.search.result import Result as Found
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-_PIXELS = 720
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """An interactive picture: a page of its own, which a notebook shows in a frame and which needs no network."""
-
-    page: str
-    """HTML."""
-
-    def __repr__(self) -> str:
-        return f"Drawing of {len(self.page):,} characters of HTML"
-
-    def _repr_html_(self) -> str:
-        frame = 'width="100%" style="border: 0"'
-        return f'<iframe srcdoc="{html.escape(self.page)}" height="{_PIXELS}" {frame}></iframe>'
-
-
-class Answer(ABC):
-    """A result that shows its figures as lines, as a table in a notebook, and its parts as a data frame."""
-
-    @property
-    def interrupted(self) -> bool:
-        """True if an interrupt from the keyboard (Ctrl-C) ended the search: this is the best answer found by then."""
-        return bool(getattr(self, "details").interrupted)  # noqa: B009  # only `ComparisonResult` has none
-
-    @abstractmethod
-    def figures(self) -> dict[str, str]:
-        """Return the figures for people, by name."""
-
-    @abstractmethod
-    def records(self) -> list[JsonObject]:
-        """Return the rows of `to_frame`."""
-
-    def to_frame(self) -> DataFrame:
-        """Return a pandas data frame with a row for each part.
-
-        Raises:
-            InputError: pandas is not installed.
-        """
-        require("bench", "pandas")
-        from pandas import DataFrame
-
-        return DataFrame(self.records())
-
-    def __repr__(self) -> str:
-        return "\n".join(f"{what}: {value}" for what, value in self.figures().items())
-
-    def _repr_html_(self) -> str:
-        cells = "".join(
-            f'<tr><th style="text-align: left">{html.escape(what)}</th>'
-            f'<td style="text-align: left">{html.escape(value)}</td></tr>'
-            for what, value in self.figures().items()
-        )
-        return f"<table>{cells}</table>"
-
-
-class _Proven(Protocol):
-    """A result of a search with its proof."""
-
-    @property
-    def status(self) -> str: ...
-
-    @property
-    def bound(self) -> int: ...
-
-
-class ProvenAnswer(Answer):
-    """An answer with a status and a bound; `details` has all fields of the result."""
-
-    details: _Proven
-
-    @property
-    def status(self) -> str:
-        """The status: "optimal": proven to be the best, of a schedule for its formulation; "feasible": not proven;
-        "infeasible": proven that there is none; "unknown": none found in time; "over-budget": a strategy's schedule,
-        but over the budget."""
-        return self.details.status
-
-    @property
-    def bound(self) -> int:
-        """The lower bound on what is minimized: a duration or another objective, the peak of an order, the size of an
-        arena."""
-        return self.details.bound
-
-    @property
-    @abstractmethod
-    def gap_percent(self) -> float | None:
-        """The gap, 100 * (value - bound) / value of what is minimized; None without an answer."""
+from moccasin_mzn.vocabulary import Axis
 
 
 @dataclass(frozen=True, repr=False)
 class Result(ProvenAnswer):
     """The best schedule found, or the best plan with several memories, as judged by the simulator, and what is proven.
 
-    `details` has all fields, and `details.as_dict()` is what `solve --json` prints.
+    Memory is in the graph's size unit, durations in its duration unit.
     """
 
     details: Found
+    """For the package itself: it may change."""
 
     @property
     def gap_percent(self) -> float | None:
@@ -153,11 +62,22 @@ class Result(ProvenAnswer):
         return self.details.valid
 
     @property
+    def budget(self) -> int | None:
+        """The memory budget for outputs, without fixed memory; None with several memories, see `budgets`."""
+        return None if self._several else self.details.instance.budget
+
+    @property
+    def budgets(self) -> dict[str, int | None]:
+        """The budget of each memory, by its name; None: as much as there may be."""
+        if not self._several:
+            return {"memory": self.budget}
+        return {memory.name: memory.budget for memory in self.details.problem.platform.memories}
+
+    @property
     def sequence(self) -> list[NodeId] | None:
         """Ids of the nodes in the order of computing them, in any memory; None without an answer."""
-        if self.plan is not None:
-            return [self.graph.nodes[action.node] for action in self.plan if action.source is None]
-        return None if self.positions is None else [self.graph.nodes[v] for v in self.positions]
+        answer = self.details.answer
+        return None if answer is None else list(computed_nodes(self.graph, answer))
 
     @property
     def positions(self) -> tuple[int, ...] | None:
@@ -168,6 +88,50 @@ class Result(ProvenAnswer):
     def plan(self) -> Plan | None:
         """The computations and copies in their order, with several memories; None without a plan."""
         return self.details.plan if self._several else None
+
+    @property
+    def intervals(self) -> tuple[Interval, ...] | None:
+        """The retention intervals, one for each step of the schedule or plan; None without an answer."""
+        return intervals_of(self.details)
+
+    @property
+    def offsets(self) -> tuple[int, ...] | None:
+        """The offset of each of `intervals` in the arena of its memory; None without addresses or an answer."""
+        details = self.details
+        if details.arenas is None or details.simulation is None:
+            return None
+        return tuple(details.problem.offsets(details.arenas, details.simulation))
+
+    @property
+    def arenas(self) -> dict[str, int]:
+        """The size of the arena in each memory, by its name; empty without addresses or an answer."""
+        details = self.details
+        if details.arenas is None or details.simulation is None:
+            return {}
+        placed = details.problem.arenas_with_limits(details.arenas)
+        return {name: arena.size for name, (arena, _, _) in zip(self.budgets, placed, strict=True)}
+
+    @property
+    def arena(self) -> int | None:
+        """The size of the arena: of several memories that in the first; None without addresses or an answer."""
+        return next(iter(self.arenas.values()), None)
+
+    @property
+    def trace(self) -> tuple[Incumbent, ...]:
+        """Every incumbent of the search in order of time, the answer last; empty without one. With addresses only those
+        whose arenas are within the budgets. What only improved the bound is in `as_dict()["trace"]`."""
+        return incumbents_of(self.details)
+
+    @property
+    def value(self) -> int | None:
+        """The total of what is minimized, see `objective`; None without an answer."""
+        return self.details.value
+
+    @property
+    def recomputations(self) -> int | None:
+        """The number of computations beyond one per node; None without an answer."""
+        account = self.details.simulation
+        return None if account is None else self.details.problem.recomputations(account)
 
     @property
     def duration(self) -> int | None:
@@ -213,6 +177,34 @@ class Result(ProvenAnswer):
         """The wall-clock time in total, in seconds."""
         return self.details.seconds.total
 
+    @property
+    def interrupted(self) -> bool:
+        """True if the user ended the search."""
+        return self.details.interrupted
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks, one line each: what was left undone and why, a solver that failed, what a solver claims in floating
+        point and nobody has proven."""
+        details = self.details
+        return *details.notes, *(note for note in (details.failure, details.claim) if note)
+
+    def as_dict(self) -> JsonObject:
+        """Return the object that `solve --json` prints; the page on the command line describes its keys."""
+        return self.details.as_dict()
+
+    @checked()
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the schedule or plan to a file, as `solve --output` does: `validate`, `plot`, `deploy` and `warm_start`
+        read it.
+
+        Raises:
+            InputError: there is no schedule within the budget, or the file cannot be written.
+        """
+        if not self.valid:
+            raise InputError(Page.INFEASIBLE.after(f"save: there is no schedule within the budget: {self.reason}"))
+        replace_file(path, self.details.as_json())
+
     def figures(self) -> dict[str, str]:
         graph, unit = self.graph, self.graph.size_unit
         figures = {"graph": graph_text(graph), "status": f"{self.status}: {self.reason}"}
@@ -238,15 +230,19 @@ class Result(ProvenAnswer):
     def records(self) -> list[JsonObject]:
         """Return retention intervals: node, memory if there are several, first and last step, offset if there are
         addresses, and size."""
-        sizes = dict(zip(self.graph.nodes, self.graph.sizes, strict=True))
-        intervals = self.details.as_dict()["intervals"] or []
-        return [{**interval, "size": sizes[interval["node"]]} for interval in intervals]
+        rows: list[JsonObject] = []
+        for one in self.intervals or ():
+            memory = {"memory": one.memory} if self._several else {}
+            offset = {} if one.offset is None else {"offset": one.offset}
+            rows.append({"node": one.node, **memory, "start": one.first, "end": one.last, **offset, "size": one.size})
+        return rows
 
-    def plot(self, path: str | PathLike[str] | None = None, by: str = "event") -> Drawing | None:
+    @checked()
+    def plot(self, path: str | PathLike[str] | None = None, by: Axis = "event") -> Drawing | None:
         """Draw the schedule as an interactive picture, or into a file.
 
         Args:
-            path: the file, .png, .svg or .html; None: the picture is returned.
+            path: the file, .png, .svg, .pdf or .html; None: the picture is returned.
             by: the unit of the horizontal axis, "event" or "stage".
 
         Raises:
@@ -255,7 +251,7 @@ class Result(ProvenAnswer):
         problem, answer = self.details.problem, self.details.answer
         if answer is None:
             raise InputError(Page.INFEASIBLE.after(f"plot: there is no schedule: {self.reason}"))
-        return _drawn(Picture(problem.platform, problem.as_plan(answer), problem.instance.order, by), path)
+        return drawn(Picture(problem.platform, problem.as_plan(answer), problem.instance.order, by), path)
 
 
 @dataclass(frozen=True, repr=False)
@@ -266,6 +262,7 @@ class OrderResult(ProvenAnswer):
     input_peak: int
     """The peak of the order that the search began with, in the graph's size unit."""
     details: Ordering
+    """For the package itself: it may change."""
 
     @property
     def sequence(self) -> list[NodeId]:
@@ -286,17 +283,32 @@ class OrderResult(ProvenAnswer):
     def gap_percent(self) -> float:
         return self.details.gap_percent
 
+    @property
+    def found_by(self) -> str:
+        """The search that found the order."""
+        return "the input order" if self.details.source == "start" else self.details.source
+
+    @property
+    def proved_by(self) -> str:
+        """The search that proved the bound."""
+        return self.details.bound_source
+
+    @property
+    def seconds(self) -> float:
+        """The wall-clock time, in seconds."""
+        return self.details.seconds
+
     def figures(self) -> dict[str, str]:
-        unit, details = self.graph.size_unit, self.details
+        unit = self.graph.size_unit
         return {
             "graph": graph_text(self.graph),
             "status": self.status,
             "peak": f"{memory_text(self.peak, unit)}, before {memory_text(self.input_peak, unit)}",
             "bound": memory_text(self.bound, unit),
             "gap": f"{self.gap_percent:.3f} %",
-            "found by": "the input order" if details.source == "start" else details.source,
-            "proved by": details.bound_source,
-            "seconds": f"{details.seconds:.2f}",
+            "found by": self.found_by,
+            "proved by": self.proved_by,
+            "seconds": f"{self.seconds:.2f}",
         }
 
     def records(self) -> list[JsonObject]:
@@ -307,9 +319,45 @@ class OrderResult(ProvenAnswer):
 
 @dataclass(frozen=True, repr=False)
 class FrontierResult(Answer):
-    """The frontier: least durations by budget, each with its schedule and its bound; `details` has all fields."""
+    """The frontier: least durations by budget, each with its schedule and its bound."""
 
     details: Frontier
+    """For the package itself: it may change."""
+
+    @property
+    def graph(self) -> ComputationGraph:
+        """The graph that is scheduled."""
+        return self.details.graph
+
+    @property
+    def points(self) -> tuple[FrontierPoint, ...]:
+        """The points by ascending budget."""
+        return self.details.points
+
+    @property
+    def peak(self) -> int:
+        """The peak of the input order with every node computed once: 100 % of a budget."""
+        return self.details.peak
+
+    @property
+    def least_peak(self) -> int | None:
+        """The least peak of all schedules found; None without any."""
+        return self.details.least_found
+
+    @property
+    def least_bound(self) -> int:
+        """The lower bound on the peak of any schedule."""
+        return self.details.least_bound
+
+    @property
+    def seconds(self) -> float:
+        """The wall-clock time, in seconds."""
+        return self.details.seconds
+
+    @property
+    def interrupted(self) -> bool:
+        """True if the user ended the sweep."""
+        return self.details.interrupted
 
     def figures(self) -> dict[str, str]:
         frontier, unit = self.details, self.details.graph.size_unit
@@ -328,13 +376,14 @@ class FrontierResult(Answer):
         points = as_dict(self.details, lambda schedule, budget: {})["points"]
         return [{column: point[column] for column in CSV_COLUMNS if column != "sequence"} for point in points]
 
+    @checked()
     def plot(self, path: str | PathLike[str] | None = None) -> Drawing | None:
-        """Draw the frontier as an interactive picture, or into a file: .png, .svg or .html.
+        """Draw the frontier as an interactive picture, or into a file: .png, .svg, .pdf or .html.
 
         Raises:
             InputError: the drawing library is not installed, or the file cannot be written.
         """
-        return _drawn(FrontierPicture(self.details), path)
+        return drawn(FrontierPicture(self.details), path)
 
 
 @dataclass(frozen=True, repr=False)
@@ -342,11 +391,22 @@ class AllocationResult(ProvenAnswer):
     """Buffers with their offsets in an arena, and what is proven about its size."""
 
     details: Allocation
+    """For the package itself: it may change."""
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The buffers."""
+        return self.details.arena.buffers
 
     @property
     def size(self) -> int:
         """The size of the arena."""
         return self.details.arena.size
+
+    @property
+    def peak(self) -> int:
+        """The most memory of buffers that live at the same time; no arena is smaller."""
+        return self.details.arena.peak
 
     @property
     def gap_percent(self) -> float:
@@ -378,6 +438,7 @@ class ComparisonResult(Answer):
     """Formulations and strategies side by side."""
 
     rows: tuple[Row, ...]
+    """For the package itself: it may change; `to_frame` and `records` have its figures."""
 
     @property
     def interrupted(self) -> bool:
@@ -394,7 +455,3 @@ class ComparisonResult(Answer):
     def records(self) -> list[JsonObject]:
         """Return a row for each contender at each budget."""
         return [row.as_dict() for row in self.rows]
-
-
-def _drawn(picture: Picture | FrontierPicture, path: str | PathLike[str] | None) -> Drawing | None:
-    return Drawing(page_of(picture)) if path is None else write_picture(path, picture)

@@ -71,4 +71,5 @@ def ordering_dict(graph: ComputationGraph, input_peak: int, found: Ordering) -> 
         "source": found.source,
         "bound_source": found.bound_source,
         "order": [graph.nodes[v] for v in found.order],
+        **({"labels": [graph.labels[v] for v in found.order]} if graph.labels else {}),
     }

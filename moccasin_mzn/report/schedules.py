@@ -100,8 +100,12 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = " .:-=+*#@"
 
 
-def print_result(result: Result, out: TextIO) -> None:
-    """Print the answer as a table, and which nodes are recomputed or copied where."""
+def print_result(result: Result, out: TextIO, offered: str = "") -> None:
+    """Print the answer as a table, and which nodes are recomputed or copied where.
+
+    Args:
+        offered: the command that starts from a schedule of another kind, if one was found.
+    """
     to, several = console(out), isinstance(result.problem, PlanProblem)
     table = plain_table(graph_text(result.problem.graph), ("", "input order", "schedule"), left=("",))
     for row in plan_rows(result) if several else _rows(result):
@@ -109,7 +113,7 @@ def print_result(result: Result, out: TextIO) -> None:
     print_table(to, table)
     if result.found and not several:
         _print_profiles(to, result)
-    print_lines(to, _ending(result))
+    print_lines(to, _ending(result, offered))
     if result.found:
         (_print_events if several else _print_recomputed)(to, result)
 
@@ -144,14 +148,14 @@ def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
         yield "judged by the simulator", "", "valid" if result.valid else "OVER THE BUDGET"
 
 
-def _ending(result: Result) -> Iterator[str]:
+def _ending(result: Result, offered: str) -> Iterator[str]:
     """Yield how the search ended: status, who found and proved what, notes, verdicts, solver and seconds."""
     status = f"{result.status}: {result.reason}"
     yield Page.FLOATING_POINT.after(status) if result.claim else status
     by = [f"{what} by {who}" for what, who in (("found", result.found_by), ("proved", result.proved_by)) if who]
     if by:
         yield ", ".join(by)
-    yield from _helps(result)
+    yield from _helps(result, offered)
     yield from (f"note: {note}" for note in result.notes)
     yield from (f"checked by {verdict}" for verdict in result.checks)
     if result.driver is not None and result.model_ran:
@@ -159,18 +163,24 @@ def _ending(result: Result) -> Iterator[str]:
     yield f"seconds: {', '.join(f'{name} {value:.2f}' for name, value in vars(result.seconds).items())}"
 
 
-def print_shortfall(result: Result, out: TextIO) -> None:
-    """Print how near the search came to the budget, and what would help, or has helped, if anything can."""
+def print_shortfall(result: Result, out: TextIO, offered: str = "") -> None:
+    """Print how near the search came to the budget, and what would help, or has helped, if anything can.
+
+    Args:
+        offered: see `print_result`.
+    """
     lacking = result.shortfall
     if lacking is None or lacking.floor > lacking.instance.budget:  # the reason has it already
         return
     near = [] if result.valid else ["; ".join(f"{what} {amount}" for what, amount in _shortfall_rows(result))]
-    print_lines(console(out), (*near, *_helps(result)))
+    print_lines(console(out), (*near, *_helps(result, offered)))
 
 
-def _helps(result: Result) -> Iterator[str]:
+def _helps(result: Result, offered: str) -> Iterator[str]:
     for one in result.shortfall.helps if result.shortfall else ():
         yield f"{'not tried' if one.outcome == NOT_TRIED else 'tried'}: {one.option}: {one.detail}"
+    if offered:
+        yield f"next: {offered}"
 
 
 def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:

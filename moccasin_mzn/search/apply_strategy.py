@@ -88,7 +88,8 @@ class _Best:
         self.sequence, self.simulation = tuple(int(v) for v in sequence), simulation
         if simulation.feasible:
             seconds, least = time.monotonic() - self.begin, self.instance.baseline.duration
-            self.trace = (*self.trace, TracePoint(seconds, simulation.duration, least, self.strategy.name))
+            point = TracePoint(seconds, simulation.duration, least, self.strategy.name, self.sequence)
+            self.trace = (*self.trace, point)
         return True
 
     def progress(self) -> Progress:

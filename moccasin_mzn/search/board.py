@@ -9,9 +9,10 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Generic
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic
 
 from moccasin_mzn.errors import JudgeError, RefutedError
 from moccasin_mzn.files import JsonObject
@@ -22,6 +23,8 @@ from moccasin_mzn.search.result import Progress, TracePoint
 
 WARM_START, INSTANT = "the warm start", "the instant bound"
 """Names of who found an answer, and of who proved something, where that takes no search."""
+MOST_STEPS = 2**26
+"""The most steps of all answers in a trace together, in 4 bytes each for schedules: 256 MiB."""
 
 
 @dataclass
@@ -59,10 +62,13 @@ class Board(Generic[Step, Judged]):
     floor: int = 0
     """Lower bound on the peak of schedules of the kind that is sought, in the graph's size unit."""
     trace: list[TracePoint] = field(default_factory=list)
+    """Every improvement; the earliest without their answers once those of all have `MOST_STEPS`."""
     news: queue.SimpleQueue[Progress] = field(default_factory=queue.SimpleQueue)
     """Improvements, for the thread that waits for the search."""
     ended: threading.Event = field(default_factory=threading.Event)
     """Set as soon as there is nothing left to search for."""
+    _steps: int = 0
+    """Number of steps of all answers in the trace."""
     _exact_bound: tuple[int, str] = (0, "")
     """The best bound that is not in floating point, and who proved it."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -207,8 +213,18 @@ class Board(Generic[Step, Judged]):
         if claim is not None:
             raise RefutedError(claim, f"{value} of {self.found_by}")
 
+    def _kept(self) -> Sequence[Any]:
+        """The best answer in little memory; earlier ones are dropped from the trace where all take too much."""
+        answer: tuple[Any, ...] = self.answer or ()
+        self._steps += len(answer)
+        for at, point in enumerate(self.trace if self._steps > MOST_STEPS else ()):
+            if point.answer is not None and self._steps > MOST_STEPS:
+                self._steps -= len(point.answer)
+                self.trace[at] = replace(point, answer=None)
+        return array("i", answer) if answer and isinstance(answer[0], int) else answer
+
     def _note(self, phase: str, source: str, new: bool = False) -> None:
-        self.trace.append(TracePoint(self.seconds, self.value, self.bound, source))
+        self.trace.append(TracePoint(self.seconds, self.value, self.bound, source, self._kept() if new else None))
         figures = self.problem.figures(self.simulation)
         if figures is not None:
             phase, answer = phase or self.problem.objective, self.answer if new else None

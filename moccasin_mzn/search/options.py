@@ -6,18 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Any, Final, Self, get_args
 
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import one_of
 from moccasin_mzn.formulations import FORMULATIONS, Formulation, find_formulation
 from moccasin_mzn.option import Option, flag, option, options_of, values_of, words_of
+from moccasin_mzn.solvers.minizinc.solvers import spelled
 from moccasin_mzn.stop import check_iterations
+from moccasin_mzn.vocabulary import IfNone, Search
 
-Search: TypeAlias = Literal["on", "off", "only"]
-"""Values of `SearchOptions.search`."""
-IfNone: TypeAlias = Literal["more", "hint", "stop"]
-"""Values of `Options.if_none`."""
 MORE: Final = "more"
 HINT: Final = "hint"
 STOP: Final = "stop"
@@ -51,9 +50,11 @@ class Effort:
         InputError: one of them makes no sense.
     """
 
-    time_limit: float | None = option(None, "SECONDS", "Default: until proven.", kind=float)
+    time_limit: float | None = option(
+        None, "SECONDS", "Seconds for the whole search.  [default: until optimality is proven]", kind=float
+    )
     """Seconds for everything; None: until proven."""
-    threads: int | None = option(None, "N", "Default: one per core.", kind=int)
+    threads: int | None = option(None, "N", "Number of threads.  [default: one per core]", kind=int)
     """Number of threads of the solver, or of all that race; None: as many as there are cores."""
     seed: int | None = option(None, "N", "Random seed of all searches.", kind=int)
     """Random seed; None: 0, and the solver's own."""
@@ -73,17 +74,25 @@ class SearchOptions(Effort):
     """
 
     solver: str = option(
-        "cp-sat", "NAME", "cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]"
+        "cp-sat",
+        "NAME",
+        "Solver of the model: cp-sat, highs, scip or any that MiniZinc knows; several, A,B,C, run in parallel.  "
+        "[default: cp-sat]",
     )
     """Name of a solver, or of several with commas between them, which race."""
     search: Search | None = option(
         None,
         "on|off|only",
-        "Local search and bounds alongside the model (on), the model alone (off), or no model (only).  [default: on]",
+        "on: run local search and bounds alongside the model; off: the model alone; only: local search and bounds "
+        "alone.  [default: on]",
     )
     """"on", which is None: incumbents from searches alongside the model; "off": the model alone; "only": without it."""
     until_gap: float = option(
-        0.0, "1%|0.01", "Stop at this gap between duration and bound.  [default: 0]", read=parse_gap, write=_plain
+        0.0,
+        "1%|0.01",
+        "Stop when the gap between the duration and its lower bound is at most this.  [default: 0]",
+        read=parse_gap,
+        write=_plain,
     )
     """Stop at this gap, (value - bound) / value."""
 
@@ -91,7 +100,7 @@ class SearchOptions(Effort):
         if self.search is None:
             object.__setattr__(self, "search", "on")
         if self.search not in SEARCHES:
-            raise InputError(f"unknown search {shown(self.search)}, expected one of {', '.join(SEARCHES)}")
+            raise InputError(f"unknown search {shown(self.search)}, {one_of(self.search, SEARCHES)}")
         self._check_solvers()
         if type(self.until_gap) not in (int, float) or not 0 <= self.until_gap < 1:
             raise InputError(f"gap {shown(self.until_gap)} is not a fraction of the duration, from 0 to below 1")
@@ -100,6 +109,8 @@ class SearchOptions(Effort):
     def _check_solvers(self) -> None:
         if not isinstance(self.solver, str) or not all(self.solvers):
             raise InputError(f"solver {shown(self.solver)}: expected a name, or several with commas between them")
+        if (names := tuple(map(spelled, self.solvers))) != self.solvers:
+            object.__setattr__(self, "solver", ",".join(names))
         for name in self.solvers:
             if self.solvers.count(name) > 1:
                 raise InputError(f"solver {shown(self.solver)}: {name} is named twice")
@@ -133,8 +144,14 @@ class Options(SearchOptions):
         InputError: an unknown formulation, an option that it does not have, or what does not go with it.
     """
 
-    formulation: str = option("staged", "NAME", "A model, see the command list.  [default: staged]")
-    like: str = option("", "NAME", "With --model: the formulation whose data and solutions it has.")
+    formulation: str = option(
+        "staged", "NAME", "The constraint model; the command `list` describes all.  [default: staged]"
+    )
+    like: str = option(
+        "",
+        "NAME",
+        "With --model: the formulation whose data your model reads and whose solutions it prints.  [default: staged]",
+    )
     """Synonym of `formulation`, for models of one's own; empty: not used."""
     own: Mapping[str, str] = field(default_factory=dict)
     """The formulation's own options, such as "precedence"; those not given have its own defaults."""
@@ -144,13 +161,14 @@ class Options(SearchOptions):
     )  # fmt: skip
     """Iterations of a search that counts its work and asks no clock; None: searches in parallel, by the clock."""
     two_phase: bool | None = option(
-        None, "", "Seek any schedule within the budget first. Default: with cp-sat.", kind=bool,
-        flags=("--two-phase", "--one-phase"),
+        None, "", "First find any schedule within the budget, then shorten it.  [default: two phases with cp-sat]",
+        kind=bool, flags=("--two-phase", "--one-phase"),
     )  # fmt: skip
     if_none: IfNone = option(
         STOP, "more|hint|stop",
-        "If no schedule is found: more: answer with one that computes nodes more often; hint: try that, and a free "
-        "order, and report what helps; stop: try neither.  [default: more, hint if --max-computations is given]",
+        "What to do if no schedule is found. more: allow more computations of each node, and answer with such a "
+        "schedule; hint: only report whether that, or another order, has a schedule; stop: try nothing else.  "
+        "[default: more; hint if --max-computations is given]",
         always=True,
     )  # fmt: skip
     """Action where no schedule is found. "more": the answer may compute nodes more often, if that helps; "hint": what
@@ -170,7 +188,7 @@ class Options(SearchOptions):
         if self.two_phase and not form.two_phase:
             raise InputError(f"{form.called} has no first phase")
         if self.if_none not in IF_NONE:
-            raise InputError(f"if none {shown(self.if_none)}: expected one of {', '.join(IF_NONE)}")
+            raise InputError(f"if none {shown(self.if_none)}: {one_of(self.if_none, IF_NONE)}")
 
     def _check_like(self) -> None:
         if "model" not in self.own:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeAlias
@@ -63,6 +64,9 @@ class TracePoint:
     bound: int
     source: str = ""
     """Name of who improved one of them: "local search", "bounds", a solver, "cp-sat on a window", a strategy."""
+    answer: Sequence[Any] | None = None
+    """The best answer, where it is new: positions in `graph.nodes`, or actions; None: the bound is, or the answer was
+    not kept, see `Board.trace`. `solve --json` leaves it out."""
 
 
 # --- What is known where no schedule was found ----------------------------------------------------------------
@@ -191,7 +195,7 @@ class RacerResult:
 
 
 @dataclass(frozen=True)
-class Result(Generic[Step, Judged]):
+class SearchResult(Generic[Step, Judged]):
     """The best schedule found, for one memory or several, as judged by the simulator, and what is proven about it."""
 
     problem: Problem[Step, Judged]
@@ -241,6 +245,9 @@ class Result(Generic[Step, Judged]):
     """Shortfall of the problem as it was posed, if it has no schedule within the budget, or none was found."""
     arenas: Any = None
     """Offsets of all copies, `Arena` or `PlanArenas`, if addresses are assigned: the budgets are then for arenas."""
+    placed: tuple[TracePoint, ...] | None = None
+    """Every improvement of an answer whose arenas are within the budgets, if addresses are assigned: those of `trace`
+    are within the budgets before they have addresses. None: without addresses."""
 
     @property
     def instance(self) -> Instance:
@@ -356,6 +363,18 @@ class Result(Generic[Step, Judged]):
             known["duration_bound"] = self.bound
         answer = answer_document(self.problem, self.answer, self.simulation, self.arenas)
         return versioned(instance.graph, self.answer, {**known, **answer})
+
+    def as_json(self) -> str:
+        """Return that object as text, as `solve --json` prints it and `--output` writes it."""
+        return json.dumps(self.as_dict()) + "\n"
+
+    def __repr__(self) -> str:
+        method = self.strategy or getattr(self.formulation, "name", "")
+        return f"SearchResult({self.status}, value={self.value}, bound={self.bound}, by {method})"
+
+
+Result = SearchResult
+"""The name within the package; users see the `Result` of `report.answers`, which has this one as its `details`."""
 
 
 def percent_over(value: float, base: float) -> float:

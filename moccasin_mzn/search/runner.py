@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
@@ -29,6 +30,8 @@ from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.formulations.complexity import READS_PER_SECOND, reads_by_copies
 from moccasin_mzn.formulations.searched import Searched
+from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, is_kept, join
 from moccasin_mzn.log import LOGGER
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -70,6 +73,10 @@ class Searcher(ABC):
     """True for the model itself, which runs even where no other search is wanted."""
     awaited: ClassVar[bool] = False
     """True if the model waits for an answer to start from while this search goes on."""
+
+    def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
+        """Return what has to be compiled before it can search."""
+        return ()
 
     @abstractmethod
     def applies(self, runner: Runner) -> bool:
@@ -134,6 +141,8 @@ class Runner:
     errors: list[Exception] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
     threads: list[tuple[Searcher, threading.Thread]] = field(default_factory=list)
+    waiting: set[str] = field(default_factory=set)
+    """Names of searchers that wait for what has to be compiled."""
 
     # For searchers
 
@@ -178,7 +187,7 @@ class Runner:
         return self.board.ended.is_set() or self.stopping.is_set() or self.deadline.over() or self.enough()
 
     def alive(self, name: str) -> bool:
-        """Return whether the searcher of this name still goes on."""
+        """Return whether the searcher of this name still goes on, or will."""
         return any(thread.is_alive() for searcher, thread in self.threads if searcher.name == name)
 
     def pause(self) -> None:
@@ -195,11 +204,18 @@ class Runner:
         head_start = self.deadline.share(HEAD_START_SHARE, HEAD_START)
         compiling = reads_by_copies(self.instance) / READS_PER_SECOND
         longest = min(self.deadline.share(LONGEST_SHARE, LONGEST_WITHOUT_ANSWER), HEAD_START + compiling)
-        while not self.over() and any(thread.is_alive() for each, thread in self.threads if each.awaited):
+        while not self.over() and self._awaited():
             found = self.board.answer is not None
             if self.board.seconds > (head_start if found else longest) and (found or not forever):
                 return
             self.pause()
+
+    def _awaited(self) -> bool:
+        """Return whether an answer may come soon: not while one of the searches has to be compiled first."""
+        awaited = [(each, thread) for each, thread in self.threads if each.awaited]
+        return any(thread.is_alive() for _, thread in awaited) and not any(
+            each.name in self.waiting for each, _ in awaited
+        )
 
     @staticmethod
     def give_way() -> None:
@@ -239,7 +255,7 @@ class Runner:
         if self.options.search != "only":
             self.backend = find_backend(self.options.solver)
             problem, form = self.board.problem, self.form
-            check_integers([self.backend], lambda: form.sums(form.data(problem)), problem.graph.nodes)
+            check_integers([self.backend], lambda: form.sums(form.data(problem)), partial(node_text, problem.graph))
         if self.over():
             return
         for searcher in self.searchers:
@@ -260,12 +276,23 @@ class Runner:
     def _guarded(self, searcher: Searcher) -> None:
         """An error in any thread ends the search and is raised in the caller's."""
         try:
-            searcher.search(self)
+            if self._compiled(searcher):
+                searcher.search(self)
         except Exception as failure:
             error = out_of_memory(failure) or failure
             self.errors.append(error)
             if not isinstance(error, BEARABLE):  # without the solver the others go on
                 self.stopping.set()
+
+    def _compiled(self, searcher: Searcher) -> bool:
+        """Wait until what a searcher needs is compiled and loaded; return False if there is no time for that."""
+        needed = searcher.compiled(self)
+        if needed and not all(map(is_kept, needed)):
+            self.waiting.add(searcher.name)
+        try:
+            return join(self.over, lambda: self.remaining, *needed)
+        finally:
+            self.waiting.discard(searcher.name)
 
     def _lonely(self) -> bool:
         """Return whether all that still runs is endless, and of no more use."""

@@ -17,6 +17,7 @@ from typing import Self
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
@@ -265,10 +266,9 @@ class Trials:
         option = question.option
         if not question.more and self._allowed(record.answer):
             option = ORDER_FREE
-        return Help(
-            option, FOUND, f"a schedule with TDI {tdi:.3f} %", spent, record.simulation.peak, value,
-            tdi, record.answer,
-        )  # fmt: skip
+        peak = record.simulation.peak
+        detail = f"a schedule with TDI {tdi:.3f} %, peak {memory_text(peak, instance.graph.size_unit)}"
+        return Help(option, FOUND, detail, spent, peak, value, tdi, record.answer)
 
     def _allowed(self, sequence: tuple[int, ...]) -> bool:
         """Return whether no node is computed more often than the problem allows."""

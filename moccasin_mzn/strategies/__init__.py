@@ -1,6 +1,6 @@
 """Rematerialization rules from the literature, to compare with; each makes schedules without a search.
 
-A strategy is a module with `STRATEGIES`, a tuple of objects, and its name in `MODULES`. `strategy` says what they
+A strategy is a module with `STRATEGIES`, a tuple of objects, and its name in `MODULES`. `strategy` describes what they
 promise.
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import nearest
 
 if TYPE_CHECKING:
     from moccasin_mzn.strategies.strategy import Strategy
@@ -33,5 +34,6 @@ def find_strategy(name: str) -> Strategy:
     """
     known = {strategy.name: strategy for strategy in strategies()}
     if name not in known:
-        raise InputError(Page.STRATEGIES.after(f"strategy {shown(name)} is unknown; there are {', '.join(known)}"))
+        names = f"{', '.join(known)}{nearest(name, known)}"
+        raise InputError(Page.STRATEGIES.after(f"strategy {shown(name)} is unknown; there are {names}"))
     return known[name]

@@ -20,8 +20,8 @@ from moccasin_mzn.strategies.strategy import Passes, Stop, Strategy, nothing_kep
 # --- From checkpoints to what is kept: the forward pass is cut into segments, of which few are in use at a time
 
 # A segment is what lies between two checkpoints in the input order, and the checkpoint at its end. Checkpoints are
-# kept until their last read, and so are the outputs of the backward pass. All else is held only while its segment is
-# in use::
+# kept until their last read, and so are the outputs of the backward pass. All else is retained only while its segment
+# is in use::
 #
 #     checkpoints: a2, a4     a0 a1 a2 a3 a4 a5 a6     loss     g6 g5 g4 g3 g2 g1 g0        a stage each
 #     segment in use         [   1    ][  2  ][           3           ][  2  ][  1 ]

@@ -3,7 +3,7 @@
 The operations come one by one in the input order. When memory is short, DTR evicts the unlocked resident output t with
 the least h(t); when an operation needs an evicted input, it is recomputed, and first what that needs. Inputs are
 locked while a node waits for them. When the last first computation that reads an output is done, the program lets go of
-it and it is evicted at once (the paper's eager eviction), although DTR may have to compute it again for others.
+it and it is evicted at once (the paper's eager eviction), although DTR may have to recompute it for others.
 
 ::
 
@@ -46,7 +46,7 @@ from moccasin_mzn.strategies.strategy import Stop, Strategy
 class EvictionCost:
     """It gets every eviction and computation, and gives what each output would cost if it were evicted next.
 
-    This one says 1 for all: only size or staleness decides.
+    This one is 1 for all: only size or staleness decides.
     """
 
     def __init__(self, arrays: GraphArrays) -> None:
@@ -169,7 +169,7 @@ class ClassesCost(EvictionCost):
         return cost
 
 
-# --- DTR's executor: an online program that evicts when memory is short and computes again what it then lacks
+# --- DTR's executor: an online program that evicts when memory is short and recomputes what it then lacks
 
 # Nodes are numbered 0..n-1 along the input order. The account of memory is the executor's own: an output counts until
 # it is evicted, even if nothing will read it before it is recomputed. So it is never below the simulator's.
@@ -194,7 +194,7 @@ class Executor:
 
     def __init__(self, arrays: GraphArrays, rule: EvictionRule, threshold: int, most: int, stop: Stop) -> None:
         """The graph is along the input order, `threshold` the most memory in its size unit; after `most` computations
-        the program is given up as thrashing, and as soon as `stop` says so."""
+        the program is given up as thrashing, and as soon as `stop` is true."""
         n = arrays.node_count
         self._rule, self._threshold, self._most, self._stop = rule, threshold, most, stop
         self._cost = rule.cost(arrays)

@@ -16,14 +16,14 @@ separator X, while everything outside of the component that they need is in memo
                             B needs b again:              a b B
                             the goal needs a again:             a A       peak 3 instead of 5
 
-At the top the goals are the nodes that nothing reads, which need not be held: all others are needed for them.
+At the top the goals are the nodes that nothing reads, which need not be retained: all others are needed for them.
 
 Let N be the bags of the decomposition, k = width + 1 the nodes of the largest one, d the most inputs of a node, all
 outputs of size 1, and L = floor(log2 N) + 1. Then for what is implemented here:
 
 - Peak at most k L + d (L - 1). Proof: a part has at most half of the bags, so at most L components are inside each
   other; each holds its X and, but for the innermost, some inputs of one node of X; goals in parts are among the inputs
-  held for a component further out. With sizes, k is the heaviest bag and d the heaviest set of inputs.
+  retained for a component further out. With sizes, k is the heaviest bag and d the heaviest set of inputs.
 - At most k N (k + 1)^(L - 1) computations, which is at most k N^log2(2k + 2). Proof: a call computes at most k nodes
   itself, and calls each part at most k + 1 times; every bag is the center of at most one component.
 
@@ -32,7 +32,7 @@ The paper leaves open in which order parts follow each other: they are tried by 
 other way round.
 
 Every computation is read before the next one of the node, so there are none to clean away. But the rule drops what it
-could hold, and does not know the budget; `KUMAR_HELD` uses what it leaves.
+could hold, and does not know the budget; `KUMAR_RETAINED` uses what it leaves.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-
-import networkx as nx
-from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.retention import retained
 from moccasin_mzn.strategies.strategy import Stop, Strategy
+
+if TYPE_CHECKING:
+    import networkx as nx  # slow to import: whoever decomposes a graph does
 
 # --- Tree decompositions of a graph, and the balanced separators they give, level by level
 
@@ -89,6 +90,9 @@ def decompositions(graph: ComputationGraph) -> Iterator[nx.Graph]:
 
     The nodes of a decomposition are bags, frozensets of positions in `graph.nodes`.
     """
+    import networkx as nx
+    from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
+
     undirected = nx.Graph()
     undirected.add_nodes_from(range(len(graph.nodes)))
     undirected.add_edges_from(graph.edges)
@@ -104,12 +108,16 @@ def separated(decomposition: nx.Graph, order: Sequence[int]) -> tuple[Component,
         decomposition: see `decompositions`.
         order: the input order, positions in `graph.nodes`; components are sorted by it.
     """
+    import networkx as nx
+
     forest = nx.convert_node_labels_to_integers(decomposition, label_attribute="bag")
     bags = {at: set(bag) for at, bag in forest.nodes(data="bag")}
     return _components(bags, forest, {v: at for at, v in enumerate(order)})
 
 
 def _components(bags: Bags, forest: nx.Graph, place: Mapping[int, int]) -> tuple[Component, ...]:
+    import networkx as nx
+
     found, left = [], set(bags)
     for first in bags:
         if first in left:
@@ -147,6 +155,8 @@ def _contract(bags: Bags, tree: nx.Graph) -> None:
 
 def _center(bags: Bags, tree: nx.Graph) -> int:
     """The bag whose removal leaves the smallest largest tree, at most half of the bags; of equals a smallest one."""
+    import networkx as nx
+
     below = dict.fromkeys(tree, 1)  # bags of the subtree
     largest = dict.fromkeys(tree, 0)
     root = next(iter(tree))
@@ -260,7 +270,7 @@ KUMAR = Strategy(
     schedules=_published,
 )
 
-KUMAR_HELD = Strategy(
+KUMAR_RETAINED = Strategy(
     name="tree-decomposition-held",
     title="the same, but outputs stay in memory where the budget allows",
     source=f"{_SOURCE}; with an addition of this project, see `retention`",
@@ -268,4 +278,4 @@ KUMAR_HELD = Strategy(
     schedules=_retained,
 )
 
-STRATEGIES = (KUMAR, KUMAR_HELD)
+STRATEGIES = (KUMAR, KUMAR_RETAINED)

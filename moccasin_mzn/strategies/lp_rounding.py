@@ -1,8 +1,8 @@
 """Checkmate's approximation (Jain et al., MLSys 2020, section 5): the linear relaxation of its MILP, rounded.
 
-The relaxation, at a budget smaller by a share EPSILON, says in fractions which outputs S* are kept between stages. What
-is kept at least to a threshold is kept, everything else is dropped; then the least recomputation is added that makes it
-a schedule. Rounding may miss the budget: the share only makes that less likely.
+The relaxation, at a budget smaller by a share EPSILON, gives in fractions which outputs S* are kept between stages.
+What is kept at least to a threshold is kept, everything else is dropped; then the least recomputation is added that
+makes it a schedule. Rounding may miss the budget: the share only makes that less likely.
 """
 
 from __future__ import annotations

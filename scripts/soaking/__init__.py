@@ -1,1 +1,1 @@
-"""A soak: random graphs, random questions about them, and every claim in the answers held against witnesses."""
+"""A soak: random graphs, random requests about them, and every claim in the answers compared with witnesses."""

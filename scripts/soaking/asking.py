@@ -34,7 +34,7 @@ class Reply:
     """What was printed on stderr, or the traceback."""
     seconds: float
     steps: tuple[tuple[int | None, int, tuple[int, ...] | None], ...] = field(default=())
-    """Of a function: duration, bound and sequence of each progress it told of."""
+    """Of a function: duration, bound and sequence of each progress it reported."""
 
     def document(self) -> dict[str, Any]:
         """The object printed.
@@ -48,16 +48,16 @@ class Reply:
         return found
 
 
-def is_told(reply: Reply) -> bool:
+def is_reported(reply: Reply) -> bool:
     """Is nothing on stdout but perhaps the error on stderr, as an object?"""
     if not reply.text.strip():
         return True
-    told = reply.errors.strip().splitlines()[-1:]
+    reported = reply.errors.strip().splitlines()[-1:]
     try:
         error = json.loads(reply.text.strip().splitlines()[-1])
     except ValueError:
         return False
-    return error.get("type") == "error" and told == [f"error: {error['message']}"]
+    return error.get("type") == "error" and reported == [f"error: {error['message']}"]
 
 
 def _refuse(constant: str) -> None:
@@ -102,7 +102,7 @@ def run_here(arguments: list[str]) -> Reply:
 
 
 def _call(question: Question) -> Reply:
-    """The function `solve`, told as the command would tell it."""
+    """The function `solve`, with the reply of the command line."""
     from moccasin_mzn import solve
     from moccasin_mzn.errors import InputError
 

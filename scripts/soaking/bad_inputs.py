@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from soaking.asking import Reply, is_told
+from soaking.asking import Reply, is_reported
 from soaking.questions import Problem, Question
 
 JUNK = (
@@ -91,7 +91,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def is_nonsense(words: list[str]) -> bool:
-    """Must the command line be refused, whatever its files say? Without a model nobody asks for a solver."""
+    """Must the command line be refused, whatever is in its files? Without a model nobody asks for a solver."""
     pairs = list(zip(words, words[1:], strict=False))
     named = [name for name in NAMES if (f"--{name}", "no-such-name") in pairs]
     return "--no-such-option" in words or named not in ([], ["solver"]) or (named == ["solver"] and "only" not in words)
@@ -107,9 +107,9 @@ def flaws_of_refusal(words: list[str], reply: Reply) -> list[str]:
         lines = reply.errors.strip().splitlines()
         if not lines or not lines[-1].startswith("error: ") or sum(line.startswith("error: ") for line in lines) > 1:
             return [f"refused with {reply.errors[-500:]!r}, expected one line that begins with error"]
-        if len(lines[-1]) > 1000 + max(map(len, words)):  # names of files are told in full
+        if len(lines[-1]) > 1000 + max(map(len, words)):  # names of files are printed in full
             return [f"refused in a line of {len(lines[-1])} characters"]
-        return [] if is_told(reply) else [f"refused, but stdout has {reply.text[:80]!r}"]
+        return [] if is_reported(reply) else [f"refused, but stdout has {reply.text[:80]!r}"]
     if "--json" in words and words[0] == "solve" and "--json-stream" not in words:
         try:
             reply.document()

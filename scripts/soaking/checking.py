@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from soaking.asking import Reply, is_told
+from soaking.asking import Reply, is_reported
 from soaking.judging import FIRST, FREE, STAGED, Scope, account, arena_flaw
 from soaking.oracle import least_peak
 from soaking.plans import best_plan, places_of, plan_flaw
@@ -59,7 +59,7 @@ def _refused(question: Question, reply: Reply) -> list[str] | None:
         return None
     lines = reply.errors.strip().splitlines()
     found = [] if lines and lines[-1].startswith("error: ") else [f"refused without an error line: {reply.errors!r}"]
-    if not is_told(reply):
+    if not is_reported(reply):
         found.append(f"refused, but stdout has {reply.text[:80]!r}")
     may = question.kind in ("strategy", "plan", "addresses") or question.options.get("solver") in (
         "gecode",
@@ -91,7 +91,7 @@ def _schedule(
         yield from _sequence(question, document, witnesses)
     elif document["duration"] is not None or document["intervals"] is not None:
         yield "figures without a schedule"
-    yield from _course(document, valid)
+    yield from _incumbents(document, valid)
     yield from _steps(question, reply, witnesses)
     yield from _claims(question, document, witnesses, counts)
 
@@ -110,9 +110,9 @@ def _sequence(question: Question, document: dict[str, Any], witnesses: Witnesses
     for name, expected in (("duration", judged.duration), ("peak", judged.peak)):
         if document[name] != expected:
             yield f"{name} is {document[name]}, not {expected}"
-    told = [(position[of["node"]], of["start"], of["end"]) for of in document["intervals"]]
-    if told != list(judged.intervals):
-        yield f"retention intervals are {told}, not {list(judged.intervals)}"
+    reported = [(position[of["node"]], of["start"], of["end"]) for of in document["intervals"]]
+    if reported != list(judged.intervals):
+        yield f"retention intervals are {reported}, not {list(judged.intervals)}"
     base = account(graph, question.order).duration
     increase = 100 * (judged.duration / base - 1) if base else 0.0
     if not math.isclose(document["tdi_percent"], increase, abs_tol=1e-9):
@@ -133,12 +133,12 @@ def _form(question: Question, document: dict[str, Any], sequence: Sequence[int])
     """Counts of computations, the order, and offsets."""
     graph = question.problem.graph
     if question.limited:
-        told = document["max_computations"]
-        most = tuple(told) if isinstance(told, list) else (told,) * len(graph.nodes)
+        reported = document["max_computations"]
+        most = tuple(reported) if isinstance(reported, list) else (reported,) * len(graph.nodes)
         if any(count > most[v] for v, count in Counter(sequence).items()):
-            yield f"a node is computed more often than {told} times"
+            yield f"a node is computed more often than {reported} times"
         if any(map(int.__lt__, most, question.allowed)):
-            yield f"max_computations is {told}, asked for was {question.allowed}"
+            yield f"max_computations is {reported}, asked for was {question.allowed}"
     if question.scope.kind == STAGED and tuple(dict.fromkeys(sequence)) != tuple(question.order):
         yield "first computations are not in the input order"
     if question.kind == "addresses":
@@ -150,7 +150,7 @@ def _form(question: Question, document: dict[str, Any], sequence: Sequence[int])
             yield f"the arena is {document['arena']}, ends at {max(ends, default=0)}, and may be {question.budget}"
 
 
-def _course(document: dict[str, Any], valid: bool) -> Iterator[str]:
+def _incumbents(document: dict[str, Any], valid: bool) -> Iterator[str]:
     """Status, duration, bound and trace go together."""
     duration, bound, status = document["duration"], document["duration_bound"], document["status"]
     if valid and duration < bound:
@@ -168,21 +168,21 @@ def _course(document: dict[str, Any], valid: bool) -> Iterator[str]:
 
 
 def _steps(question: Question, reply: Reply, witnesses: Witnesses) -> Iterator[str]:
-    """What a function told on the way: schedules that are some."""
+    """What a function reported on the way: schedules that are some."""
     for duration, _, sequence in reply.steps:
         if sequence is None:
             continue
         judged = account(question.problem.graph, [int(v) for v in sequence])
         if judged.flaw or judged.peak > question.budget or judged.duration != duration:
-            yield f"on the way: {sequence} is told to take {duration}, and is {judged}"
+            yield f"on the way: {sequence} is reported to take {duration}, and is {judged}"
 
 
 def scope_of(question: Question, document: dict[str, Any]) -> Scope:
-    """What a proof ranges over: the question's scope, or more if the reason says so."""
+    """What a proof ranges over: the question's scope, or more by its reason."""
     reason, scope = document["reason"], question.scope
-    told = document.get("max_computations")
-    if question.limited and told is not None:
-        scope = Scope(scope.kind, tuple(told) if isinstance(told, list) else (told,) * len(scope.most))
+    reported = document.get("max_computations")
+    if question.limited and reported is not None:
+        scope = Scope(scope.kind, tuple(reported) if isinstance(reported, list) else (reported,) * len(scope.most))
     if "alone needs" in reason or "to compute node" in reason:
         return Scope(FREE, (10**6,) * len(scope.most))
     if scope.kind == STAGED and FIRST in reason:
@@ -194,7 +194,7 @@ def _claims(question: Question, document: dict[str, Any], witnesses: Witnesses, 
     status, bound = document["status"], document["duration_bound"]
     scope = scope_of(question, document)
     best = witnesses.best(question.order, question.budget, scope)
-    known = "checked" if best.complete else "held against what is known"
+    known = "checked" if best.complete else "compared with what is known"
     if status == "infeasible":
         counts[f"infeasible, {known}"] += 1
     elif status == "optimal":
@@ -240,7 +240,7 @@ def _truth(complete: bool, sequence: Sequence[int] | None) -> str:
     return "nothing fits" if sequence is None else "a schedule fits"
 
 
-# Orders, fronts and plans
+# Orders, frontiers and plans
 
 
 def _order(
@@ -281,19 +281,19 @@ def _frontier(
             sequence = tuple(position[node] for node in point["sequence"])
             judged = account(graph, sequence)
             if judged.flaw or (judged.duration, judged.peak) != (point["duration"], point["peak"]) or judged.peak > at:
-                yield f"budget {at}: {judged} is told as duration {point['duration']}, peak {point['peak']}"
+                yield f"budget {at}: {judged} is reported as duration {point['duration']}, peak {point['peak']}"
                 continue
             if (status == "optimal") != (judged.duration == point["duration_bound"]):
                 yield f"budget {at}: {status}, {judged.duration}, bound {point['duration_bound']}"
-            yield from filter(None, [witnesses.add(sequence, "a front")])
+            yield from filter(None, [witnesses.add(sequence, "a frontier")])
         claim = Claim(order, at, widest, None if status == "infeasible" else point["duration_bound"])
-        yield from filter(None, [witnesses.refutes(claim, "a front")])
+        yield from filter(None, [witnesses.refutes(claim, "a frontier")])
     claim = Claim(order, document["least_bound"] - 1, widest, None)
-    yield from filter(None, [witnesses.refutes(claim, "a front's least budget")])
+    yield from filter(None, [witnesses.refutes(claim, "a frontier's least budget")])
 
 
 def _known(complete: bool) -> str:
-    return "checked" if complete else "held against what is known"
+    return "checked" if complete else "compared with what is known"
 
 
 def _plan(
@@ -311,9 +311,9 @@ def _plan(
         flaw, duration, peaks = plan_flaw(places, plan)
         if flaw:
             yield f"the plan is none: {flaw}"
-        told = (document["duration"], *(document["peaks"][name] for name in places.names))
-        if not flaw and told != (duration, *peaks):
-            yield f"duration and peaks are told as {told}, not {(duration, *peaks)}"
+        reported = (document["duration"], *(document["peaks"][name] for name in places.names))
+        if not flaw and reported != (duration, *peaks):
+            yield f"duration and peaks are reported as {reported}, not {(duration, *peaks)}"
         if document["duration"] < bound or (status == "optimal") != (document["duration"] == bound):
             yield f"{status} with duration {document['duration']} and bound {bound}"
     best, certain = best_plan(places, question.order, not question.free)

@@ -83,7 +83,7 @@ class _Crew:
         self.seeds = self._seeds()
         self.hired = 0
         self.workers: list[Worker] = []
-        self.told = begin
+        self.reported = begin
 
     def _seeds(self) -> Iterator[int]:
         for seed in range(self.plan.seed, self.plan.seed + self.plan.graphs):
@@ -102,7 +102,7 @@ class _Crew:
                     self._hear(worker)
                 elif worker.seed >= 0 and time.monotonic() - worker.since > self.plan.patience:
                     self._lost(worker, f"no end within {self.plan.patience:.0f} s")
-            self._tell()
+            self._announce()
 
     def dismiss(self) -> None:
         """End all processes."""
@@ -161,16 +161,16 @@ class _Crew:
             if path.is_file():
                 (kept / path.name).write_bytes(path.read_bytes())
         command = worker.command.replace(str(worker.folder / "files"), str(kept))
-        (kept / "finding.txt").write_text(f"{how}\n\npython -m moccasin_mzn {command}\n", encoding="utf-8")
+        (kept / "finding.txt").write_text(f"{how}\n\nmoccasin-mzn {command}\n", encoding="utf-8")
         self.tally.findings.append(Finding(worker.seed, how, command, str(kept)))
         self.tally.counts["graphs"] += 1
         sys.stderr.write(f"FINDING seed {worker.seed}: {how}: {command}\n")
         self._hire()
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         now = time.monotonic()
-        if now - self.told >= NEWS_SECONDS:
-            self.told = now
+        if now - self.reported >= NEWS_SECONDS:
+            self.reported = now
             counts = self.tally.counts
             sys.stderr.write(
                 f"{now - self.begin:7.0f} s  {counts['graphs']} graphs  {counts['solves']} questions  "
@@ -204,4 +204,4 @@ def ask_all(pipe: Connection, folder: Path, plan: Plan) -> None:
         room, solvers = Room(folder), known_solvers()
         report = (lambda line: print(line, file=sys.__stdout__, flush=True)) if plan.verbose else (lambda line: None)
         while (seed := pipe.recv()) is not None:
-            pipe.send(Trial(seed, room, plan.keep, solvers, plan.only, tell=pipe.send, report=report).run())
+            pipe.send(Trial(seed, room, plan.keep, solvers, plan.only, announce=pipe.send, report=report).run())

@@ -28,6 +28,6 @@ def print_figures(tally: Tally, seconds: float, out: TextIO) -> None:
     for name, number in rows:
         out.write(f"| {name:<{width}} | {number:>6.0f} |\n")
     for finding in tally.findings:
-        out.write(f"\nseed {finding.seed}: {finding.message}\n  python -m moccasin_mzn {finding.command}\n")
+        out.write(f"\nseed {finding.seed}: {finding.message}\n  moccasin-mzn {finding.command}\n")
         out.write(f"  kept in {finding.folder}\n")
     out.flush()

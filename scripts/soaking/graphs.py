@@ -13,7 +13,7 @@ ODD_NAMES = ("1.0", "-", "node", "a b", "é", "x;y", '"q"', "[0]", "None", "%", 
 
 
 def draw_graph(rng: random.Random, nodes: int) -> tuple[str, ComputationGraph]:
-    """A kind of edges, and a graph of it. Positions are shuffled, so that they tell nothing about the order."""
+    """A kind of edges, and a graph of it. Positions are shuffled, so that they give nothing away about the order."""
     kind = rng.choice(sorted(KINDS))
     edges = KINDS[kind](rng, nodes)
     position = rng.sample(range(nodes), nodes)
@@ -131,14 +131,14 @@ def _names(rng: random.Random, n: int) -> list[int | str]:
 
 
 def _amounts(rng: random.Random, n: int, digits: int) -> list[int]:
-    """Sizes or durations: small, equal, zero, alike but large, or of mixed magnitudes up to 10**digits."""
-    style = rng.choice(["small", "small", "small", "equal", "none", "alike", "flop", "mixed", "mixed", "wide"])
+    """Sizes or durations: small, equal, zero, close but large, or of mixed magnitudes up to 10**digits."""
+    style = rng.choice(["small", "small", "small", "equal", "none", "close", "flop", "mixed", "mixed", "wide"])
     large = 10 ** rng.randint(2, digits)
     draw = {
         "small": lambda: rng.randint(0, 9),
         "equal": lambda: 1,
         "none": lambda: 0,
-        "alike": lambda: large + rng.randint(0, 9),
+        "close": lambda: large + rng.randint(0, 9),
         "flop": lambda: rng.randint(10**6, 5 * 10**9),
         "mixed": lambda: rng.randint(0, 10 ** rng.randint(0, digits)),
         "wide": lambda: rng.choice([1, 10**digits, rng.randint(1, 10**digits)]),

@@ -1,9 +1,9 @@
 """Best schedules of small graphs, by a search of its own.
 
 A state is what is in memory, what has been computed so far and, in stages, from where in the input order a stage may go
-on. There are two moves: to compute a node beside all that is there, and to drop something, which costs nothing. How
-often nodes were computed is left out at first: so there are few states, and what each still costs at least follows for
-all of them by going backwards from the ends. With that as the estimate, A* finds the best schedule with so many
+on. There are two moves: to compute a node in addition to all that is there, and to drop something, which costs nothing.
+How often nodes were computed is left out at first: so there are few states, and what each still costs at least follows
+for all of them by going backwards from the ends. With that as the estimate, A* finds the best schedule with so many
 computations of each node; where no limit matters, it walks straight to the end.
 """
 
@@ -77,11 +77,11 @@ def least_peak(graph: ComputationGraph) -> int:
     for done in range(1 << n):
         if best[done] is None:
             continue
-        held = sum(graph.sizes[u] for u in range(n) if done >> u & 1 and readers[u] & ~done)
+        retained = sum(graph.sizes[u] for u in range(n) if done >> u & 1 and readers[u] & ~done)
         for v in range(n):
             if done >> v & 1 or inputs[v] & ~done:
                 continue
-            used, after = held + graph.sizes[v] + graph.workspace_of[v], done | 1 << v
+            used, after = retained + graph.sizes[v] + graph.workspace_of[v], done | 1 << v
             peak = max(best[done], used)
             best[after] = peak if best[after] is None else min(best[after], peak)
     return best[-1]

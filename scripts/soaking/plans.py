@@ -22,7 +22,7 @@ MOST_EXPANSIONS = 60_000
 
 @dataclass(frozen=True)
 class Places:
-    """Two memories and what happens in them, as a command line says it."""
+    """Two memories and what happens in them, as a command line has them."""
 
     graph: ComputationGraph
     names: tuple[str, str]
@@ -50,9 +50,9 @@ def places_of(graph: ComputationGraph, options: dict[str, Any], most: int) -> Pl
         capacity = int(options.get("slow-memory", endless))
         budgets, durations = (int(options["budget"]), capacity), (graph.durations, None)
         return Places(graph, ("local", "slow"), budgets, durations, {(0, 1): out, (1, 0): back}, (most, 1), True)
-    told = [part.partition("=")[2].partition(":") for part in options["device"].split(" ")]
-    budgets = tuple(int(amount) for amount, _, _ in told)
-    durations = tuple(None if slow == "inf" else _scaled(graph.durations, slow or "1") for _, _, slow in told)
+    reported = [part.partition("=")[2].partition(":") for part in options["device"].split(" ")]
+    budgets = tuple(int(amount) for amount, _, _ in reported)
+    durations = tuple(None if slow == "inf" else _scaled(graph.durations, slow or "1") for _, _, slow in reported)
     latency = int(options.get("copy-latency", 0))
     copies = tuple(latency + cost for cost in _scaled(graph.sizes, options["copy-time"]))
     return Places(graph, ("gpu", "cpu"), budgets, durations, {(0, 1): copies, (1, 0): copies}, (most, most), False)
@@ -134,17 +134,17 @@ class _Rules:
     def after(self, state: tuple) -> Iterator[tuple[int, Step | None, tuple]]:
         """Cost, step or None for a drop, and the state after each move."""
         resident, used, computed, stage = state
-        for m, held in enumerate(resident):
-            memory = sum(size for k, size in enumerate(self.size) if held >> k & 1)
+        for m, contents in enumerate(resident):
+            memory = sum(size for k, size in enumerate(self.size) if contents >> k & 1)
             for k, size in enumerate(self.size):
                 bit = 1 << k
-                if held & bit:
-                    yield 0, None, (_put(resident, m, held ^ bit), used, computed, stage)
+                if contents & bit:
+                    yield 0, None, (_put(resident, m, contents ^ bit), used, computed, stage)
                     continue
                 if memory + size > self.places.budgets[m] or used[m] >> 4 * k & 15 == self.places.most[m]:
                     continue
                 for source in (None, 1 - m):
-                    there = not self.inputs[k] & ~held if source is None else resident[source] & bit
+                    there = not self.inputs[k] & ~contents if source is None else resident[source] & bit
                     step = (self.order[k], m, source)
                     cost = self.places.cost(step)
                     if not there or cost is None:
@@ -153,7 +153,7 @@ class _Rules:
                     if further is not None:
                         done = computed | bit if source is None else computed
                         counts = _put(used, m, used[m] + (1 << 4 * k))
-                        yield cost, step, (_put(resident, m, held | bit), counts, done, further)
+                        yield cost, step, (_put(resident, m, contents | bit), counts, done, further)
 
     def stage_after(self, stage: tuple, k: int, m: int, source: int | None) -> tuple | None:
         """Where a step leaves the stages; None: it is out of place.

@@ -263,7 +263,7 @@ def _strategy(rng: random.Random, problem: Problem, solvers: Sequence[str]) -> Q
 
 
 def _plan(rng: random.Random, problem: Problem, solvers: Sequence[str]) -> Question:
-    """Slow memory beside recomputation, or two devices."""
+    """Slow memory in addition to recomputation, or two devices."""
     free = rng.random() < 0.5
     options = {**_limits(rng, problem), "search": rng.choice(["on", "on", "on" if free else "off", "only"])}
     options.pop("count-fixed", None)

@@ -15,7 +15,7 @@ import psutil
 PATIENCE = 5.0
 """Seconds for a process to end."""
 MARK = "MOCCASIN_SOAK"
-"""An environment variable by which processes are told to come from here."""
+"""An environment variable by which processes are known to come from here."""
 
 
 class Room:

@@ -65,10 +65,10 @@ class Trial:
     solvers: Sequence[str]
     only: str | None = None
     """This kind of questions alone."""
-    tell: Callable[[str], None] = lambda line: None
-    """Told of each question before it is asked."""
+    announce: Callable[[str], None] = lambda line: None
+    """Called with each question before it is asked."""
     report: Callable[[str], None] = lambda line: None
-    """Told of each reply."""
+    """Called with each reply."""
     tally: Tally = field(default_factory=Tally)
 
     def run(self) -> Tally:
@@ -112,7 +112,7 @@ class Trial:
             question = with_start(rng, question, witnesses)
         folder = self.room.emptied()
         command = shlex.join(question.arguments(folder))
-        self.tell(command)
+        self.announce(command)
         reply = ask(question, folder)
         verdict = check(question, reply, witnesses)
         self.tally.counts.update(verdict.counts)
@@ -128,7 +128,7 @@ class Trial:
         words = bad_command(rng, problem, folder)
         command = shlex.join(words)
         before = (folder / "graph.json").read_bytes()
-        self.tell(command)
+        self.announce(command)
         reply = run_process(words) if rng.random() < 0.1 else run_here(words)
         self.tally.counts["bad inputs"] += 1
         self.tally.counts[f"bad inputs: {'refused' if reply.status == 2 else 'answered'}"] += 1
@@ -144,7 +144,7 @@ class Trial:
         folder = self.keep / f"{self.seed}-{len(self.tally.findings)}"
         shutil.copytree(self.room.files, folder, dirs_exist_ok=True)
         command = command.replace(str(self.room.files), str(folder))
-        parts = [message, f"python -m moccasin_mzn {command}"]
+        parts = [message, f"moccasin-mzn {command}"]
         if reply is not None:
             parts += [f"exit status {reply.status}", reply.text, reply.errors]
         (folder / "finding.txt").write_text("\n\n".join(parts), encoding="utf-8")

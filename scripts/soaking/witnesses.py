@@ -106,7 +106,7 @@ def without_useless(
 def useless_too(
     rng: random.Random, graph: ComputationGraph, order: Sequence[int], budget: int, scope: Scope, base: Sequence[int]
 ) -> tuple[int, ...]:
-    """A schedule of the scope within the budget, made from one by computing some nodes again for nothing."""
+    """A schedule of the scope within the budget, made from one by recomputing some nodes for nothing."""
     sequence = tuple(base)
     for _ in range(rng.randint(0, 8)):
         v, at = rng.choice(sequence), rng.randint(1, len(sequence))

@@ -4,6 +4,7 @@ import json
 
 import psutil
 import pytest
+from bench_support import command_of
 
 from moccasin_mzn.api.process import WORKER, _Transcript, ignore, run_request
 from moccasin_mzn.api.request import prepared
@@ -104,7 +105,7 @@ def test_a_killed_attempt_keeps_what_it_reported(tmp_path):
         events.append(event)
         if "sequence" in event and sum("sequence" in one for one in events) == 1:
             tree = psutil.Process().children(recursive=True)
-            next(child for child in tree if child.cmdline()[3:] == [WORKER]).kill()
+            next(child for child in tree if command_of(child)[3:] == [WORKER]).kill()
 
     attempt = run_request(asked(read_graph(graph), 0.8, time_limit=100), on_event=take, hard_limit=60)
     assert (attempt.ending.how, attempt.ending.exit_status, attempt.result) == ("exited", -9, None)

@@ -134,7 +134,7 @@ def test_seeds_are_outermost_and_strategies_are_run_once(tmp_path):
     row = runs[0].row
     assert (row["nodes"], row["budget"], row["threads"], row["time_limit"]) == (12, "0.7", 1, 60.0)
     assert row["budget_amount"] == -(-7 * row["baseline_peak"] // 10)
-    assert row["command"].startswith("<(python -m moccasin_mzn generate layered --nodes 12 --seed 7) --budget 0.7 ")
+    assert row["command"].startswith("<(moccasin-mzn generate layered --nodes 12 --seed 7) --budget 0.7 ")
 
 
 def test_keys_change_with_what_is_run_and_not_with_names(tmp_path):

@@ -47,10 +47,7 @@ seeds = [1, 2, 3]
 """Three runs that take as long as they may."""
 
 
-DONE = (
-    f"{{store}}: {RUNS} of {RUNS} runs done: 1 optimal, 2 over-budget\n"
-    "next: python -m moccasin_mzn bench report {store}\n"
-)
+DONE = f"{{store}}: {RUNS} of {RUNS} runs done: 1 optimal, 2 over-budget\nnext: moccasin-mzn bench report {{store}}\n"
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +59,8 @@ def undisturbed(tmp_path_factory):
     status, output = bench.wait()
     assert status == 0, output
     assert len(re.findall(rf"^\d+/{RUNS}  ", output, re.MULTILINE)) == RUNS
-    assert f"\n{RUNS}/{RUNS}  " in output and output.startswith(f"{RUNS} runs to do, at most about ")
+    assert output.startswith("infeasible: layered, budget 0.8 (1 run): node 13 alone needs 12,690 ")
+    assert f"\n{RUNS}/{RUNS}  " in output and f"\n{RUNS} runs to do, at most about " in output
     assert output.endswith(DONE.format(store=store)), output
     assert until(lambda: not bench.alive())
     assert sorted(entry.name for entry in folder.iterdir()) == ["experiment.toml", "s.sqlite"]

@@ -121,7 +121,8 @@ def test_a_strategy_over_the_budget_is_reported(command):
     status, out, err = command("solve", UNET, "--budget", "0.5", "--strategy", "keep-all")
     assert status == 1
     assert "OVER THE BUDGET" in out and "over-budget: the peak of keep-all" in out
-    assert err.splitlines()[-1].startswith("no schedule: the peak of keep-all, least of 1 schedule, is ")
+    assert "over-budget: the peak of keep-all, least of 1 schedule, is " in out
+    assert err.splitlines()[-1].startswith("no schedule (see ")
 
 
 # warm starts and limits per node

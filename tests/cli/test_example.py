@@ -26,7 +26,7 @@ def test_solve_alone_solves_the_example_at_80_percent(command):
         first == f"no GRAPH is given: this solves the example that comes with the package, {example_graph()}, "
         "within a budget of 80%"
     )
-    assert second == "your own: python -m moccasin_mzn solve my.json --budget 0.8"
+    assert second == "your own: moccasin-mzn solve my.json --budget 0.8"
     assert all(form in third for form in ("JSON", "GraphML", "DOT", "import", "ONNX", "PyTorch"))
 
 

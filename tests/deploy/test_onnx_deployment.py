@@ -72,7 +72,7 @@ def test_recomputation_is_reported_as_json_and_recorded_in_the_file(tmp_path, co
     made = checked(onnx.load(new))
     assert operators(made)[3] == "a__2 = Sigmoid(x)"
     (record,) = (json.loads(each.value) for each in made.metadata_props)
-    assert record["command"] == "python -m moccasin_mzn deploy onnx model.onnx schedule.json --check --json"
+    assert record["command"] == "moccasin-mzn deploy onnx model.onnx schedule.json --check --json"
     assert record["peak"] == 72 and len(record["source"]["sha256"]) == 64
     assert [each.name for each in session(new).get_outputs()] == ["d"]
 
@@ -223,7 +223,8 @@ def test_weights_in_external_files_stay_beside_the_model(tmp_path, command):
     other = tmp_path / "elsewhere"
     other.mkdir()
     status, _, err = command("deploy", "onnx", model, schedule, "-o", other / "new.onnx")
-    assert (status, err) == (2, f"error: {model}: weights in external files (w): write the new model beside this one\n")
+    reason = "weights in external files (w): write the new model next to this one"
+    assert (status, err) == (2, f"error: {model}: {reason}\n")
     assert command("deploy", "onnx", model, schedule, "-o", new)[0] == 0
     zeros = numpy.zeros(SHAPE, numpy.float32)
     assert session(new).run(["e"], {"x": zeros, "z": zeros})[0].tolist() != [[0.0] * 3] * 2

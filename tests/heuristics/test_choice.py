@@ -14,14 +14,14 @@ from moccasin_mzn.heuristics.staged.moments import Choice
 
 def drawn(seed: int, longest: int = 9, largest: int = 9) -> Choice:
     draw, n = random.Random(seed), 6
-    kinds = [draw.choice(["needed", "tool", "tool", "other"]) for _ in range(n)]
+    kinds = [draw.choice(["needed", "prerequisite", "prerequisite", "other"]) for _ in range(n)]
     reads = [(w, u) for w in range(n) for u in range(w) if draw.random() < 0.5]
     saves = np.array([draw.randint(0, largest) for _ in range(n)])
     needed = np.array([kind == "needed" for kind in kinds])
     return Choice(
         duration=np.array([draw.randint(0, longest) for _ in range(n)]), saves=saves, holds=saves,
         reads=tuple(np.array(reads, np.int64).reshape(-1, 2).T), needed=needed,
-        tools=np.array([kind == "tool" for kind in kinds]),
+        prerequisites=np.array([kind == "prerequisite" for kind in kinds]),
         possible=np.array([draw.random() < 0.8 for _ in range(n)]),
         excess=draw.randint(1, 1 + int(saves[needed].sum())),
     )  # fmt: skip
@@ -31,9 +31,10 @@ def all_choices(choice: Choice) -> list[tuple[int, int]]:
     """Cost and memory still to be saved of everything that may be held and computed again."""
     n, found = len(choice.duration), []
     for again in product([False, True], repeat=n):
-        if any(a and not (choice.possible[u] and (choice.needed[u] or choice.tools[u])) for u, a in enumerate(again)):
+        able = choice.possible & (choice.needed | choice.prerequisites)
+        if any(a and not able[u] for u, a in enumerate(again)):
             continue
-        wanted = {int(u) for w, u in zip(*choice.reads, strict=True) if again[w] and choice.tools[u]}
+        wanted = {int(u) for w, u in zip(*choice.reads, strict=True) if again[w] and choice.prerequisites[u]}
         held = [u for u in wanted if not again[u]]
         saved = sum(int(choice.saves[u]) for u in range(n) if again[u] and choice.needed[u])
         cost = sum(int(choice.duration[u]) for u in range(n) if again[u])
@@ -69,7 +70,7 @@ def test_prices_that_the_arithmetic_has_to_round_down_still_bound():
     yes, no = np.ones(2, bool), np.zeros(2, bool)
     none = (np.zeros(0, np.int64), np.zeros(0, np.int64))
     choice = Choice(
-        duration=duration, saves=saves, holds=saves, reads=none, needed=yes, tools=no, possible=yes, excess=4
+        duration=duration, saves=saves, holds=saves, reads=none, needed=yes, prerequisites=no, possible=yes, excess=4
     )  # fmt: skip
     bound, cut = choice.best()
     assert 2**40 < bound <= 2**41 <= cut.cost and cut.over <= 0

@@ -6,10 +6,12 @@ import subprocess
 import sys
 
 import pytest
+from bench_support import until
 
-FIRST = (
-    "compiling the costs of evictions, once after an installation; `python -m moccasin_mzn compile` does it beforehand"
-)
+from moccasin_mzn.heuristics import compiled_searches
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
+
+FIRST = "compiling the costs of evictions, once after an installation; `moccasin-mzn compile` does it beforehand"
 NOT_KEPT = (
     "no folder for what is compiled can be written to, so every run compiles: "
     "set NUMBA_CACHE_DIR to a folder that can be"
@@ -114,6 +116,60 @@ assert compiled() == before, {f: n for f, n in compiled().items() if before.get(
 """
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr[-3000:]
+
+
+SOLVE = ["-m", "moccasin_mzn", "solve", "skip.json", "--budget", "8", "--json"]
+BACKGROUND = "compiling the local search in the background, once after an installation"
+
+
+@pytest.mark.full
+def test_the_first_solve_waits_for_no_compiling(python, tmp_path):
+    """The model and the bounds begin at once; a process goes on compiling, and once it is done, searches are loaded."""
+    status, out, err = python(*SOLVE, "--if-none", "stop")
+    answer = json.loads(out)
+    assert status == 0 and answer["status"] == "optimal" and answer["found_by"] != "local search"
+    assert [line for line in err if line.startswith(BACKGROUND)] and not list((tmp_path / "cache").glob("*.kept"))
+    assert until(lambda: list((tmp_path / "cache").glob("*.staged.search.*.kept")))
+    status, _, err = python(*SOLVE)
+    assert status == 0 and not [line for line in err if line.startswith(BACKGROUND)]
+
+
+@pytest.mark.full
+def test_where_there_is_only_our_search_it_is_compiled_before_the_clock(python):
+    status, out, err = python(*SOLVE, "--search", "only", "--time-limit", "20")
+    answer = json.loads(out)
+    assert status == 0 and answer["valid"] and answer["seconds"]["total"] < 20
+    assert any(line.startswith("compiling the local search, once") for line in err)
+
+
+def test_what_is_kept_is_known_by_what_it_depends_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    search = CompiledSearch("search", "some.module")
+    compiled_searches._note_kept(search)
+    assert compiled_searches.is_kept(search) and not compiled_searches.is_kept(CompiledSearch("another", "module"))
+    monkeypatch.setattr(compiled_searches, "_state", lambda: "of another processor")
+    assert not compiled_searches.is_kept(search)
+    compiled_searches._note_kept(search)
+    assert [path.name for path in tmp_path.glob("*.kept")] == ["some.module.of another processor.kept"]
+
+
+def test_a_search_that_cannot_be_compiled_is_left_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    search = CompiledSearch("search for nothing", "moccasin_mzn.no_such_module")
+    assert not compiled_searches.join(lambda: False, lambda: 100.0, search)
+    assert "note: compiling the search for nothing failed, so that it is left out" in capsys.readouterr().err
+
+
+def test_a_short_limit_loads_no_compiled_code(python):
+    code = """
+import sys
+from moccasin_mzn.cli.main import run
+status = run(["solve", "skip.json", "--budget", "8", "--time-limit", "0.1", "--solver", "gecode"])
+print(status, *sys.modules)
+"""
+    out = python("-c", code, NUMBA_CACHE_DIR="")[1]
+    status, *modules = out.splitlines()[-1].split()
+    assert status in "01" and "moccasin_mzn.search.runner" in modules and not {"numba", "networkx"} & set(modules)
 
 
 NOWHERE = {

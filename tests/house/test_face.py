@@ -3,11 +3,13 @@
 import ast
 import inspect
 import json
+import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import get_type_hints
 
@@ -17,7 +19,7 @@ from tiny_graphs import DIAMOND, graph_of
 import moccasin_mzn as mz
 from moccasin_mzn.cli.main import run
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.report.answers import Answer
+from moccasin_mzn.report.shown import Answer
 from moccasin_mzn.strategies import strategies
 
 U_SHAPE = graph_of([1] * 6, [2] * 6, [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)])
@@ -57,10 +59,13 @@ def test_every_name_is_there_for_people_and_for_type_checkers():
     )
     with pytest.raises(AttributeError, match="has no attribute 'solv'"):
         mz.solv  # noqa: B018
-    (block,) = (node for node in ast.parse(Path(mz.__file__).read_text()).body if isinstance(node, ast.If))
-    checked = {name.name: getattr(import_module(one.module), name.name) for one in block.body for name in one.names}
+    assert re.fullmatch(r"\d+\.\d+.*", mz.__version__) and mz.__version__ == version("moccasin_mzn")
+    assert "__version__" in dir(mz) and "__version__" not in vars(mz)
+    blocks = (node for node in ast.parse(Path(mz.__file__).read_text()).body if isinstance(node, ast.If))
+    block = next(blocks)
+    imports = [one for one in block.body if isinstance(one, ast.ImportFrom)]
+    checked = {name.name: getattr(import_module(one.module), name.name) for one in imports for name in one.names}
     assert checked == {name: getattr(mz, name) for name in mz.__all__}
-    assert (Path(mz.__file__).parent / "py.typed").is_file()
 
 
 @pytest.mark.parametrize("function", [mz.solve, mz.order, mz.frontier, mz.compare, mz.allocate])
@@ -246,6 +251,29 @@ def test_an_answer_has_a_value_for_each_of_its_properties(make):
         assert values["gap_percent"] == 0
     elif values.get("status") == "infeasible":
         assert values["gap_percent"] is None
+
+
+def test_what_users_see_is_short_however_large_the_graph(tmp_path):
+    n = 1500
+    graph = mz.ComputationGraph(
+        [f"n{v}" for v in range(n)], [1] * n, [2**30] * n, [(v, v + 1) for v in range(n - 1)], range(n),
+        name="long", size_unit="byte", labels=["x"] * n, device_durations={"gpu": [1] * n},
+    )  # fmt: skip
+    assert repr(graph) == str(graph) == "ComputationGraph('long', 1,500 nodes, 1,499 edges, total size 1.46 TiB)"
+    assert repr(graph_of([1], [3], [])) == "ComputationGraph(1 node, 0 edges, total size 3)"
+    result = mz.solve(graph, 1.0, devices=None)
+    plan = mz.solve(graph, paging={"out_time": 1}, budget=1.0, search="only", time_limit=2)
+    front = mz.frontier(graph, budgets=[1.0], search="only", time_limit=5)
+    order = mz.order(graph, time_limit=2)
+    assert repr(result.details.problem) == f"Instance({graph}, budget 2,147,483,648, max_computations 2)"
+    seen = [result.trace[0], result.intervals[0], result.details, plan.trace[0], plan.details.problem.platform,
+            *plan.details.problem.platform.memories, *plan.details.problem.platform.links, *front.points, mz.Budget(6),
+            mz.Goal(), mz.Device(), mz.PagingCosts(), mz.CopyCosts(), mz.Buffer("a", 0, 1, 2), mz.Gap(0, 1),
+            ]  # fmt: skip
+    for one in seen:
+        assert len(repr(one)) < 400 and "\n" not in repr(one), type(one)
+    for answer in (result, plan, front, order):
+        assert max(map(len, repr(answer).splitlines())) < 200
 
 
 def test_order_from_python():

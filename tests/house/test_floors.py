@@ -26,6 +26,7 @@ GROUND_FILES = {
     "arguments",
     "checks",
     "clock",
+    "commands",
     "errors",
     "extras",
     "files",
@@ -37,6 +38,7 @@ GROUND_FILES = {
     "formatting",
     "log",
     "stop",
+    "vocabulary",
 }
 JUDGES_IMPORT = {
     GROUND: None,

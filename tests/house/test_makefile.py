@@ -27,7 +27,8 @@ def checkout(tmp_path):
     python = folder / ".venv" / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    (folder / ".venv" / "ready").touch()
+    for state in ("ready", "tested"):  # in this order
+        (folder / ".venv" / state).touch()
     return folder
 
 

@@ -74,6 +74,34 @@ def test_tables_of_figures_are_distinguished():
     assert len(list(measured())) > 25
 
 
+NUMBER = re.compile(r"\**[<>≤≥~±+-]?(\d[\d,]*(\.\d+)?|\.\d+)( ?(%|s|ms|h|min|[KMGT]i?B|B|x))?\**")
+
+
+def cells_of(row):
+    return [cell.strip() for cell in row.replace(r"\|", "").strip().strip("|").split("|")]
+
+
+def left_aligned_numbers(rows):
+    """The headings of columns most of whose cells are numbers, and which are not aligned to the right."""
+    alignments, body = cells_of(rows[1]), [cells_of(row) for row in rows[2:]]
+    for column, (heading, alignment) in enumerate(zip(cells_of(rows[0]), alignments, strict=True)):
+        cells = [row[column] for row in body if len(row) > column and row[column] not in ("", "-", "...")]
+        if 2 * sum(NUMBER.fullmatch(cell) is not None for cell in cells) > len(cells) and alignment != "---:":
+            yield heading
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_columns_of_numbers_are_aligned_to_the_right(name):
+    text = re.sub(r"^```.*?^```", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.M | re.S)
+    tables = [rows for rows in tables_of(text.splitlines()) if len(rows) > 2 and "---" in rows[1]]
+    assert [heading for rows in tables for heading in left_aligned_numbers(rows)] == []
+
+
+def test_alignments_are_seen():
+    rows = ["| a | b | c | d |", "| --- | --- | ---: | --- |", "| x | 2.296* | 5 | 12 % |", "| y | - | 6 | no |"]
+    assert list(left_aligned_numbers(rows)) == ["b"]
+
+
 # pictures
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import inspect
+import textwrap
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import networkx
@@ -145,12 +149,48 @@ def test_messages_name_the_argument(call, message):
         (mz.order, "timelimit", "time_limit"),
         (mz.compare, "budget", "budgets"),
         (mz.allocate, "aligment", "alignment"),
+        (mz.read_graph, "pat", "path"),
+        (mz.write_graph, "grap", "graph"),
+        (mz.ComputationGraph, "edge", "edges"),
+        (mz.ComputationGraph, "size", "sizes"),
+        (mz.ComputationGraph.from_networkx, "durations", "duration"),
+        (mz.Buffer, "alignmen", "alignment"),
+        (mz.Gap, "windows", "window"),
+        (mz.Budget, "fractions", "fraction"),
+        (mz.Goal, "objectiv", "objective"),
+        (mz.Device, "slownes", "slowness"),
+        (mz.PagingCosts, "outtime", "out_time"),
+        (mz.CopyCosts, "latncy", "latency"),
     ],
 )
 def test_a_misspelt_keyword_is_a_type_error_with_the_nearest(function, misspelt, meant):
-    message = rf"^{function.__name__}\(\) has no argument '{misspelt}', did you mean {meant}\?$"
+    message = rf"^{function.__name__}\(\) got an unexpected keyword argument '{misspelt}', did you mean '{meant}'\?$"
     with pytest.raises(TypeError, match=message):
         function(CHAIN, **{misspelt: 3})
+
+
+def test_a_keyword_like_no_other_is_a_type_error_without_a_guess():
+    with pytest.raises(TypeError, match=r"^solve\(\) got an unexpected keyword argument 'qqq'$"):
+        mz.solve(CHAIN, 1.0, qqq=1)
+    with pytest.raises(TypeError, match=r"^Budget\(\) got an unexpected keyword argument 'qqq'$"):
+        mz.Budget(qqq=1)
+    with pytest.raises(TypeError, match="missing 3 required positional arguments"):
+        mz.ComputationGraph([1])
+
+
+def test_classes_are_made_as_type_checkers_are_told():
+    """`__init__` stands in a class for type checkers where more is taken than the fields are."""
+    seen = 0
+    for kind in BORN:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+        for one in ast.walk(tree):
+            if isinstance(one, ast.FunctionDef) and one.name == "__init__":
+                seen += 1
+                fields = dataclasses.fields(kind)
+                assert [argument.arg for argument in one.args.args] == ["self", *(part.name for part in fields)]
+                least = sum(f.default is f.default_factory is dataclasses.MISSING for f in fields)
+                assert len(one.args.args) - 1 - len(one.args.defaults) == least
+    assert seen == 5
 
 
 def test_numpy_numbers_and_arrays_are_accepted():
@@ -199,6 +239,111 @@ def test_numpy_numbers_and_arrays_are_accepted():
 def test_numpy_budgets_are_answered_like_ints(asked, same):
     one, other = (mz.solve(CHAIN, search="only", time_limit=np.float64(5), **how) for how in (asked, same))
     assert one.details.problem == other.details.problem and one.duration == other.duration
+
+
+NAMED = [[0, 1], [0, "c"], ["b", "c"], [2, "7"]]
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [NAMED, [tuple(edge) for edge in NAMED], np.array([["a", "b"], ["a", "c"], ["b", "c"], ["c", "7"]]),
+     np.array(NAMED, dtype=object), [("a", np.int64(1)), (np.str_("a"), 2), (1, 2), (2, 3)],
+     zip("aabc", "bcc7", strict=True)],
+    ids=lambda edges: type(edges).__name__,
+)  # fmt: skip
+def test_edges_name_nodes_by_id_or_by_position(edges):
+    graph = mz.ComputationGraph(["a", "b", "c", 7], [1] * 4, [2] * 4, edges, order=["a", 1, "c", "7"],
+                                computed_once=["c"])  # fmt: skip
+    assert graph.edges == ((0, 1), (0, 2), (1, 2), (2, 3)) and graph.order == (0, 1, 2, 3)
+    assert graph.computed_once == (2,) and graph.positions_of(["7", 0]) == (3, 0)
+    assert [graph.position_of(node) for node in (np.str_("a"), np.int64(7), "7")] == [0, 3, 3]
+
+
+def test_many_edges_name_nodes_too():
+    nodes = [f"n{v}" for v in range(1200)]
+    named = np.array([nodes[:-1], nodes[1:]]).T
+    same = mz.ComputationGraph(nodes, [1] * 1200, [1] * 1200, [(v, v + 1) for v in range(1199)])
+    assert mz.ComputationGraph(nodes, [1] * 1200, [1] * 1200, named) == same
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "means"),
+    [
+        ((1, 2, 3), [(0, 1), (1, 2)], ((0, 1), (1, 2))),  # integers are positions ...
+        ((1, 2, 3), [(1, 2)], ((1, 2),)),
+        ((2, 0, 1), [(0, 1)], ((0, 1),)),
+        ((10, 20, 30), [(10, 20), (20, 30)], ((0, 1), (1, 2))),  # ... but where no id is one
+        ((10, 20, 30), [(0, 1), (20, 2)], ((0, 1), (1, 2))),
+        (("a", -5, 30), [("a", -5), (-5, 30)], ((0, 1), (1, 2))),
+        (("a", -5, 30), [(-5, 30)], ((1, 2),)),
+        ((1, 2, 3), [("1", "2"), ("2", "3")], ((0, 1), (1, 2))),  # text is an id
+        ((1, 2, 3), [(1, 2), (2, 3)], "edges[1]: 3 is an id, not a position 0..2, which integers are where some ids "
+         "are positions too: give positions, or ids as text"),
+        (("a", "b", 1), [("a", "q")], "edges[0]: node 'q' is not in the graph"),
+        (("a", "b", "c"), [("a", 3)], "edges[0]: 3 is not the position of a node 0..2"),
+        (("a", "b", "c"), [("a", True)], "edges[0]: True is not the position of a node 0..2"),
+        (("a", "b", "c"), [("a", 1.0)], "edges[0]: 1.0 is not the position of a node 0..2"),
+        (("a", "b", "c"), [("a", float("nan"))], "edges[0]: nan is not the position of a node 0..2"),
+        (("a", "b", "c"), ["ab"], "edges[0]: expected a sequence, got 'ab'"),
+        (("a", "b", "c"), [("a", "b", "c")], "edges[0]: (0, 1, 2) is not a pair"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_integers_are_positions_and_text_is_an_id(nodes, edges, means):
+    def made():
+        return mz.ComputationGraph(nodes, [1] * 3, [1] * 3, edges).edges
+
+    if not isinstance(means, str):
+        assert made() == means
+        return
+    with pytest.raises(mz.InputError) as refused:
+        made()
+    assert str(refused.value) == means
+
+
+def test_orders_and_starts_name_nodes_too():
+    graph = mz.ComputationGraph(list("abcd"), [1] * 4, [2] * 4, [("a", "b"), ("c", "d")])
+    found = mz.solve(graph, 1.0, order=np.array(list("cdab")), search="only", time_limit=5)
+    assert found.sequence == list("cdab")
+    assert mz.order(graph, start=list("cdab"), time_limit=5).input_peak == found.peak
+    again = mz.solve(graph, 1.0, warm_start=list("abcd"), search="only", time_limit=5)
+    assert again.valid
+    for name in ("order", "warm_start"):
+        with pytest.raises(mz.InputError, match=rf"^{name.replace('_', ' ')}\[1\]: node 'q' is not in the graph$"):
+            mz.solve(graph, 1.0, **{name: ["a", "q"]})
+
+
+@pytest.mark.parametrize("half", [0.5, np.float64(0.5), np.float32(0.5), np.array(0.5), Fraction(1, 2)], ids=repr)
+def test_costs_are_the_numbers_that_they_are_written_as(half):
+    assert mz.CopyCosts(half, energy=half) == mz.CopyCosts(Fraction(1, 2), energy=Fraction(1, 2))
+    assert mz.PagingCosts(half, np.int64(2)) == mz.PagingCosts(Fraction(1, 2), 2)
+    assert mz.Device(None, half, power=half) == mz.Device(None, Fraction(1, 2), power=Fraction(1, 2))
+    assert mz.PagingCosts(0.1).out_time == Fraction(1, 10)
+
+
+REAL = {
+    mz.solve: ("budget", "time_limit", "until_gap", "threads", "seed", "max_computations", "alignment"),
+    mz.order: ("time_limit", "seed"),
+    mz.frontier: ("points", "time_limit", "until_gap", "threads", "seed", "max_computations"),
+    mz.compare: ("budgets", "time_limit", "threads", "seed"),
+    mz.allocate: ("alignment", "capacity", "time_limit", "threads", "seed"),
+}
+
+
+@pytest.mark.parametrize("value", [True, np.bool_(False), float("nan"), np.float64("nan"), np.float32("nan")], ids=repr)
+@pytest.mark.parametrize("function", REAL, ids=lambda function: function.__name__)
+def test_flags_and_nan_are_no_numbers(function, value):
+    for name in REAL[function]:
+        more = {"addresses": True} if name == "alignment" and function is mz.solve else {}
+        said = refusal(lambda: function(**{**ASKED[function], **more, name: value}))  # noqa: B023
+        assert said is not None and one_line(said), name
+    for kind, names in {mz.CopyCosts: ("time", "latency", "energy"), mz.Device: ("budget", "slowness", "power"),
+                        mz.PagingCosts: ("out_time", "in_time", "power"), mz.Goal: ("max_energy",),
+                        mz.Budget: ("amount", "fraction"), mz.Gap: ("start", "end"),
+                        mz.Buffer: ("start", "end", "size", "alignment", "offset")}.items():  # fmt: skip
+        for name in names:
+            given = BORN[kind] if kind is not mz.Budget else {}
+            assert refusal(lambda: kind(**{**given, name: value})) is not None, (kind, name)  # noqa: B023
 
 
 def test_buffers_accept_numpy_numbers():

@@ -21,6 +21,7 @@ def test_the_wheel_runs_from_any_folder(tmp_path):
     subprocess.run(pip, check=True, capture_output=True)
     (wheel,) = wheels.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(site)
+    assert (site / "moccasin_mzn/py.typed").is_file()
     where = "import moccasin_mzn.formulations as f; print(f.models_folder())"
     environment = {**os.environ, "PYTHONPATH": str(site)}  # before the checkout that is installed for the tests
     folder = subprocess.check_output([sys.executable, "-c", where], cwd=elsewhere, env=environment, text=True)

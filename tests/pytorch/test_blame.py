@@ -51,7 +51,7 @@ def test_every_schedule_takes_what_the_computation_to_blame_is_said_to_need(seed
         until_then.append(max(memory[: first + 1]))
     assert found.memory <= min(until_then)
     assert found.alone <= min(at_first)
-    assert found.alone == graph.workspace_of[found.node] + sum(graph.sizes[v] for v in found.held)
+    assert found.alone == graph.workspace_of[found.node] + sum(graph.sizes[v] for v in found.retained)
     assert found.memory >= max(map(graph.working_set, range(len(graph.nodes))))
 
 

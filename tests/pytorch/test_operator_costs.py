@@ -208,7 +208,7 @@ def test_what_an_operator_does_to_its_process_is_its_own_affair(monkeypatch):
         calls = [fatal[0], product(), None, fatal[1], fatal[2], product(1), product()]
         found = worker.measured(calls, 2)
         assert [at for at, cost in enumerate(found) if cost is not None] == [1, 6]
-        assert found[1].workspace == 0 and found[1].held == SIDE * SIDE * 4
+        assert found[1].workspace == 0 and found[1].output_bytes == SIDE * SIDE * 4
     finally:
         worker.close()
     assert not worker.running

@@ -221,12 +221,12 @@ def test_slow_memory_is_none_of_the_allocators():
     assert allocator_peak(lambda: write_out(row)) == storage_peak(lambda: write_out(row)) == 0
     with slow_meter() as meter:
         assert len([write_out(row) for _ in range(3)]) == 3
-    assert (meter.held, meter.peak) == (0, 12000)
+    assert (meter.current, meter.peak) == (0, 12000)
     with slow_meter() as meter:
         for _ in range(3):
             slow = write_out(row)
-            assert meter.held <= 8000  # the one before is freed when this one is there
-    assert (meter.held, meter.peak) == (4000, 8000)
+            assert meter.current <= 8000  # the one before is freed when this one is there
+    assert (meter.current, meter.peak) == (4000, 8000)
     assert allocator_peak(lambda: read_back(slow)) == storage_peak(lambda: read_back(slow)) == 4000
 
 
@@ -263,7 +263,7 @@ def test_a_busy_gpu_copies_what_was_meant():
         slow = write_out(tensor)
         settled(slow, tensor)
         kept.append(slow)
-        assert slow.held.is_pinned()
+        assert slow.host_copy.is_pinned()
         del tensor, slow
         numbers.mul_(1)  # a block of the same size may be the one that was freed
         torch.full_like(numbers, -1.0)

@@ -50,7 +50,7 @@ def test_a_saved_plan_is_run_without_a_search(command, tmp_path):
     path, target = tmp_path / "plan.json", ["--loss", "cross_entropy"]
     first = command("run", "torch", *LAYERS, "--input", "64:int64", *target, "--budget", "0.7", *QUICK, "--save", path)
     assert first[0] == 0, first[2]
-    assert "computations are done again" in first[1] and re.search("recomputations?, gap", first[2])
+    assert "computations are repeated" in first[1] and re.search("recomputations?, gap", first[2])
     lines = [line.split() for line in first[1].splitlines() if line.strip()]
     assert [line[0] for line in lines if line[0] in ("eager", "plan", "equal")] == ["eager", "plan", "equal"]
     second = command("run", "torch", LAYERS[0], *target, "--plan", path, "--steps", "1", "--json")

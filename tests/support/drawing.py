@@ -50,6 +50,11 @@ def corners(group: ElementTree.Element | None) -> list[list[tuple[float, float]]
     return [[tuple(map(float, point.split()[-2:])) for point in re.findall(r"[ML] [^MLz]+", path)] for path in paths]
 
 
+def colours(page: str) -> set[str]:
+    """All colours of the figure of a page."""
+    return set(re.findall(r"#[0-9A-Fa-f]{3,8}\b", json.dumps(figure(page))))
+
+
 def figure(page: str) -> tuple[list[dict], dict]:
     """The traces and the layout that a page hands to plotly."""
     rest = page[re.search(r'Plotly\.newPlot\(\s*"figure",\s*', page).end() :]

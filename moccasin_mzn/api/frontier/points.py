@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -34,7 +34,7 @@ class FrontierPoint:
     """No schedule within the budget is shorter. Of no meaning if the point is infeasible."""
     peak: int | None
     """Peak memory of the schedule, in the graph's size unit."""
-    sequence: Schedule | None
+    sequence: Schedule | None = field(repr=False)
     """The schedule: positions in `graph.nodes` in the order of computing them; another variant's own kind of plan."""
     status: PointStatus
     """"optimal": the duration is the bound; "feasible": it is not; "infeasible": proven to be; "unknown"."""

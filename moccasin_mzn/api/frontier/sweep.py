@@ -192,7 +192,7 @@ class _Sweep:
         best = self.knowledge.best(budget)
         return math.inf if best is None else best.duration - self.knowledge.bound(budget).bound
 
-    # Questions
+    # Queries
 
     def turn(self, budget: int, seconds: float) -> None:
         """Improve what is known at a budget, unless all is."""

@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from moccasin_mzn.api.process import Attempt
 from moccasin_mzn.api.race.racer import (
@@ -32,6 +33,7 @@ from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.complexity import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions
@@ -72,7 +74,7 @@ def race(
     try:
         backends = [find_backend(name) for name in options.solvers]
         problem = record.problem
-        check_integers(backends, lambda: form.sums(form.data(problem)), problem.graph.nodes)
+        check_integers(backends, lambda: form.sums(form.data(problem)), partial(node_text, problem.graph))
         contest.line_up(backends)
         with pinned(least_busy_cores(contest.threads)):
             contest.run(on_progress)

@@ -181,7 +181,7 @@ def _problems(runs: pd.DataFrame) -> tuple[tuple[ReportedProblem, ...], list[int
 
 
 def _methods(runs: pd.DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The methods: staged models, MOCCASIN first, general ones, rivals, strategies; and those that are models."""
+    """The methods: staged models, MOCCASIN first, general ones, baselines, strategies; and which are models."""
     ranks = {}
     for method, group in runs.groupby("method"):
         strategy, formulation = group["strategy"].max(), group["formulation"].max()

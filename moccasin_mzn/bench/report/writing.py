@@ -21,6 +21,7 @@ from moccasin_mzn.bench.report.document import Document, Figure, Mark, Panel, Ta
 from moccasin_mzn.bench.report.drawing import FAINT, INK
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import replace_file
+from moccasin_mzn.formatting import one_of
 
 _SETTINGS: dict[Any, Any] = {
     "axes.edgecolor": INK, "axes.labelcolor": INK, "axes.titlecolor": INK, "text.color": INK, "xtick.color": INK,
@@ -40,6 +41,8 @@ _LEFT, _RIGHT, _BOTTOM, _TOP = 0.64, 0.1, 0.4, 0.24
 """Margins of a panel in inches. They are fixed: to measure the labels of every panel takes longer than to draw it."""
 _HANDLE, _CHARACTER = 0.62, 0.075
 """Room in inches for the line of a legend's entry, and for a character of it."""
+_POINTS, _BOLD = 72, 0.66
+"""Points of an inch, and the width of a bold character as a part of the size of its font, on average."""
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', Arial, sans-serif"
 
 
@@ -83,13 +86,14 @@ def figure_files(figure: Figure, kinds: Sequence[str]) -> Iterator[tuple[str, di
     for number, page in enumerate(pages, 1):
         name = figure.name if len(pages) == 1 else f"{figure.name}-{number}"
         with _settings():
-            drawn = _page(figure, page)
+            drawn = draw_page(figure, page)
             yield name, {kind: _bytes(drawn, kind, "white") for kind in kinds}
 
 
-def _page(figure: Figure, panels: Sequence[Panel]) -> Drawn:
-    columns = min(len(panels), figure.columns or (_COLUMNS if figure.small else 2))
-    rows = -(-len(panels) // columns)
+def draw_page(figure: Figure, panels: Sequence[Panel]) -> Drawn:
+    """Draw panels of a figure in rows, with the legend below them."""
+    rows = -(-len(panels) // min(len(panels), figure.columns or (_COLUMNS if figure.small else 2)))
+    columns = min(len(panels), figure.columns or -(-len(panels) // rows))  # four are two and two, not three and one
     width, height = _SMALL if figure.small else _LARGE
     shrink = (0.8, 0.85) if figure.small else (1, 1)
     whole = columns * width * shrink[0]
@@ -118,7 +122,10 @@ def _panel_axes(drawn: Drawn, place: int, rows: int, columns: int, below: float 
 
 
 def _draw(panel: Panel, axes: Axes, small: bool) -> None:
-    axes.set_title(panel.title, fontsize=7.5 if small else 8.5, fontweight="bold")
+    width, _ = axes.figure.get_size_inches()
+    room = axes.get_position().width * width + _RIGHT
+    size = min(7.5 if small else 8.5, _POINTS * room / (_BOLD * len(panel.title)))
+    axes.set_title(panel.title, fontsize=size, fontweight="bold")
     panel.draw(axes)
 
 
@@ -185,7 +192,7 @@ def write(document: Document, folder: Path, formats: Sequence[str] = FORMATS) ->
     """
     for name in formats:
         if name not in FORMATS:
-            raise InputError(f"unknown format {name}, expected one of {', '.join(FORMATS)}")
+            raise InputError(f"unknown format {name}, {one_of(name, FORMATS)}")
     _make(folder)
     kinds = [_KINDS[name] for name in FORMATS if name in formats and name in _KINDS]
     pages = _figures(document, folder / "figures", kinds) if kinds else {}

@@ -1,7 +1,7 @@
 """The block relaxation (see `bounds.relaxation`) as the judge's rules, and cases that prove its bound.
 
 Variables and rules are those of `problem/judges/certificates.py`. Only rules that can matter are taken: an output of
-size 0 is held for ever, and what nobody reads any more is neither held nor computed again.
+size 0 is retained for ever, and what nobody reads any more is neither retained nor recomputed.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ class Blocks:
                     yield self._clause(("rereads" if w in old else "reads", j, u, w), *self._there(j, u), *more)
             if seen:
                 yield self._budget(("sight", j, order[last]), "held", range(len(order)))
-                for u in (order[u] for u in relaxation.held[j] if u <= before):
+                for u in (order[u] for u in relaxation.retained[j] if u <= before):
                     if self.graph.sizes[u]:
                         yield self._clause(("keeps", j, u), *self._there(j, u), (("held", j, u), False))
             if seen and j and relaxation.looks_inside(j):
                 yield from self._moments(j, old, again)
 
     def _moments(self, j: int, old: set[int], again: set[int]) -> Iterator[Row]:
-        ended = {self.order[u] for u in self.relaxation.held[j]}
+        ended = {self.order[u] for u in self.relaxation.retained[j]}
         for u in old & ended:
             if self.graph.sizes[u]:
                 ends = (("held", j - 1, u), False), (("held", j, u), False)
@@ -120,7 +120,7 @@ class Blocks:
         return Row(rule, {**terms, **dict.fromkeys(unless, max(0, demand))}, demand)
 
     def _in_unknowns(self, row: Row) -> Row:
-        """Without what is known to be held, or not to be there yet."""
+        """Without what is known to be retained, or not to be there yet."""
         known = {of: value for of, _ in row.terms if (value := self._known(of)) is not None}
         terms = {one: w for one, w in row.terms.items() if one[0] not in known}
         return Row(
@@ -182,7 +182,7 @@ class _Relaxed:
         self._unmet.SetBounds(0.0, 0.0 if costs else self._solver.infinity())
 
     def solve(self, decided: Decided) -> tuple[dict[int, float], dict[Variable, float] | None]:
-        """Duals of rows, by index, and the values of the solution; None: there is none, and the duals say why."""
+        """Duals of rows, by index, and the values of the solution; None: there is none, and the duals prove that."""
         for of in {*self._fixed, *decided} & self.columns.keys():
             value = decided.get(of)
             self.columns[of].SetBounds(*((0.0, 1.0) if value is None else (float(value),) * 2))

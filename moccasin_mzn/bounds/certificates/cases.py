@@ -46,7 +46,7 @@ Decided = Mapping[int, bool]
 
 
 ARCS = ("again", "reads", "closes")
-"""Of `MomentFlow`; the others follow from them."""
+"""Kinds of arcs of `MomentFlow`; the others follow from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +66,11 @@ class Cover:
         again = np.zeros(len(moments.size), np.int64)
         for u, weight in cut.terms:
             again[u] = weight
-        held = np.array([int(cut.price * size // 1) for size in moments.graph.sizes], np.int64)
-        flow = moments.network.flow(cut.node, again, held)
+        retained = np.array([int(cut.price * size // 1) for size in moments.graph.sizes], np.int64)
+        flow = moments.network.flow(cut.node, again, retained)
         arcs = {name: (np.flatnonzero(amounts := getattr(flow, name)), amounts[amounts != 0]) for name in ARCS}
         inputs = moments.graph.predecessors[cut.node]  # are there whatever is paid for them, without rounding
-        rest = flow.value - int(held[list(inputs)].sum())
+        rest = flow.value - int(retained[list(inputs)].sum())
         room = budget - cut.own - sum(moments.graph.sizes[u] for u in inputs)
         return cls(cut.node, cut.price, arcs, math.ceil(rest - cut.price * room))
 
@@ -117,7 +117,7 @@ class Pool:
         return Residues(demand, weights)
 
     def begin(self, stop: Callable[[], bool]) -> None:
-        """Look at all nodes once: those that need others to be computed again, with the most that they cost."""
+        """Look at all nodes once: those that need others to be recomputed, with the most that they cost."""
         self._pressed, found = [], list[FlowCut]()
         for v in self._heaviest():
             if stop():
@@ -267,7 +267,7 @@ def multipliers(left: Residues, durations: Sequence[int], relaxed: Relaxed, enou
 # --- Branch and bound -----------------------------------------------------------------------------------------
 
 LEVELS = (1e-6, 0.3, 0.7, 1 - 1e-6)
-"""Nodes with values above are taken as computed again where inequalities are sought."""
+"""Nodes with values above are taken as recomputed where inequalities are sought."""
 GAIN = 0.002
 """Part by which a bound is to grow, or values that are no integers are asked for no more inequalities."""
 DEEPEST = 3

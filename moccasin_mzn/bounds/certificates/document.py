@@ -177,6 +177,6 @@ def _sum(graph: ComputationGraph, cover: Cover, j: int) -> JsonObject:
     terms = [["sight", j, nodes[cover.node], cover.price.numerator]]
     for name, (rule, arcs) in ends.items():
         for k, amount in zip(*(of.tolist() for of in cover.arcs[name]), strict=True):
-            if arcs[k][-1] != cover.node:  # what the sight itself reads is held
+            if arcs[k][-1] != cover.node:  # what the sight itself reads is retained
                 terms.append([rule, j, *(nodes[u] for u in arcs[k]), amount * by])
     return {"sum": terms, "divisor": by}

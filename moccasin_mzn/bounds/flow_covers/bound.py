@@ -16,7 +16,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 MOST_ARCS = 300_000
 """Nodes and edges, beyond which flows of a whole graph take too long and too much memory."""
 MOST_COUNTED = 2
-"""Limits on computations above which say nothing to the joint relaxation."""
+"""Limits on computations above which add nothing to the joint relaxation."""
 MOST_JOINT = 1200
 """Nodes for which moments are looked at together."""
 

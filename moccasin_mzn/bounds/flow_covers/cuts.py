@@ -4,7 +4,7 @@ Look at the first computation of v in some schedule. For every other node u let
 
     x_u  u was computed before,
     h_u  x_u, and a copy of u is in memory while v is computed,
-    a_u  x_u, no copy is, and u is computed again later.
+    a_u  x_u, no copy is, and u is recomputed later.
 
 The inputs of v have h = 1. Ancestors of v have x = 1, v and its descendants x = 0, and x_w <= x_u for an edge (u, w).
 If w is not computed before (x_w = 0), or is again later (a_w = 1), it reads a copy of u then: one that is there now or
@@ -16,7 +16,7 @@ With c_u = x_u - a_u and f_u = c_u - h_u that is f_u <= c_w, besides f_u <= c_u 
 are cuts of a network with three nodes for each node of the graph. The side of the source has the value 1::
 
     x_u -----> c_u       pays where a_u = 1      `again`
-    c_u -----> f_u       pays where h_u = 1      `held`
+    c_u -----> f_u       pays where h_u = 1      `retained`
     c_u =====> x_u       infinite                `dropped`
     f_u =====> c_u       infinite                `kept`
     f_u =====> c_w       infinite, for (u, w)    `reads`
@@ -25,9 +25,9 @@ are cuts of a network with three nodes for each node of the graph. The side of t
 
 Where w is known to come after u though there is no edge, x_w =====> x_u as well.
 
-Any flow, least cut or not, bounds every cut: value <= sum of again[u] a_u + sum of held[u] h_u. As a_u = 1 only if u is
-computed more than once and the sizes of what is in memory sum to at most the budget less v's own size and workspace,
-a flow with held <= size proves of every schedule within the budget
+Any flow, least cut or not, bounds every cut: value <= sum of again[u] a_u + sum of retained[u] h_u. As a_u = 1 only if
+u is computed more than once and the sizes of what is in memory sum to at most the budget less v's own size and
+workspace, a flow with retained <= size proves of every schedule within the budget
 
     sum of again[u] over u that are computed more than once >= value + size(v) + workspace(v) - budget.
 
@@ -69,7 +69,7 @@ class MomentFlow:
     """What leaves the sources less what comes back to them, which is what a least cut pays."""
     again: Array
     """int64[n]: on x_u -> c_u, by u, a position in `graph.nodes`."""
-    held: Array
+    retained: Array
     """int64[n]: on c_u -> f_u, by u."""
     dropped: Array
     """int64[n]: on c_u -> x_u, by u."""
@@ -94,8 +94,8 @@ class MomentNetwork:
         """With nothing in it.
 
         Args:
-            earlier: pairs of which the first is computed before the second for the first time, as for edges, in all
-                schedules of which something is to be proven.
+            earlier: pairs of which the first is computed before the second for the first time, as for edges, in each
+                schedule of which something is to be proven.
         """
         from ortools.graph.python.max_flow import SimpleMaxFlow
 
@@ -106,7 +106,7 @@ class MomentNetwork:
         x, c, f, source = every, n + every, 2 * n + every, 3 * n
         self._source, self._sink, self._all = source + 2, source + 1, source
         self._flow = SimpleMaxFlow()
-        arcs = {"again": (x, c), "held": (c, f), "dropped": (c, x), "kept": (f, c),
+        arcs = {"again": (x, c), "retained": (c, f), "dropped": (c, x), "kept": (f, c),
                 "reads": (f[tail], c[head]), "closes": (x[head], x[tail]),
                 "sources": (np.full(n, source), x), "sinks": (x, np.full(n, self._sink)),
                 ASSUMED: (x[assumed[:, 1]], x[assumed[:, 0]])}  # fmt: skip
@@ -120,16 +120,16 @@ class MomentNetwork:
         self._known: dict[int, tuple[Array, ...]] = {}  # ancestors and descendants, as bits
 
     def _add(self, name: str, starts: Array, ends: Array) -> Array:
-        capacity = 0 if name in ("again", "held", *ENDS) else INFINITE
+        capacity = 0 if name in ("again", "retained", *ENDS) else INFINITE
         return self._flow.add_arcs_with_capacity(starts, ends, np.full(len(starts), capacity))
 
-    def flow(self, node: int, again: Array, held: Array, sides: tuple[Array, Array] | None = None) -> MomentFlow:
-        """A largest flow that takes nothing by `again` where `held` alone will do.
+    def flow(self, node: int, again: Array, retained: Array, sides: tuple[Array, Array] | None = None) -> MomentFlow:
+        """A largest flow that takes nothing by `again` where `retained` alone will do.
 
         Args:
             node: v, a position in `graph.nodes`.
             again: int64[n], 0 to INFINITE: capacities of x_u -> c_u.
-            held: int64[n], 0 or more, their sum below INFINITE: capacities of c_u -> f_u.
+            retained: int64[n], 0 or more, their sum below INFINITE: capacities of c_u -> f_u.
             sides: bool[n] each: x = 1, among them the ancestors of v, and x = 0, among them v and its descendants;
                 None: no others.
 
@@ -137,13 +137,13 @@ class MomentNetwork:
             RuntimeError: OR-Tools finds no maximum flow.
         """
         inputs = list(self.graph.predecessors[node])
-        direct, room = held[inputs], np.array(held, np.int64)  # c_u -> f_u -> c_v -> x_v, before all else
+        direct, room = retained[inputs], np.array(retained, np.int64)  # c_u -> f_u -> c_v -> x_v, before all else
         room[inputs] = 0
         before, after = self.sides(node) if sides is None else sides
         value = self._push(before, after, again, room) + int(direct.sum())
         lasting = {name: arcs for name, arcs in self._arcs.items() if name not in (*ENDS, ASSUMED)}
         found = {name: np.array(self._flow.flows(arcs)) for name, arcs in lasting.items()}
-        found["held"][inputs] += direct
+        found["retained"][inputs] += direct
         found["reads"][self._entering[node]] += direct
         found["dropped"][node] += direct.sum()
         side = np.zeros(3 * self._n + 3, bool)
@@ -152,7 +152,7 @@ class MomentNetwork:
         c[inputs] = True
         return MomentFlow(node, value, before=x, resident=c & ~f, recomputed=x & ~c, **found)
 
-    def least(self, before: Array, after: Array, resident: Sequence[int], again: Array, held: Array) -> int:
+    def least(self, before: Array, after: Array, resident: Sequence[int], again: Array, retained: Array) -> int:
         """What a least cut pays at any moment of which more is known than whose first computation it is.
 
         Args:
@@ -160,14 +160,14 @@ class MomentNetwork:
             after: bool[n], x = 0.
             resident: nodes with h = 1, among those before.
         """
-        room, known = np.array(held, np.int64), list(resident)
+        room, known = np.array(retained, np.int64), list(resident)
         room[known] = 0
-        return self._push(before, after, again, room) + int(held[known].sum())
+        return self._push(before, after, again, room) + int(retained[known].sum())
 
-    def _push(self, before: Array, after: Array, again: Array, held: Array) -> int:
-        flow, most = self._flow, int(held.sum())
+    def _push(self, before: Array, after: Array, again: Array, retained: Array) -> int:
+        flow, most = self._flow, int(retained.sum())
         flow.set_arcs_capacity(self._arcs["again"], np.minimum(again, most + 1))
-        flow.set_arcs_capacity(self._arcs["held"], held)
+        flow.set_arcs_capacity(self._arcs["retained"], retained)
         flow.set_arcs_capacity(self._arcs["sources"], np.where(before, INFINITE, 0))
         flow.set_arcs_capacity(self._arcs["sinks"], np.where(after, INFINITE, 0))
         flow.set_arc_capacity(self._first, most + 1)
@@ -210,7 +210,7 @@ def _by_head(graph: ComputationGraph) -> list[list[int]]:
 
 # --- Flow cover inequalities: what must be computed more than once --------------------------------------------
 
-# A flow whose `held` is at most a price times the sizes proves, of every schedule within a budget, in any order and
+# A flow whose `retained` is at most a price times the sizes proves, of every schedule within a budget, in any order and
 # with any number of computations (see above)::
 #
 #     sum of again[u] over the nodes u computed more than once  >=  value - floor(price * room),
@@ -223,7 +223,7 @@ def _by_head(graph: ComputationGraph) -> list[list[int]]:
 FINEST = 2**48
 """Durations are multiplied, up to such a total, so that rounding down prices costs nothing."""
 LARGEST_TOTAL = 2**60
-"""Of priced sizes."""
+"""Limit of the sum of priced sizes."""
 MOST_PRICES = 12
 
 
@@ -238,7 +238,7 @@ class FlowCut:
     value: int
     """The value of the flow."""
     price: Fraction
-    """`held` of the flow is at most this times the sizes, rounded down."""
+    """`retained` of the flow is at most this times the sizes, rounded down."""
     terms: tuple[tuple[int, int], ...]
     """(u, again[u]) where that is not 0."""
     scale: int = 0
@@ -281,10 +281,10 @@ class Moments:
         self.scale = max(1, FINEST // max(1, sum(self.duration)))
 
     def kept(self, node: int, free: Array | None = None) -> FlowCut:
-        """The least memory while `node` is computed for the first time, if only nodes of `free` are computed again.
+        """The least memory while `node` is computed for the first time, if only nodes of `free` are recomputed.
 
         Args:
-            free: bool[n]; None: nothing is computed again.
+            free: bool[n]; None: nothing is recomputed.
         """
         return self._cut(self.network.flow(node, self._again(free), self.size), Fraction(1), 0)
 
@@ -343,8 +343,8 @@ class Moments:
 
     def paying(self, node: int, price: Fraction, sides: tuple[Array, Array]) -> MomentFlow:
         """A largest flow that pays durations, times `scale`, and this price for memory."""
-        held = np.array([size * price.numerator // price.denominator for size in self.graph.sizes], np.int64)
-        return self.network.flow(node, np.array(self.duration, np.int64) * self.scale, held, sides)
+        retained = np.array([size * price.numerator // price.denominator for size in self.graph.sizes], np.int64)
+        return self.network.flow(node, np.array(self.duration, np.int64) * self.scale, retained, sides)
 
     def usual(self, node: int, cut: FlowCut | None) -> Array:
         """bool[n]: what is computed before `node` where it costs least, by its cut that pays durations.

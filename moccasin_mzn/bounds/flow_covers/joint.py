@@ -3,22 +3,22 @@
 Moments are first computations of some nodes and last recomputations of others. For each moment p and node u::
 
     x[u]  u was computed before p        h[u]  a copy of it is in memory at p
-    a[u]  x, and u is computed again after p
+    a[u]  x, and u is recomputed after p
 
 as in `cuts`, where a and h may now both be true. Besides what `cuts` states of one moment, for two of which p comes
 before q
 
     what was computed before p was so before q,
     what is in memory at q was there at p, or is computed after p,
-    what is computed again after q is so after p, unless it is computed between them for the first time,
-    what was computed before p, is in memory at q but not at p, and is computed again after q, is computed three times.
+    what is recomputed after q is so after p, unless it is computed between them for the first time,
+    what was computed before p, is in memory at q but not at p, and is recomputed after q, is computed three times.
 
 Which of two moments comes first is left open. A schedule that computes nothing to no use, and keeps outputs of size 0,
 gives values to all of these; the cost is the duration of what is computed more than once, and once more of what is
 computed more than twice.
 
 The moment of the last recomputation of a node that is computed once only lies at the end: everything is computed, and
-nothing is in memory or computed again.
+nothing is in memory or recomputed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from moccasin_mzn.graphs.arrays import Array
 from moccasin_mzn.solvers.program import YES, Literal, Program
 
 LARGEST_SUM = 2**30
-"""Of sizes in one row; larger ones are divided and rounded down, which only makes room."""
+"""Limit of the sum of sizes in one row; larger ones are divided and rounded down, which only makes room."""
 
 
 @dataclass
@@ -188,7 +188,7 @@ class Joint(Program):
 
 
 class Solution:
-    """The values of a solution at each moment: bool[k, n] of x, h and a, and bool[n] of what is computed again."""
+    """The values of a solution at each moment: bool[k, n] of x, h and a, and bool[n] of what is recomputed."""
 
     def __init__(self, joint: Joint, values: tuple[bool, ...]) -> None:
         def true(literals: list[Literal]) -> Array:

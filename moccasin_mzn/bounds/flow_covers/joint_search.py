@@ -22,8 +22,8 @@ from moccasin_mzn.solvers.cpsat.branching import Branched, branch
 
 # Suppose that u is computed before v for the first time. Then so are the ancestors of u, and at the first computation
 # of v more is known; at that of u as well, where v and its descendants are still to come. If one of these moments alone
-# then costs as much as the known schedule, v precedes u in all that are shorter. What is learned makes all moments say
-# more, and may refute other orders in turn.
+# then costs as much as the known schedule, v precedes u in all that are shorter. What is learned makes all moments
+# imply more, and may refute other orders in turn.
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Precedences:
         """Pairs with v, the others being implied.
 
         Only what v's least cut would have otherwise can be refuted there. What is not refuted of a node is not refuted
-        of those either of which it says less.
+        of those either of which it implies less.
         """
         network = self.moments.network
         before, after = network.sides(v)
@@ -88,7 +88,7 @@ STEP, LEAST_STEP, CLOSER = 0.25, 0.04, 4
 """How much more than the bound is asked for, as a fraction of the bound, to begin with and at least; such a part of
 what a solution costs more than the bound."""
 TRIES = 2
-"""Of the same moments, for a solution that costs little more than the bound, until any will do."""
+"""Tries with the same moments for a solution that costs little more than the bound, until any will do."""
 MISSING = 4
 """Part of what is missing to the incumbent that a step is a share of, where that is more than the bound."""
 QUICK = 3

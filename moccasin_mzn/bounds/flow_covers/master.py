@@ -1,6 +1,6 @@
 """The least that sets of nodes computed more than once cost, if they are to satisfy flow cover inequalities.
 
-A set that satisfies all inequalities known is tried at every first computation: with the set computed again for
+A set that satisfies all inequalities known is tried at every first computation: with the set recomputed for
 nothing and no other node, is the least memory there within the budget? Where it is not, the flow makes an inequality
 that the set does not satisfy. So the inequalities grow until the best set fits everywhere or time is up; each program
 on the way proves its bound.
@@ -23,15 +23,15 @@ from moccasin_mzn.solvers.cpsat.branching import Branched, branch
 from moccasin_mzn.solvers.program import Capacity, Program
 
 LARGEST_SUM = 2**28
-"""Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""
+"""Limit of the sum of weights of an inequality for CP-SAT; weights are rounded so that it implies no more."""
 CUTS_PER_ROUND, ENOUGH = 40, 10
 PRICED_PER_ROUND, PRICING, PRICING_SHARE, NEIGHBOURS = 12, 0.5, 0.3, 8
 """At least so many nodes get prices, for so many seconds or such a share of the time so far, and so many of each
 side of one that has a better price than all before."""
 FIRST_SHARE, LONGEST_FIRST = 0.1, 10.0
-"""Of the time, and seconds of this thread, for a look at all nodes and their prices before anything else."""
+"""Fraction of the time, and most seconds of this thread, to look at all nodes and their prices first."""
 MOST_TERMS = 1_000_000
-"""Of cuts that may never be of use."""
+"""Most terms of cuts that may never be of use."""
 WIDENING = 0.2
 """Seconds for more inequalities, at least."""
 STALE, STALE_SHARE, MUCH = 2.0, 0.1, 1.05
@@ -50,9 +50,9 @@ class Covers:
     """Where to look for inequalities, the most urgent first."""
     cuts: list[FlowCut] = field(default_factory=list)
     light: dict[int, int] = field(default_factory=dict)
-    """By node, the least memory at its first computation if nothing is computed again, where that is known."""
+    """By node, the least memory at its first computation if nothing is recomputed, where that is known."""
     plain: dict[int, FlowCut] = field(default_factory=dict)
-    """By node, the cut that says so, until it is in use."""
+    """By node, the cut that proves it, until it is in use."""
     terms: int = 0
     """The number of terms of all cuts that were plain."""
     priced: set[tuple[int, int]] = field(default_factory=set)
@@ -68,7 +68,7 @@ class Covers:
         return program
 
     def pressed(self, budget: int, over: Callable[[], bool]) -> Iterator[int]:
-        """Nodes that need others to be computed again, whatever the order."""
+        """Nodes that need others to be recomputed, whatever the order."""
         for v in self.nodes:
             if over():
                 return
@@ -88,7 +88,7 @@ class Covers:
     def broken(self, again: Iterable[int], budget: int, over: Callable[[], bool]) -> list[FlowCut]:
         """Cuts that the set does not satisfy, from all nodes or until there are enough.
 
-        One that holds whatever is computed again is preferred: it says more of other sets.
+        One that holds whatever is recomputed is preferred: it implies more of other sets.
         """
         free, found = np.zeros(len(self.moments.duration), bool), []
         free[list(again)] = True
@@ -109,7 +109,7 @@ class Covers:
     def widened(self, cut: FlowCut, again: Iterable[int], budget: int, rng: random.Random) -> FlowCut:
         """A cut of the same node that a larger set, as large as possible, does not satisfy either.
 
-        It says more: what the set lacks is asked of fewer nodes.
+        It implies more: what the set lacks is asked of fewer nodes.
         """
         free = np.zeros(len(self.moments.duration), bool)
         free[list(again)] = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.checks import plain, sequence
@@ -54,8 +54,8 @@ class Allocation:
 
 
 def allocate_buffers(
-    buffers: Sequence[Buffer], alignment: int = 1, *, capacity: int | None = None,
-    begin_with: Sequence[int] | None = None, time_limit: float | None = None, threads: int | None = None, seed: int = 0,
+    buffers: Iterable[Buffer], alignment: int = 1, *, capacity: int | None = None,
+    begin_with: Iterable[int] | None = None, time_limit: float | None = None, threads: int | None = None, seed: int = 0,
     stop: Callable[[], bool] = lambda: False, on_progress: ArenaListener = lambda seconds, size, bound, source: None,
 ) -> Allocation:  # fmt: skip
     """A small arena, or with a capacity one that is no larger. An interrupt from the keyboard ends it with the best.

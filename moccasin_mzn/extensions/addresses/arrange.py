@@ -36,7 +36,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
 from moccasin_mzn.search.processes.guarded import never
-from moccasin_mzn.search.result import Result, Status
+from moccasin_mzn.search.result import Result, Status, TracePoint
 from moccasin_mzn.solvers.minizinc.run import Limits
 
 MOMENT = 0.1
@@ -58,10 +58,19 @@ class Arrangement:
     interrupted: bool = field(default=False, init=False)
     best: Result | None = field(default=None, init=False)
     """The answer of least value whose arenas fit."""
+    placed: tuple[TracePoint, ...] = field(default=(), init=False)
+    """Every one of those on the way."""
     bound: int = field(default=0, init=False)
     """On the value of such answers."""
     kept: float = field(default=0.0, init=False)
     """Seconds that are left to later steps."""
+
+    def answered(self) -> Result:
+        """Search, and return the best answer with all whose arenas fit on the way."""
+        return replace(self.run(), placed=self.placed)
+
+    def run(self) -> Result:
+        raise NotImplementedError
 
     def remaining(self) -> float | None:
         left = self.deadline.remaining()
@@ -110,6 +119,8 @@ class Arrangement:
         """Keep a result, if its arenas fit and it is the best."""
         if result.valid and (self.best is None or result.value < self.best.value):
             self.best = result
+            point = TracePoint(self.deadline.elapsed(), result.value, self.bound, result.found_by, result.answer)
+            self.placed = (*self.placed, point)
 
     def settled(self) -> bool:
         return self.best is not None and self.best.value <= self.bound
@@ -217,7 +228,7 @@ def solve_with_addresses(
     """
     check_buffers(buffers_of(instance.graph, instance.baseline), alignment)  # before the search: it finds more of them
     ready(ADDRESSES, *compiled_for(instance.free_order))
-    return _Schedules(instance, search, alignment, Deadline(time_limit), threads, seed, stop=stop).run()
+    return _Schedules(instance, search, alignment, Deadline(time_limit), threads, seed, stop=stop).answered()
 
 
 @dataclass

@@ -63,7 +63,7 @@ def plan_with_arenas(
     instance = problem.instance
     check_buffers(buffers_of(instance.graph, instance.baseline), alignment)  # before the search: it finds more of them
     deadline = Deadline(time_limit) if begin is None else Deadline(time_limit, begin)
-    return _Plans(problem, search, alignment, deadline, threads, seed, on_progress, stop=stop).run()
+    return _Plans(problem, search, alignment, deadline, threads, seed, on_progress, stop=stop).answered()
 
 
 @dataclass
@@ -140,7 +140,7 @@ class _Plans(Arrangement):
         account = judge_plan(self.problem.platform, plan, self.problem.goal)
         return replace(
             result, problem=self.problem, answer=plan, simulation=account, arenas=arenas, solution=None,
-            found_by=ARRANGEMENT, proved_by="",
+            found_by=result.found_by if plan == result.answer else ARRANGEMENT, proved_by="",
         )  # fmt: skip
 
     def _more_effort(self, first: Result, arenas: PlanArenas) -> None:

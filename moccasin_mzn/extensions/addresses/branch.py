@@ -33,7 +33,7 @@ class Branching:
         spans = np.array([np.arange(n), boxes[2], boxes[3]]) if spans is None else spans
         self.spans = np.searchsorted(spans[0], np.arange(n + 1)), spans[1].copy(), spans[2].copy()
         inside = [np.unique(spans[0][(spans[1] <= s) & (s < spans[2])]) for s in range(parts)]
-        self.overlaps = _joined([_beside(b, spans) for b in range(n)])
+        self.overlaps = _joined([_concurrent(b, spans) for b in range(n)])
         self.sections = _joined(inside)
         self.offset, self.solution = np.full(n, -1, np.int64), np.zeros(n, np.int64)
         self.lowest = np.maximum(boxes[5], 0)
@@ -104,7 +104,7 @@ def offsets_within(
     return offset, True
 
 
-def _beside(b: int, spans: Array) -> Array:
+def _concurrent(b: int, spans: Array) -> Array:
     """The other buffers that take memory in a section in which this one does."""
     meets = np.zeros(spans.shape[1], bool)
     for at in np.flatnonzero(spans[0] == b):

@@ -100,7 +100,7 @@ class _Start:
 
 
 class _Pieces:
-    """The arguments of the kernels of `pieces`, in addition to boxes: those of the buffers that take part."""
+    """The arguments of the kernels of `pieces`, in addition to boxes: those of the buffers to place."""
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
         rows = [pieces_of(buffer) for buffer in buffers]

@@ -16,8 +16,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import networkx as nx
-
 from moccasin_mzn.graphs.memory_model import refuse_workspaces
 from moccasin_mzn.problem.instance import pruned_plan
 from moccasin_mzn.problem.judges.plans import PlacedInterval, judge_plan
@@ -133,6 +131,8 @@ class _Reach:
         self, problem: PlanProblem, edges: tuple[tuple[int, int], ...], sizes: list[int], budgets: list[int],
         staged: bool,
     ) -> None:  # fmt: skip
+        import networkx as nx  # slow to import, and most problems have one memory
+
         platform, order = problem.platform, problem.instance.order
         self.n, self.memories = len(order), range(len(platform.memories))
         self.sizes, self.budgets, self.staged = sizes, budgets, staged

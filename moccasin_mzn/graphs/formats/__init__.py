@@ -16,7 +16,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 __all__ = ["kinds_text", "read_graph", "write_graph"]
 
 MODULES = ("graphml", "dot", "node_link", "random_layered", "checkmate")
-"""The modules of formats; of dialects of JSON our own first, which says what it is."""
+"""The modules of formats; of dialects of JSON our own first, which names itself."""
 
 
 @checked()

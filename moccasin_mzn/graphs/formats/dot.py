@@ -154,7 +154,7 @@ def _parsed(text: str) -> _Statement:
 
 
 class _Statements:
-    """What pydot's statements say, in the order of the file."""
+    """What pydot's statements mean, in the order of the file."""
 
     def __init__(self, root: _Statement, wanted: frozenset[str]) -> None:
         self.found = TextGraph()

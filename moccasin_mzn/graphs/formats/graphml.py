@@ -71,7 +71,7 @@ def parse_text(text: str, amounts: Amounts | None = None) -> ComputationGraph:
     root = _tree(text)
     graph = _only_graph(root)
     reader = GraphMLReader()
-    reader.python_type = defaultdict(lambda: str)  # numbers stay the text that they are, whatever type a key says
+    reader.python_type = defaultdict(lambda: str)  # numbers stay the text that they are, whatever type a key declares
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of ports, and of keys without a type
         try:

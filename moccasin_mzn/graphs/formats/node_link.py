@@ -17,13 +17,13 @@
     }
 
 Ids are integers or strings. In "graph" all keys are optional; "computed_once" lists the ids of nodes that no search may
-compute again; unknown keys are kept as the graph's `attributes`.
+recompute; unknown keys are kept as the graph's `attributes`.
 Each node may have a "label", and in a training graph "backward": true for the nodes of its backward pass; all nodes
 have one, or none has; so with "device_durations", such as {"gpu": 3, "cpu": 12, "npu": null}, where null is for what a
-device cannot compute. A node may have a "workspace": memory that a computation of it takes while it goes on, beside its
-inputs and its output; without one that is 0. It may have "in_place", a list of ids: those of its inputs whose memory
-its output may take if nobody reads them later. On reading, "links" may stand for "edges" (older networkx), and "format"
-and "version" may be missing, so plain output of networkx's `node_link_data` is read as well.
+device cannot compute. A node may have a "workspace": memory that a computation of it takes while it goes on, in
+addition to its inputs and its output; without one that is 0. It may have "in_place", a list of ids: those of its inputs
+whose memory its output may take if nobody reads them later. On reading, "links" may stand for "edges" (older networkx),
+and "format" and "version" may be missing, so plain output of networkx's `node_link_data` is read as well.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory", "com
 
 
 def matches(document: object) -> bool:
-    """True if the document says it has this format, or its first node has one of this format's own keys."""
+    """True if the document names this format, or its first node has one of this format's own keys."""
     if isinstance(document, dict) and "format" in document:
         return True
     node = first_node(document)

@@ -15,14 +15,14 @@ from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 
 @dataclass(frozen=True)
 class Reader:
-    """How a format is told from all others, and read.
+    """How a format is distinguished from all others, and read.
 
     `matches` looks at as little as it needs, and never at the file's name. An `InputError` from `parse` is without that
     name, which `read_graph` adds.
     """
 
     looks: str
-    """What people are told that files look like; of a dialect of JSON, what the objects under "nodes" have."""
+    """What messages call such files; of a dialect of JSON, what the objects under "nodes" have."""
     matches: Callable[[Json], bool]
     """Return True for a file's text or, if `is_json`, for the document in it, that has this format."""
     parse: Callable[[Json], ComputationGraph]
@@ -30,7 +30,7 @@ class Reader:
 
 
 def first_node(document: object) -> JsonObject | None:
-    """The first object under "nodes", or None if the document has none: what dialects are told apart by."""
+    """The first object under "nodes", or None if the document has none: what dialects are distinguished by."""
     nodes = document.get("nodes") if isinstance(document, dict) else None
     return nodes[0] if isinstance(nodes, list) and nodes and isinstance(nodes[0], dict) else None
 
@@ -50,7 +50,7 @@ def attributes_json(value: object) -> str:
 
 
 def check_directed(document: JsonObject) -> None:
-    """Refuse undirected graphs and multigraphs; a file that does not say is neither.
+    """Refuse undirected graphs and multigraphs; a file that has no mark of either is neither.
 
     Raises:
         InputError: "directed" is not true or "multigraph" is not false.

@@ -8,7 +8,7 @@ Names of attributes that hold the fields of a `ComputationGraph`:
     attributes
 
 Other attributes of the graph are kept among `ComputationGraph.attributes`; other ones of nodes and edges are not kept.
-An id that is written as a 64-bit integer is one. Where a text cannot say it exactly (the string "1", a name with a
+An id that is written as a 64-bit integer is one. Where a text is not that exactly (the string "1", a name with a
 tabulator), the same name with `_json` holds it as JSON: id_json, label_json, name_json, ...
 """
 
@@ -213,7 +213,7 @@ def _labels(found: TextGraph) -> tuple[str, ...] | None:
 
 
 def _of_all(found: TextGraph, key: str, parse: Callable[[str, str], object]) -> tuple[Json, ...]:
-    """What all nodes have under `key`, or none has; `parse` is told what to call it in messages."""
+    """What all nodes have under `key`, or none has; `parse` gets its name for messages."""
     if not any(key in values for values in found.nodes.values()):
         return ()
     parsed = []

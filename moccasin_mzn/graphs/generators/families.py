@@ -176,8 +176,8 @@ def u_shaped(
         seed: of sizes, durations and of the skips chosen, 0 or more.
         shortest, longest: lengths of skips, n - 1 - 2 v for the skip from v; 2 or more; no longest means n - 1.
         density: fraction of the skips of these lengths that are there.
-        shrink: sizes go down from the ends to the middle by this factor in all, as those of a network that halves its
-            images; 1 leaves them alike. A size is never below 1.
+        shrink: sizes go down from the ends to the middle by this factor in total, as those of a network that halves its
+            images; 1 leaves them equal. A size is never below 1.
 
     Raises:
         InputError: parameters out of range.

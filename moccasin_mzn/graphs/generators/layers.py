@@ -3,7 +3,7 @@
 Shapes are (height, width, channels), (positions, channels) or (units,), and leave out the batch. Costs are those of
 Checkmate's FLOP mode (Jain et al., MLSys 2020), which counts a multiply-add as one operation and moving data as none;
 they were checked against the published FCN8 training graph. What that mode has no rule for (layer normalization,
-attention) costs by the same principle, and its docstring says so.
+attention) costs by the same principle, as its docstring explains.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ class AttentionContext(Layer):
         return Output((positions, channels), flops=positions**2 * channels)
 
 
-# --- moving, dropping or repeating elements: free in the cost model, if not said otherwise -------------------
+# --- moving, dropping or repeating elements: free in the cost model, if not noted otherwise -------------------
 
 
 @dataclass(frozen=True)

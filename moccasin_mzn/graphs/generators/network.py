@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
 from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.formatting import closest
 from moccasin_mzn.graphs.generators.layers import Layer, Output, Shape
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -197,15 +197,15 @@ class Architecture:
 
 
 def unknown(what: str, name: str, known: Mapping[str, object]) -> str:
-    """What to say of a name that nobody knows."""
-    near = difflib.get_close_matches(str(name).lower(), known, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    """The message for an unknown name."""
+    near = closest(str(name), known)
+    hint = f" (did you mean {near}?)" if near else ""
     return f"there is no {what} {shown(name)}{hint}; there are {', '.join(known)}"
 
 
 def classes(default: int) -> Parameter:
-    """The parameter of networks that tell classes apart."""
-    return Parameter("classes", default, "classes told apart")
+    """The parameter of networks that distinguishes classes."""
+    return Parameter("classes", default, "classes distinguished")
 
 
 LABELS = (classes(1000),)
@@ -281,7 +281,7 @@ def training_graph(forward: ComputationGraph, batch: int) -> ComputationGraph:
     )
 
 
-# --- What optimizers keep for every trained parameter, beside the parameter: fixed memory of a training graph
+# --- What optimizers keep for every trained parameter, in addition to the parameter: fixed memory of a training graph
 
 
 NONE = "none"

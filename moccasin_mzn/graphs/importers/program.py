@@ -61,14 +61,14 @@ class Operation:
     """Bytes that it takes while it computes, besides what it reads and puts out, as far as they are known."""
     scratch: int | None = 0
     """Bytes of tensors that are there only while it computes: outputs that nobody reads, and values inside its
-    subgraphs. They are told apart from `workspace` as they are counted in any case; None if they are unknown."""
+    subgraphs. They are distinguished from `workspace` as they are counted in any case; None if they are unknown."""
     in_place: tuple[str, ...] = ()
     """Those of `inputs` over which it may write: each element of its output needs no other element of them than that
     which stands there. (If neither bytes nor elements are fewer; those of a view are the same in any case.)"""
     copies: bool = False
     """Its duration is one for each byte that it puts out."""
     once: bool = False
-    """To compute it again would take much more time and memory than this says, or may put out something else: whoever
+    """To recompute it would take much more time and memory than this, or may put out something else: whoever
     executes a schedule wants it computed once, see `ComputationGraph.computed_once`."""
 
     def __post_init__(self) -> None:
@@ -111,7 +111,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Missing:
-    """What stands in for what a framework does not tell.
+    """What stands in for what a framework does not provide.
 
     Raises:
         InputError: a value that is none of those below.
@@ -156,7 +156,7 @@ def program_graph(
         Ids are the names of operations, labels their kinds; the input order is that of execution.
 
     Raises:
-        InputError: a size or a duration is unknown and `missing` says to stop; nothing is left.
+        InputError: a size or a duration is unknown and `missing` is to stop; nothing is left.
     """
     memory = _memory(program) if merge_views else {operation.name: operation.name for operation in program.operations}
     operations = [
@@ -205,13 +205,13 @@ def _overwritable(
     """For each operation the positions of those that it may overwrite: no results, and as many bytes and elements."""
     position = {operation.name: at for at, operation in enumerate(operations)}
 
-    def alike(v: int, u: int) -> bool:
+    def equal(v: int, u: int) -> bool:
         elements = operations[u].elements
         same = elements is not None and elements == operations[v].elements and sizes[u] == sizes[v]
         return (same or (operations[v].view and sizes[v] <= sizes[u])) and operations[u].name not in results
 
     rows = [[position[name] for name in operation.in_place] for operation in operations]
-    return tuple(tuple(u for u in row if alike(v, u)) for v, row in enumerate(rows))
+    return tuple(tuple(u for u in row if equal(v, u)) for v, row in enumerate(rows))
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
@@ -275,7 +275,7 @@ def _with_sizes(operations: list[Operation], missing: Missing, assumed: list[str
     size = missing.size if isinstance(missing.size, int) else 0
     for found, what in ((unknown, ""), (inside, " of what is inside, or read by nobody,")):
         if found and missing.size == STOP:
-            message = f"the size{what} is unknown of {_listed(found)}; say what to take (--unknown-size)"
+            message = f"the size{what} is unknown of {_listed(found)}; choose what to take (--unknown-size)"
             raise InputError(Page.ONNX.after(message))
         if found:
             assumed.append(f"size{what} unknown, {count_text(size, 'byte')} taken: {_listed(found)}")
@@ -306,7 +306,7 @@ def _durations(operations: list[Operation], missing: Missing, assumed: list[str]
     stopping = [operation for operation in unknown if operation.elements is None] if by_elements else unknown
     if stopping and (by_elements or missing.duration == STOP):
         raise InputError(
-            Page.ONNX.after(f"the duration is unknown of {_listed(stopping)}; say what to take (--unknown-duration)")
+            Page.ONNX.after(f"the duration is unknown of {_listed(stopping)}; choose what to take (--unknown-duration)")
         )
     if unknown:
         taken = "one for each element of the output" if by_elements else missing.duration

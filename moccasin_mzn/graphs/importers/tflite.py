@@ -27,7 +27,7 @@ SIZE_LIMIT = 2**31
 ALIGNMENT = 16
 """Bytes that offsets of tensors in the arena of TensorFlow Lite Micro are multiples of."""
 RESULTS = "results"
-"""The node that reads all outputs of the network, so that they are held to the end."""
+"""The node that reads all outputs of the network, so that they are retained to the end."""
 CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
 """Operators that put out something else when they are recomputed."""
 COPYING = frozenset(
@@ -152,7 +152,7 @@ def producers(model: ModelT) -> dict[int, int]:
 def unpacking(model: ModelT) -> set[int]:
     """Positions of the operators that unpack stored weights: from half precision, or sparse ones.
 
-    TensorFlow Lite and LiteRT compute them once and hold what they put out beside the arena; TensorFlow Lite Micro has
+    TensorFlow Lite and LiteRT compute them once and keep their outputs outside the arena; TensorFlow Lite Micro has
     neither kind. Weights of 8 bits it dequantizes in each run, in the arena: these are operators as others are.
     """
     subgraph, found = model.subgraphs[0], set()

@@ -1,4 +1,4 @@
-"""Random changes of a sequence, with a trail to undo them: what is computed again, and when everything is."""
+"""Random changes of a sequence, with a trail to undo them: what is recomputed, and when everything is."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _pick_read(problem, state, generator, tries):
 
 @compiled
 def _add_chain(problem, state, slot, t, mix, penalty, temperature, generator, trail, length, stack):
-    """Compute at t once more, and before it each input that is not held there, and theirs, wherever that is cheaper
+    """Compute at t once more, and before it each input that is not retained there, and theirs, wherever that is cheaper
     than to hold it. (With a stack, since compiled recursion cannot be kept.)
 
     Args:
@@ -154,8 +154,8 @@ def _add_chain(problem, state, slot, t, mix, penalty, temperature, generator, tr
         stack[top, 1] += 1
         p, at = problem.pred[i], state.pos[s]
         start = latest_start(problem, state, p, at)
-        held = last_read(problem, state, p, at, next_start(problem, state, p, at)) > at
-        if held or length >= len(trail) // 2 or last_read(problem, state, p, start, at) >= at - 2:
+        retained = last_read(problem, state, p, at, next_start(problem, state, p, at)) > at
+        if retained or length >= len(trail) // 2 or last_read(problem, state, p, start, at) >= at - 2:
             continue
         free = slot_at(problem, state.pos, p, NONE)
         if free != NONE:
@@ -294,7 +294,7 @@ def _jump_together(problem, state, t, generator, trail, length):
 
 @compiled
 def _move_order(problem, state, kind, mix, generator, trail, length):
-    """Put a computation elsewhere; while memory is over the budget, rather one whose copy is held there."""
+    """Put a computation elsewhere; while memory is over the budget, rather one whose copy is retained there."""
     slot = state.seq[below(generator, state.totals[LENGTH])]
     u, start, read, _ = _pick_read(problem, state, generator, mix.tries)
     if kind < mix.late:

@@ -143,7 +143,7 @@ def _shift_memory(problem, state, begin, end, amount):
 
 
 @compiled
-def _hold(problem, state, v, t, sign):
+def _retain(problem, state, v, t, sign):
     """What a computation of v at position t, between all others, changes in the memory of those, times `sign`.
 
     Returns:
@@ -175,7 +175,7 @@ def _hold(problem, state, v, t, sign):
 def add(problem, state, slot, t):
     """Compute the node of a free slot at position t; what stands there and later moves up by one."""
     v, length = problem.slot_node[slot], state.totals[LENGTH]
-    memory = np.int64(0)  # of what is held across the new position
+    memory = np.int64(0)  # of what is retained across the new position
     if t < length:
         x = problem.slot_node[state.seq[t]]
         memory = state.memory[t] - problem.size[x] - problem.workspace[x]
@@ -185,7 +185,7 @@ def add(problem, state, slot, t):
         state.pos[moved] = at
         state.memory[at] = state.memory[at - 1]
     state.totals[LENGTH] = length + 1
-    memory += problem.workspace[v] + _hold(problem, state, v, t, 1)
+    memory += problem.workspace[v] + _retain(problem, state, v, t, 1)
     state.seq[t], state.pos[slot], state.memory[t] = slot, t, memory
     state.totals[EXCESS] += max(0, memory - problem.budget)
     state.totals[DURATION] += problem.duration[v]
@@ -200,7 +200,7 @@ def remove(problem, state, slot):
     state.used[v] -= 1
     state.totals[DURATION] -= problem.duration[v]
     state.totals[EXCESS] -= max(0, state.memory[t] - problem.budget)
-    _hold(problem, state, v, t, -1)
+    _retain(problem, state, v, t, -1)
     length = state.totals[LENGTH] - 1
     for at in range(t, length):
         moved = state.seq[at + 1]

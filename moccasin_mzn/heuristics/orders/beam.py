@@ -317,7 +317,7 @@ def _copy_row(states: States, s: int, following: States, c: int, backward: bool)
 
 
 MOST_BYTES = 600_000_000
-"""Of all arrays of one search."""
+"""Bytes of all arrays of one search, at most."""
 _POOL_PER_STATE = 6
 _MANY = 256
 """From so many states on a level takes long enough to look at the clock after each."""

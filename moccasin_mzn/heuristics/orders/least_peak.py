@@ -4,7 +4,7 @@ once: `peak_bound`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.checks import check_seed, check_time_limit
 from moccasin_mzn.clock import Deadline
@@ -59,7 +59,7 @@ class OrderProgress:
     bound: int
     source: str
     """Who improved it."""
-    order: tuple[int, ...] | None = None
+    order: tuple[int, ...] | None = field(default=None, repr=False)
     """The order, where it is new."""
 
 
@@ -134,7 +134,7 @@ def good_orders(
 ) -> Iterator[tuple[int, ...]]:  # fmt: skip
     """Diverse orders of low peak, in no order of merit; each comes from another random narrow search.
 
-    Endless for most graphs: take as many as needed, or say `stop`. With a graph of few orders `stop` must end it.
+    Endless for most graphs: take as many as needed, or pass `stop`. With a graph of few orders `stop` must end it.
 
     Args:
         seed: the same orders in the same sequence for a seed.

@@ -79,7 +79,7 @@ def improve_order(
 
 
 WINDOW_WIDTH = 64
-"""Of beams in windows."""
+"""Width of the beams in windows."""
 FIRST_WIDTH, GROWTH = 16, 4
 FIRST_NODES, MOST_NODES = 30, 1000
 """Between so many nodes precedences are sought."""
@@ -90,7 +90,7 @@ FAILURES = 2
 WINDOWS_PER_TURN = 50
 """Windows of one turn where turns are counted."""
 FIRST_WINDOW_SECONDS, MOST_WINDOW_SECONDS = 0.05, 2.0
-"""Of local improvement at a time: it goes on from the best order and forgets where it stood, so longer and longer."""
+"""Seconds of one local improvement, which restarts from the best order: longer each time, up to the second number."""
 
 
 class OrderSearch:

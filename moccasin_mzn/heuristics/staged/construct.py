@@ -6,7 +6,7 @@ its reads saves its size in all stages between them, each by its weight; see `Ch
     memory over the budget          ....:::||||:::.....::||:..
     u      [==]~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~[=========]      of all gaps between reads that of most weight
                                                  again
-    input of u  [====]                          [=]                a tool: held from its last read, or computed again
+    input of u  [====]                          [=]                a prerequisite: retained, or recomputed
 
 The cheapest choice that saves as much as all stages have too much, summed up by weight, is put into the state; where
 that is over the budget still, the next choice sees to it. Each takes time about linear in nodes and edges. Where that
@@ -64,7 +64,7 @@ def construct(
     problem: ProblemArrays, state: State, stop: Callable[[], bool], most: int = FEW_STAGES
 ) -> tuple[np.ndarray, float | None]:
     """The stage of each slot for what is least over the budget of all that the choices lead to, from `state` on, where
-    nothing is computed again.
+    nothing is recomputed.
 
     And the price of memory over the budget at each stage, in duration; None: it was not sought.
 
@@ -143,7 +143,7 @@ def _choose(problem: ProblemArrays, state: State, gaps: Gaps, stop: Callable[[],
     wanted = np.where(needed[reader], place[reader] > gaps.last[read], gaps.last[read] <= place[reader])
     choice = Choice(
         duration=problem.duration, saves=problem.size * np.where(needed, gaps.gain, after), holds=problem.size * after,
-        reads=(reader[wanted], read[wanted]), needed=needed, tools=after > 0,
+        reads=(reader[wanted], read[wanted]), needed=needed, prerequisites=after > 0,
         possible=state.used < np.diff(problem.slot_ptr), excess=int((each * over).sum()),
     )  # fmt: skip
     _, cut = choice.best(stop, NEAR)
@@ -203,8 +203,8 @@ def _look(problem, state, weight, gain, begin, end, last, events):
 
 @compiled
 def _put(problem, state, again, needed, weight, begin, end, last, events, scale):
-    """Compute what is chosen again: at the end of its gap, or where that leaves more of the gap, at a read in it by
-    something else that is computed again, and at each of those where it saves more than it takes.
+    """Recompute what is chosen: at the end of its gap, or where that leaves more of the gap, at a read in it by
+    something else that is recomputed, and at each of those where it saves more than it takes.
 
     Args:
         again: nodes, readers first; one several times for several gaps.
@@ -237,7 +237,7 @@ def _put(problem, state, again, needed, weight, begin, end, last, events, scale)
 
 @compiled
 def _put_once(problem, state, u, stage):
-    """Compute it again there, if it can be; was it?"""
+    """Recompute it there, if it can be; was it?"""
     slot = slot_at(problem, state.stage, u, NONE)
     could = u < stage < len(problem.duration) and slot != NONE and slot_at(problem, state.stage, u, stage) == NONE
     if could:

@@ -23,16 +23,16 @@ from moccasin_mzn.solvers.program import YES, Literal, Program
 
 # ::
 #
-#     node u      computed      read    maybe again: c    read    read, if x is computed again
+#     node u      computed      read    maybe again: c    read    read, if x is recomputed
 #     event           |----------|------------|------------|-----------|
 #     in memory?           yes      a column        yes       a column
 #
 # Events are those of `state`: computing v in stage k is event k n + v. A stretch between two events that compute or
-# read u has a column that says whether u is in memory throughout, unless it must be.
+# read u has a column that states whether u is in memory throughout, unless it must be.
 
 
 Recomputation = tuple[int, int]
-"""A node, and the stage in which it is computed again."""
+"""A node, and the stage in which it is recomputed."""
 
 
 def program_of(problem: ProblemArrays, choices: Sequence[Recomputation]) -> Program:
@@ -82,7 +82,7 @@ def _add_memory(
 def _stretches(
     problem: ProblemArrays, program: Program, column: dict[Recomputation, int], again: dict[int, list[int]], u: int
 ) -> Iterator[tuple[int, int, Literal]]:
-    """From when to when, both events, u may be in memory, with a literal that says whether it is; in order.
+    """From when to when, both events, u may be in memory, with a literal that states whether it is; in order.
 
     At the first of the two events it is not counted, at the second it is.
     """
@@ -123,7 +123,7 @@ MOST_CHOICES = 1_000
 LARGEST = 2**60
 """nor any whose durations sum to more, for CP-SAT's integers."""
 WORK, EASY = 2.0, 0.25
-"""Of one merger, in CP-SAT's deterministic seconds; one that takes less than this part of them was easy."""
+"""Limit of one merger in CP-SAT's deterministic seconds; the fraction of it below which a merger was easy."""
 MORE_INPUTS = 0.1
 """So much higher is the chance of each input after a merger that was easy."""
 
@@ -146,7 +146,7 @@ class Merger:
     number: int = FIRST_SETS
     """How many are merged."""
     inputs: float = 0.0
-    """Chance that an input of what is computed again may be so in the same stage."""
+    """Chance that an input of what is recomputed may be so in the same stage."""
 
     def __post_init__(self) -> None:
         self.draw = Random(self.seed)

@@ -1,30 +1,30 @@
-"""What to drop and to compute again, seen at several stages together: for given prices of memory, one minimum cut.
+"""What to drop and to recompute, seen at several stages together: for given prices of memory, one minimum cut.
 
 Time between two first uses of an output, its computation or reads by first computations, is a gap; so is all time after
 the last one. Only stages k_1 < k_2 < ... are seen, and of gaps only those with some of them inside::
 
     stages                 k_1       k_2       k_3       k_4
     u          [==]~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~[========= read
-    again[u]                1         1         1         0        computed again after k_j, within the gap
+    again[u]                1         1         1         0        recomputed after k_j, within the gap
     input of u    [==============================]~~~~~~~~~~       a gap after the last use
-    there                   1         1         1         0        held at k_j, or computed again after k_j
+    there                   1         1         1         0        retained at k_j, or recomputed after k_j
 
-An output that is missing at k_j in a gap with a read at its end is computed again after k_j within the gap. Computing
-something again after k_j wants all its inputs there. What is dropped at k_j, but for what is held there in gaps without
-a read at their end (there, but not again), saves at least what the input order has over the budget at k_j. And
+An output that is missing at k_j in a gap with a read at its end is recomputed after k_j within the gap. Such a
+recomputation after k_j wants all its inputs there. What is dropped at k_j, but for what is retained there in gaps
+without a read at their end (there, but not again), saves at least what the input order has over the budget at k_j. And
 recomputations in different gaps are different ones. All that holds of every schedule in stages, whatever C_v is.
 
 With a price of memory at each k_j what is left is a choice of projects that need each other, a minimum cut, and its
 value is a lower bound. Prices are fractions with one denominator, capacities integers: no rounding enters.
 
-What is computed again reads its inputs then, but a choice may have one missing before and after that, which takes a
+What is recomputed reads its inputs then, but a choice may have one missing before and after that, which takes a
 second computation of it in the gap::
 
     input      [==]~~~~~~~~~~~~~~~~~~~[=]~~~~~~~~~~~~~[========= read
     again                              1         1         0     missing at k_2 as well: computed once more
-    reader                    1        0                         computed again after k_1
+    reader                    1        0                         recomputed after k_1
 
-Who is computed again when is the choice itself, so that this is no part of the bound. Schedules are better from choices
+Who is recomputed when is the choice itself, so that this is no part of the bound. Schedules are better from choices
 with that charged, `doubled`, as the choice before has it.
 """
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 # --- One stage, or stages weighed together: what to retain and what to recompute ------------------------------
 
-# Some outputs are `needed`: each is held, or dropped and computed again. Some are `tools`: not needed, but inputs of
-# what is computed again, and then they are held or computed again themselves. All others are at hand. ::
+# Some outputs are `needed`: each is retained, or dropped and recomputed. Some are `prerequisites`: not needed, but
+# inputs of what is recomputed, and then they are retained or recomputed themselves. All others are at hand. ::
 #
-#     needed u, computed again    saves[u] of memory, for duration[u], and its tools are wanted
-#     tool i that is wanted       kept: takes holds[i] of memory; or again: for duration[i], and wants its tools
+#     needed u, recomputed            saves[u] of memory, for duration[u], and its prerequisites are wanted
+#     prerequisite i that is wanted   kept: takes holds[i] of memory; or again: for duration[i], and wants its own
 #
-# With a price for memory that is a choice of projects that need each other's tools, a minimum cut: time and memory are
-# about linear in reads. The price is a fraction p / q and all capacities are integers: no rounding enters.
+# With a price for memory that is a choice of projects that need each other's prerequisites, a minimum cut: time and
+# memory are about linear in reads. The price is a fraction p / q and all capacities are integers: no rounding enters.
 
 
 MOST_PRICES = 24
@@ -66,11 +66,11 @@ class Cut:
     """What is best at one price of memory."""
 
     cost: int
-    """Duration of what is computed again."""
+    """Duration of what is recomputed."""
     over: int
     """Memory that is to be saved still; negative: more is saved than has to be."""
     again: np.ndarray
-    """bool[n]: is it computed again?"""
+    """bool[n]: is it recomputed?"""
     value: int
     """No choice that saves enough costs less; rounded up."""
 
@@ -83,11 +83,11 @@ class Choice:
     saves: np.ndarray
     holds: np.ndarray
     reads: tuple[np.ndarray, np.ndarray]
-    """Reader and input of each read that wants its input if the reader is computed again, should that be a tool."""
+    """Reader and input of each read that wants its input if the reader is recomputed, should that be a prerequisite."""
     needed: np.ndarray
-    tools: np.ndarray
+    prerequisites: np.ndarray
     possible: np.ndarray
-    """May it be computed again?"""
+    """May it be recomputed?"""
     excess: int
     """What is to be saved."""
 
@@ -96,29 +96,30 @@ class Choice:
 
         n, wants = len(self.duration), SimpleMaxFlow()
         reader, read = self.reads
-        projects = np.flatnonzero(self.possible & (self.needed | self.tools) & (self.saves > 0))
+        projects = np.flatnonzero(self.possible & (self.needed | self.prerequisites) & (self.saves > 0))
         project = np.zeros(n, bool)
         project[projects] = True
-        tools = np.flatnonzero(self.tools)
-        wanted = np.flatnonzero(self.tools[read] & project[reader])
+        prerequisites = np.flatnonzero(self.prerequisites)
+        wanted = np.flatnonzero(self.prerequisites[read] & project[reader])
         itself = projects[~self.needed[projects]]
         for starts, ends in ((reader[wanted], n + read[wanted].astype(np.int64)), (itself, n + itself)):
             wants.add_arcs_with_capacity(starts, ends, np.full(len(starts), 2**62))
-        wants.add_arc_with_capacity(2 * n, 2 * n + 1, 0)  # source and sink are there, even if there are no tools
+        wants.add_arc_with_capacity(2 * n, 2 * n + 1, 0)  # source and sink are there, even without prerequisites
         paying = wants.add_arcs_with_capacity(np.full(len(projects), 2 * n), projects, np.zeros(len(projects), int))
-        paid = wants.add_arcs_with_capacity(n + tools, np.full(len(tools), 2 * n + 1), np.zeros(len(tools), int))
-        object.__setattr__(self, "_network", (wants, projects, paying, tools, paid))
+        sink, free = np.full(len(prerequisites), 2 * n + 1), np.zeros(len(prerequisites), int)
+        paid = wants.add_arcs_with_capacity(n + prerequisites, sink, free)
+        object.__setattr__(self, "_network", (wants, projects, paying, prerequisites, paid))
 
     def at(self, price: Fraction) -> Cut:
         """The best choice at a price of memory, which is rounded down to what fits the arithmetic."""
-        flow, projects, paying, tools, paid = self._network  # type: ignore[attr-defined]
+        flow, projects, paying, prerequisites, paid = self._network  # type: ignore[attr-defined]
         n = len(self.duration)
-        amounts = int(self.saves[projects].sum()) + int(self.holds[tools].sum())
+        amounts = int(self.saves[projects].sum()) + int(self.holds[prerequisites].sum())
         q = max(1, min(_FINEST, _LARGEST // (int(self.duration.sum()) + int(price * amounts) + 1)))
         p = min(int(price * q), _LARGEST // (amounts + 1))
         pays = (p * self.saves[projects] - q * self.duration[projects]).clip(min=0)
         flow.set_arcs_capacity(paying, pays)
-        flow.set_arcs_capacity(paid, p * self.holds[tools])
+        flow.set_arcs_capacity(paid, p * self.holds[prerequisites])
         if flow.solve(2 * n, 2 * n + 1) != flow.OPTIMAL:
             raise RuntimeError("a minimum cut was not found")
         side = np.zeros(2 * n + 2, bool)
@@ -126,8 +127,8 @@ class Choice:
         value = p * self.excess - int(pays.sum()) + int(flow.optimal_flow())
         again = np.zeros(n, bool)
         again[projects] = side[projects] & (pays > 0)
-        held = side[n : 2 * n] & ~(again & ~self.needed)
-        saved = int(self.saves[again & self.needed].sum()) - int(self.holds[held].sum())
+        retained = side[n : 2 * n] & ~(again & ~self.needed)
+        saved = int(self.saves[again & self.needed].sum()) - int(self.holds[retained].sum())
         return Cut(int(self.duration[again].sum()), self.excess - saved, again, -(-value // q))
 
     def best(self, stop: Callable[[], bool] = lambda: False, near: float = 0.0) -> tuple[int, Cut | None]:
@@ -159,7 +160,7 @@ class Choice:
         return bound, fits
 
     def _first_price(self) -> Fraction:
-        """Where the cheapest of what is needed, dropped, would save enough if tools cost nothing."""
+        """Where the cheapest of what is needed, dropped, would save enough if prerequisites cost nothing."""
         could = np.flatnonzero(self.needed & self.possible & (self.saves > 0))
         if len(could) == 0:
             return Fraction(1)
@@ -241,18 +242,18 @@ class Taken:
     value: int
     """No choice that saves enough at all stages costs less; rounded up."""
     cost: int
-    """Duration of what is computed again."""
+    """Duration of what is recomputed."""
     over: Array
     """Memory that is to be saved still at each stage; negative: more is saved than has to be."""
     stages: Array
-    """For each gap: how many of the stages inside, from the first on, it is computed again after."""
+    """For each gap: how many of the stages inside, from the first on, it is recomputed after."""
 
 
 class Moments:
     """The choices there are.
 
     Args:
-        possible: may it be computed again?
+        possible: may it be recomputed?
         stages: ascending.
         excess: what is to be saved at each of them.
     """
@@ -337,7 +338,7 @@ def _places(owner: Array, stage: Array, gaps: int, before: int) -> Array:
 
 
 def _wants(graph: _Graph, gaps: Gaps, able: Array) -> tuple[Array, Array, Array]:
-    """Gap in which something is computed again, last gap of one of its inputs, and stage: there it wants it."""
+    """Gap in which something is recomputed, last gap of one of its inputs, and stage: there it wants it."""
     last = np.full(len(graph.duration), -1)
     last[gaps.node[gaps.last]] = np.flatnonzero(gaps.last)
     node = gaps.node[able]

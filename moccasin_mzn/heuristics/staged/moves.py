@@ -42,7 +42,7 @@ class Mix(NamedTuple):
     to_read: float = 0.85
     """Move one to the stage of another read; the rest of the chance: by up to `STEP` stages."""
     anywhere: float = 0.05
-    """Chance that an addition is of any node before any of its reads, useful at first sight or not."""
+    """Chance that an addition is of any node before any of its reads, obviously useful or not."""
     chain: float = 0.3
     """Chance that an added recomputation considers to recompute its inputs as well."""
     depth: int = 3
@@ -105,7 +105,7 @@ def _must_extend(problem, state, p, event):
 
 @compiled
 def _add_chain(problem, state, slot, k, mix, penalty, temperature, generator, trail, length, stack):
-    """Recompute in stage k, and so each input that is not held there, and theirs, wherever that is cheaper than to
+    """Recompute in stage k, and so each input that is not retained there, and theirs, wherever that is cheaper than to
     hold it. (With a stack, since compiled recursion cannot be cached.)
 
     Args:

@@ -122,7 +122,7 @@ FIRST_ROUND = 100_000
 LONGEST = 5
 """Rounds get longer, doubling so often."""
 DRAFTS_PER_ROUND, FEW_CYCLES = 3, 1
-"""Of the first cycles; later, one."""
+"""Drafts per round in the first cycles, and how many cycles those are; later it is one draft."""
 MOVES_PER_EDGE = 10
 """Moves of the first round, for each useful edge."""
 DEARER = 10

@@ -171,8 +171,8 @@ def stages_of_slots(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The stage of each slot, ascending for each node, and its place in the sequence; NONE for slots that are free.
 
-    Recomputations without a slot (of outputs without memory, say) and second ones in a stage are left out, as is what
-    comes after the last stage.
+    Recomputations without a slot (of outputs without memory, for example) and second ones in a stage are left out, as
+    is what comes after the last stage.
 
     Raises:
         ValueError: the nodes are not all computed, or not in the input order for the first time.
@@ -468,7 +468,7 @@ def enter(problem: ProblemArrays, state: State, stage_of_slot: np.ndarray) -> No
     """Make `state` the given set.
 
     Raises:
-        ValueError: it is none: a node that is computed again where that cannot be, or another number of slots.
+        ValueError: it is none: a node that is recomputed where that cannot be, or another number of slots.
     """
     used = np.flatnonzero(stage_of_slot != NONE)
     stage, node, n = stage_of_slot[used], problem.slot_node[used], len(problem.duration)

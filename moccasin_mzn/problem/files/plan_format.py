@@ -20,6 +20,7 @@ from os import PathLike
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import Json, JsonObject, load_json, parse_json
+from moccasin_mzn.formatting import one_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.files.plans import claimed_plan, is_plan
 from moccasin_mzn.problem.files.schedules import FORMAT, VERSION, check_version, claimed_schedule, is_versioned
@@ -53,6 +54,8 @@ def versioned(graph: ComputationGraph, answer: Sequence[Json] | None, document: 
     reads, _ = reads_of(graph, actions)
     for interval, action, read in zip(document["intervals"], actions, reads, strict=True):
         interval |= {"size": graph.sizes[action.node], "reads": [r + 1 for r in read]}
+        if graph.labels:
+            interval["label"] = graph.labels[action.node]
     return {**whole, "format": FORMAT, "version": VERSION, "graph_digest": graph_digest(graph)}
 
 
@@ -160,7 +163,7 @@ def _action(names: tuple[str, ...], one: Json) -> tuple[Json, int, int | None]:
     places = [entry.get(key) for key in (("to", "from") if copied else ("in",))]
     for place in places:
         if place not in names:
-            raise InputError(f"unknown memory {shown(place)}, expected one of {', '.join(names)}")
+            raise InputError(f"unknown memory {shown(place)}, {one_of(place, names)}")
     target, *source = (names.index(place) for place in places)
     return entry["copy" if copied else "compute"], target, source[0] if copied else None
 
@@ -174,7 +177,7 @@ def _check_arenas(document: JsonObject, found: RuntimePlan) -> None:
         claimed = {name: one.get("arena") for name, one in arenas.items()}
     for name, size in claimed.items() if found.placed else ():
         if name not in ("arena", *found.memories):
-            raise InputError(f"arenas: unknown memory {shown(name)}, expected one of {', '.join(found.memories)}")
+            raise InputError(f"arenas: unknown memory {shown(name)}, {one_of(name, found.memories)}")
         true = found.arenas[0 if name == "arena" and "plan" not in document else found.memories.index(name)]
         if type(size) is not int or size != true:
             raise InputError(f"arena {shown(size)}{'' if name == 'arena' else f' of {name}'}, the steps end at {true}")

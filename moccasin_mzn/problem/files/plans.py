@@ -22,6 +22,7 @@ from os import PathLike
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import Json, JsonObject, load_json
+from moccasin_mzn.formatting import one_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.files.schedules import amount, check_version, positions
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Link, Memory, Plan, Platform
@@ -165,7 +166,7 @@ def _action(graph: ComputationGraph, names: dict[str, int], where: str, entry: J
 
 def _memory(names: dict[str, int], where: str, name: Json) -> int:
     if not isinstance(name, str) or name not in names:
-        raise InputError(f"{where}: unknown memory {shown(name)}, expected one of {', '.join(names)}")
+        raise InputError(f"{where}: unknown memory {shown(name)}, {one_of(name, names)}")
     return names[name]
 
 

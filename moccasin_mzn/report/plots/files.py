@@ -14,14 +14,14 @@ from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Bar, Panel, Picture, row_name
 from moccasin_mzn.report.schedules import block, shares
 
-_LIBRARIES = {".png": "matplotlib", ".svg": "matplotlib", ".html": "plotly"}
+_LIBRARIES = {".png": "matplotlib", ".svg": "matplotlib", ".pdf": "matplotlib", ".html": "plotly"}
 
 
 def check_picture_file(path: str | PathLike[str]) -> None:
     """Refuse now what `write_picture` would refuse after a long search.
 
     Raises:
-        InputError: a suffix that is not .png, .svg or .html; its drawing library is not installed; no file can be
+        InputError: a suffix that is not .png, .svg, .pdf or .html; its drawing library is not installed; no file can be
             written there.
     """
     library = _LIBRARIES.get(_suffix(path))
@@ -55,10 +55,10 @@ def page_of(picture: Picture | FrontierPicture) -> str:
         InputError: the drawing library is not installed.
     """
     require("plot", "plotly")
-    from moccasin_mzn.report.plots import interactive
+    from moccasin_mzn.report.plots import interactive, interactive_frontier
 
     if isinstance(picture, FrontierPicture):
-        return interactive.render_frontier(picture)
+        return interactive_frontier.render_frontier(picture)
     return interactive.render(picture)
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
-from moccasin_mzn.formatting import count_text, duration_text, memory_text
+from moccasin_mzn.formatting import count_text, duration_text
+from moccasin_mzn.report.plots.picture import MemoryScale
 
 _MARGIN = 0.03
 """The margin around what is drawn, as a share of the width and of the height."""
@@ -170,11 +171,16 @@ class FrontierPicture:
     @property
     def peak_text(self) -> str:
         """The peak of the input order, as text."""
-        return memory_text(self.frontier.peak, self.frontier.graph.size_unit)
+        return self.scale.text(self.frontier.peak)
+
+    @cached_property
+    def scale(self) -> MemoryScale:
+        """The scale of all amounts of memory."""
+        return MemoryScale.of(self.frontier.peak, self.frontier.graph.size_unit)
 
     def amount(self, budget: int) -> str:
         """Format an amount of memory with its share of the peak."""
-        return f"{memory_text(budget, self.frontier.graph.size_unit)} ({self.frontier.budget_percent(budget):.1f} %)"
+        return f"{self.scale.text(budget)} ({self.frontier.budget_percent(budget):.1f} %)"
 
     def describe(self, point: FrontierPoint) -> list[str]:
         """Return lines of text about a point."""

@@ -1,30 +1,35 @@
-"""Interactive HTML pictures of schedules and frontiers, drawn by plotly.
+"""Interactive HTML pictures of schedules, drawn by plotly.
 
-Each is one file that needs no network. The same picture gives the same bytes.
+Memory is on top, so that it is in the first screen. Below it are the retention intervals, however many there are, and a
+table of the nodes that are recomputed. The same picture gives the same bytes.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from plotly.graph_objects import Bar as BarTrace
-from plotly.graph_objects import Figure, Scatter
+from plotly.graph_objects import Scatter
 from plotly.subplots import make_subplots
 
 from moccasin_mzn.formatting import duration_text
-from moccasin_mzn.report.plots.frontier_picture import FrontierPicture, Mark, Steps
+from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.report.plots.html_page import MARGINS, Entry, NamedRows, Page, table_of
 from moccasin_mzn.report.plots.picture import (
     AFTER,
     BEFORE,
     BUDGET,
     COLOURS,
+    GRID,
+    GROUND,
     INK,
     KINDS,
     MARKS,
     PALE,
     Bar,
-    MemoryScale,
     Panel,
     Picture,
     Profile,
@@ -32,97 +37,164 @@ from moccasin_mzn.report.plots.picture import (
     row_name,
 )
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ margin: 0; font-family: sans-serif; color: {ink}; background: #fff; }}
-h1, p {{ font-weight: normal; margin: 0.4rem 1rem 0; }}
-h1 {{ font-size: 1.1rem; }}
-#figure {{ height: calc(100vh - 4.5rem) !important; min-height: {least}px; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p>{subtitle}</p>
-{figure}
-</body>
-</html>
-"""
-_BUTTONS = [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]  # none that sends data away
-
-
-def page(figure: Figure, title: str, subtitle: str, least: int) -> str:
-    """Return the figure as a page; it is at least `least` pixels high."""
-    division = figure.to_html(
-        full_html=False, include_plotlyjs=True, div_id="figure",
-        config={"displaylogo": False, "responsive": True, "modeBarButtons": _BUTTONS},
-    )  # fmt: skip
-    return _PAGE.format(
-        title=html.escape(clean(title)), subtitle=html.escape(subtitle), figure=division, ink=INK, least=least
-    )
-
-
-# --- Schedules and plans --------------------------------------------------------------------------------------
-
-
-_ALL_NAMED = 70  # nodes
-_NAME_PIXELS, _INTERVAL_PIXELS, _MEMORY_PIXELS = 14, 400, 340
-_SHARE_OF_MEMORY, _BETWEEN = 0.26, 0.07  # of the height
+_ALL_NAMED = 100
+"""The most nodes whose rows are high enough for names."""
+_NAME_PIXELS, _THIN_ROWS_PIXELS, _FEWEST_PIXELS = 14, 700, 80
+"""Pixels: the height of a row with a name, of all rows where there are more, and of the fewest rows."""
+_MEMORY_PIXELS, _MEMORIES_PIXELS, _BETWEEN_PIXELS = 250, 150, 56
+"""Pixels: the height of a memory panel, of each of several, and between panels, where axes have their titles."""
+_NARROW_NAME, _NARROW_TITLE = 16, 26
+"""The most characters of names and of lines of titles in narrow windows."""
+_MEMORY, _INTERVALS = "Memory", "Intervals"
+"""The groups of the legend."""
 _FORMS = {"again": "diamond", "in": "triangle-down", "out": "triangle-up"}
 _HOVER = "%{hovertext}<extra></extra>"
 
 
 def render(picture: Picture) -> str:
-    """The picture as a page of its own."""
-    return page(_figure(picture), picture.title, picture.subtitle, sum(map(_pixels, picture.panels)))
+    """Return the picture as a page of its own."""
+    drawing = _Drawing(picture)
+    for m, panel in enumerate(picture.panels):
+        drawing.draw_memory(panel, m + 1)
+    for m, panel in enumerate(picture.panels):
+        drawing.draw_intervals(panel, len(picture.panels) + m + 1)
+    drawing.lay_out()
+    groups = tuple((title, tuple(entries.values())) for title, entries in drawing.legend.items())
+    narrow = "<br>".join(textwrap.wrap(picture.axis_title, _NARROW_TITLE))
+    titles = {_axis("x", row): narrow for row in drawing.titled}
+    return Page(
+        picture.title, picture.subtitle, drawing.figure, groups, tuple(drawing.rows), titles, _table(picture)
+    ).render()
+
+
+@dataclass
+class _Drawing:
+    """A figure with the memory panels above those of intervals, and what the page around it has to know."""
+
+    picture: Picture
+    legend: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    """Entries by group and text."""
+    rows: list[NamedRows] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        panels = self.picture.panels
+        memory = _MEMORY_PIXELS if len(panels) == 1 else _MEMORIES_PIXELS
+        heights = [memory] * len(panels) + [_pixels(panel) for panel in panels]
+        inside = sum(heights) + _BETWEEN_PIXELS * (len(heights) - 1)
+        self.figure = make_subplots(rows=len(heights), cols=1, shared_xaxes=True, row_heights=heights,
+                                    vertical_spacing=_BETWEEN_PIXELS / inside)  # fmt: skip
+        self.figure.update_layout(height=inside + MARGINS["t"] + MARGINS["b"])
+        self.titled = (len(panels), 2 * len(panels))
+        """The rows under which the horizontal axis has its title."""
+
+    def add(self, trace: Scatter | BarTrace, row: int, group: str, entry: Entry) -> None:
+        """Add a trace to a row of the figure, and to the entry of the legend with this text."""
+        known, place = self.legend.setdefault(group, {}), len(self.figure.data)
+        self.figure.add_trace(trace, row=row, col=1)
+        before = known[entry.text].traces if entry.text in known else ()
+        known[entry.text] = Entry(entry.text, entry.swatch, entry.colour, (*before, place))
+
+    # intervals
+
+    def draw_intervals(self, panel: Panel, row: int) -> None:
+        for kind, text in KINDS.items():
+            bars = [bar for bar in panel.bars if bar.kind == kind]
+            if bars:
+                self.add(_bars(self.picture, panel, bars), row, _INTERVALS, Entry(text, "bar", COLOURS[kind], ()))
+        self._draw_marks(panel, row)
+        self._name_rows(panel, row)
+
+    def _draw_marks(self, panel: Panel, row: int) -> None:
+        """Draw what happens, and dotted lines from where outputs were dropped to where they are back."""
+        for what, places in panel.marks.items():
+            if not places:
+                continue
+            text, kind = MARKS[what]
+            entry = Entry(text, _FORMS[what], COLOURS[kind], ())
+            gaps = [gap for gap in panel.gaps if gap.kind == kind] if what != "out" else []
+            if gaps:
+                lines = Scatter(
+                    x=[x for gap in gaps for x in (gap.left, gap.right, None)],
+                    y=[y for gap in gaps for y in (str(gap.row), str(gap.row), None)],
+                    line={"color": COLOURS[kind], "width": 1, "dash": "dot"}, mode="lines", hoverinfo="skip",
+                )  # fmt: skip
+                self.add(lines, row, _INTERVALS, entry)
+            marker = {"symbol": _FORMS[what], "size": 9 if len(panel.order) <= _ALL_NAMED else 6, "color": GROUND,
+                      "line": {"color": COLOURS[kind], "width": 1.5}}  # fmt: skip
+            marks = Scatter(x=[x for x, _ in places], y=[str(at) for _, at in places], mode="markers", marker=marker,
+                            hoverinfo="skip", name=text)  # fmt: skip
+            self.add(marks, row, _INTERVALS, entry)
+
+    def _name_rows(self, panel: Panel, row: int) -> None:
+        graph, marked = self.picture.graph, {panel.rows[v] for v in panel.marked}
+        names, short = (_coloured([row_name(graph, v, *most) for v in panel.order], marked)
+                        for most in ((), (_NARROW_NAME,)))  # fmt: skip
+        self.rows.append(NamedRows(_axis("y", row), names, short, tuple(sorted(marked)), _pixels(panel)))
+        self.figure.update_yaxes(
+            type="category", categoryorder="array", categoryarray=list(map(str, range(len(names)))), row=row, col=1,
+            labelalias={str(at): name for at, name in enumerate(names)}, title=_shown(panel.nodes_title),
+            range=[len(names) - 0.4, -0.6], showgrid=False, zeroline=False, automargin=True,
+        )  # fmt: skip
+
+    # memory
+
+    def draw_memory(self, panel: Panel, row: int) -> None:
+        """Draw memory before and after, the budget, and invisible points in the middle of each step to hover over."""
+        picture, step, group = self.picture, self.picture.scale.step, panel.name or _MEMORY
+        names = [row_name(picture.graph, v) for v in range(len(picture.graph.nodes))]
+        if panel.before is not None:
+            text = f"input order, stage by stage, peak {picture.amount(panel.before.peak)}"
+            entry = Entry(text, "line", BEFORE, ())
+            self.add(_steps(panel.before, step, text, {"color": BEFORE, "width": 3}), row, group, entry)
+            doing = [f"input order, computing {names[v]}" for v in picture.order]
+            self.add(_points(picture, panel.before, doing), row, group, entry)
+        text = f"{picture.what}, peak {picture.amount(panel.after.peak)}"
+        entry = Entry(text, "line", AFTER, ())
+        line = {"color": AFTER, "width": 1.5}
+        self.add(_steps(panel.after, step, text, line, fill="tozeroy", fillcolor=PALE), row, group, entry)
+        self.add(_points(picture, panel.after, _actions(picture, names)), row, group, entry)
+        if panel.budget is not None:
+            ends, level = [picture.edges[0], picture.edges[-1]], panel.budget / step
+            text = f"budget {picture.amount(panel.budget)}"
+            budget = Scatter(x=ends, y=[level, level], mode="lines", hoverinfo="skip", name=text,
+                             line={"color": BUDGET, "width": 1.5, "dash": "dash"})  # fmt: skip
+            self.add(budget, row, group, Entry(text, "dash", BUDGET, ()))
+        self.figure.update_yaxes(
+            title=_shown(panel.title(picture.scale.title)), range=[0, 1.08 * max(panel.most, 1) / step],
+            fixedrange=True, tickformat=",", automargin=True, row=row, col=1,
+        )  # fmt: skip
+
+    def lay_out(self) -> None:
+        """Set what all panels share: colours, and the horizontal axis, with ticks below each."""
+        edges, figure = self.picture.edges, self.figure
+        figure.update_layout(
+            template="none", barmode="overlay", hovermode="closest", dragmode="zoom", showlegend=False, margin=MARGINS,
+            font={"color": INK, "size": 12}, modebar={"orientation": "v"}, uirevision="kept",
+            paper_bgcolor=GROUND, plot_bgcolor=GROUND,
+        )  # fmt: skip
+        figure.update_yaxes(gridcolor=GRID, zerolinecolor=GRID)
+        figure.update_xaxes(range=[edges[0], edges[-1]], minallowed=edges[0], maxallowed=edges[-1], showgrid=False,
+                            zeroline=False, showticklabels=True)  # fmt: skip
+        for row in self.titled:
+            figure.update_xaxes(title={"text": self.picture.axis_title, "standoff": 4}, row=row, col=1)
+
+
+def _axis(letter: str, row: int) -> str:
+    """Return the key of an axis of a row in plotly's layout."""
+    return f"{letter}axis{row}" if row > 1 else f"{letter}axis"
 
 
 def _pixels(panel: Panel) -> int:
+    """Return the height of the intervals of a panel."""
     rows = len(panel.order)
-    return _MEMORY_PIXELS + (_NAME_PIXELS * rows if rows <= _ALL_NAMED else _INTERVAL_PIXELS)
+    return max(_NAME_PIXELS * rows, _FEWEST_PIXELS) if rows <= _ALL_NAMED else _THIN_ROWS_PIXELS
 
 
-def _figure(picture: Picture) -> Figure:
-    panels = picture.panels
-    shares = [_pixels(panel) / sum(map(_pixels, panels)) for panel in panels]
-    figure = make_subplots(
-        rows=2 * len(panels),
-        cols=1,
-        shared_xaxes=True,
-        vertical_spacing=_BETWEEN / len(panels),
-        row_heights=[part * share for share in shares for part in (1 - _BETWEEN - _SHARE_OF_MEMORY, _SHARE_OF_MEMORY)],
-    )
-    for number, panel in enumerate(panels):
-        scale = MemoryScale.of(panel.most, picture.graph.size_unit)
-        for row, traces in enumerate((_intervals(picture, panel), _profiles(picture, panel, scale)), 2 * number + 1):
-            for trace in traces:
-                figure.add_trace(trace.update(legend=_legend(row)), row=row, col=1)
-        _lay_out(figure, picture, panel, scale, 2 * number + 1)
-    figure.update_layout(
-        template="plotly_white", barmode="overlay", hovermode="closest", dragmode="zoom",
-        margin={"l": 10, "r": 40, "t": 10, "b": 10}, font={"color": INK, "size": 12}, modebar={"orientation": "v"},
-    )  # fmt: skip
-    ends = [picture.edges[0], picture.edges[-1]]
-    figure.update_xaxes(range=ends, minallowed=ends[0], maxallowed=ends[1], showgrid=False, zeroline=False)
-    figure.update_xaxes(title=picture.axis_title, row=2 * len(panels), col=1)
-    return figure
-
-
-def _legend(row: int) -> str:
-    """Return plotly's name for the legend of a row; each row has its own."""
-    return f"legend{row}" if row > 1 else "legend"
-
-
-def _intervals(picture: Picture, panel: Panel) -> Iterator[BarTrace | Scatter]:
-    for kind in KINDS:
-        bars = [bar for bar in panel.bars if bar.kind == kind]
-        if bars:
-            yield _bars(picture, panel, bars)
-    yield from _marks(panel)
+def _coloured(names: Sequence[str], marked: set[int]) -> tuple[str, ...]:
+    """Return names for plotly, those of the marked rows in their colour."""
+    colour = COLOURS["again"]
+    return tuple(f'<span style="color:{colour}">{_shown(name)}</span>' if at in marked else _shown(name)
+                 for at, name in enumerate(names))  # fmt: skip
 
 
 def _bars(picture: Picture, panel: Panel, bars: list[Bar]) -> BarTrace:
@@ -159,170 +231,40 @@ def _shown(text: str) -> str:
     return html.escape(clean(text), quote=False)
 
 
-def _marks(panel: Panel) -> Iterator[Scatter]:
-    """Yield dotted lines from where outputs were dropped to where they are back, and marks of what happens."""
-    for kind in ("again", "copied"):
-        gaps = [gap for gap in panel.gaps if gap.kind == kind]
-        if gaps:
-            yield Scatter(
-                x=[x for gap in gaps for x in (gap.left, gap.right, None)],
-                y=[y for gap in gaps for y in (str(gap.row), str(gap.row), None)],
-                line={"color": COLOURS[kind], "width": 1, "dash": "dot"},
-                mode="lines", hoverinfo="skip", showlegend=False,
-            )  # fmt: skip
-    for what, places in panel.marks.items():
-        if places:
-            name, kind = MARKS[what]
-            marker = {"symbol": _FORMS[what], "size": 9 if len(panel.order) <= _ALL_NAMED else 6, "color": "#fff",
-                      "line": {"color": COLOURS[kind], "width": 1.5}}  # fmt: skip
-            yield Scatter(x=[x for x, _ in places], y=[str(row) for _, row in places], mode="markers", marker=marker,
-                          hoverinfo="skip", name=name)  # fmt: skip
-
-
-def _profiles(picture: Picture, panel: Panel, scale: MemoryScale) -> Iterator[Scatter]:
-    """Yield memory before and after, the budget, and invisible points in the middle of each step to hover over."""
-    names, memories = [row_name(picture.graph, v) for v in range(len(picture.graph.nodes))], picture.platform.memories
-    if panel.before is not None:
-        name = f"input order, stage by stage, peak {picture.amount(panel.before.peak)}"
-        yield _steps(panel.before, scale, name, {"color": BEFORE, "width": 3})
-    name = f"{picture.what}, peak {picture.amount(panel.after.peak)}"
-    yield _steps(panel.after, scale, name, {"color": AFTER, "width": 1.5}, fill="tozeroy", fillcolor=PALE)
-    if panel.before is not None:
-        doing = [f"input order, computing {names[v]}" for v in picture.order]
-        yield _points(picture, panel.before, scale, doing)
-    doing = [
+def _actions(picture: Picture, names: Sequence[str]) -> list[str]:
+    """Return what each action of the plan does, as text."""
+    memories = picture.platform.memories
+    return [
         f"{picture.what}, computing {names[action.node]}"
         if action.source is None
         else f"copying {names[action.node]}, {memories[action.source].name} -> {memories[action.memory].name}"
         for action in picture.plan
     ]
-    yield _points(picture, panel.after, scale, doing)
-    if panel.budget is not None:
-        ends, level = [picture.edges[0], picture.edges[-1]], panel.budget / scale.step
-        yield Scatter(x=ends, y=[level, level], mode="lines", hoverinfo="skip",
-                      line={"color": BUDGET, "width": 1.5, "dash": "dash"},
-                      name=f"budget {picture.amount(panel.budget)}")  # fmt: skip
 
 
-def _steps(profile: Profile, scale: MemoryScale, name: str, line: dict[str, object], **style: str) -> Scatter:
-    values = [memory / scale.step for memory in profile.memory]
+def _steps(profile: Profile, step: int, name: str, line: dict[str, object], **style: str) -> Scatter:
+    values = [memory / step for memory in profile.memory]
     return Scatter(x=profile.edges, y=[*values, values[-1]], mode="lines", hoverinfo="skip",
                    name=name, line={**line, "shape": "hv"}, **style)  # fmt: skip
 
 
-def _points(picture: Picture, profile: Profile, scale: MemoryScale, doing: list[str]) -> Scatter:
-    edges = profile.edges
+def _points(picture: Picture, profile: Profile, doing: list[str]) -> Scatter:
+    edges, step = profile.edges, picture.scale.step
     middles = [(edges[i] + edges[i + 1]) / 2 for i in range(len(profile.memory))]
     texts = [f"{_shown(what)}<br>{picture.amount(memory)}" for what, memory in zip(doing, profile.memory, strict=True)]
-    return Scatter(x=middles, y=[memory / scale.step for memory in profile.memory], mode="markers", showlegend=False,
+    return Scatter(x=middles, y=[memory / step for memory in profile.memory], mode="markers",
                    marker={"opacity": 0, "size": 6}, hovertext=texts, hovertemplate=_HOVER)  # fmt: skip
 
 
-def _lay_out(figure: Figure, picture: Picture, panel: Panel, scale: MemoryScale, row: int) -> None:
-    """Set the axes and legends of a panel, whose intervals are in `row` and whose memory is in the next one."""
-    marked = {panel.rows[v] for v in panel.marked}
-    names = [_shown(row_name(picture.graph, v)) for v in panel.order]
-    names = [f'<span style="color:{COLOURS["again"]}">{name}</span>' if at in marked else name
-             for at, name in enumerate(names)]  # fmt: skip
-    all_named = (
-        {"tickmode": "linear", "dtick": 1} if len(names) <= _ALL_NAMED else {}
-    )  # else those that fit, at any zoom
-    figure.update_yaxes(
-        type="category", categoryorder="array", categoryarray=list(map(str, range(len(names)))), row=row, col=1,
-        labelalias={str(at): name for at, name in enumerate(names)},
-        title=_shown(panel.nodes_title),
-        range=[len(names) - 0.4, -0.6], showgrid=False, zeroline=False, automargin=True, **all_named,
-    )  # fmt: skip
-    top = 1.08 * max(panel.most, 1) / scale.step
-    title = _shown(panel.title(scale.title))
-    figure.update_yaxes(range=[0, top], fixedrange=True, title=title, tickformat=",", row=row + 1, col=1)
-    for at in (row, row + 1):
-        (axis,) = figure.select_yaxes(row=at, col=1)
-        figure.layout[_legend(at)] = {
-            "orientation": "h", "yanchor": "bottom", "x": 0, "y": axis.domain[1], "traceorder": "normal"
-        }  # fmt: skip
-
-
-# --- Frontiers ------------------------------------------------------------------------------------------------
-
-
-_LEAST_PIXELS = 400
-
-
-def render_frontier(picture: FrontierPicture) -> str:
-    """The picture as a page of its own."""
-    return page(_frontier_figure(picture), picture.title, picture.subtitle, _LEAST_PIXELS)
-
-
-def _frontier_figure(picture: FrontierPicture) -> Figure:
-    traces = [*_regions(picture)]
-    if picture.bounds is not None:
-        traces.append(
-            _frontier_steps(picture.bounds, "bound", {"color": COLOURS["again"], "width": 1.5, "dash": "dash"})
-        )
-    if picture.durations is not None:
-        traces.append(_frontier_steps(picture.durations, "shortest schedule known", {"color": AFTER, "width": 2}))
-    for name, proven in (("proven shortest", True), ("not proven", False)):
-        marks = [mark for mark in picture.marks if mark.point.proven == proven]
-        if marks:
-            traces.append(_frontier_marks(picture, marks, name, AFTER if proven else "#fff"))
-    if picture.input_order is not None:
-        (x, y), marker = (
-            picture.input_order,
-            {"symbol": "square-open", "size": 15, "color": BUDGET, "line": {"width": 1.5}},
-        )
-        traces.append(Scatter(x=[x], y=[y], mode="markers", name="input order", hoverinfo="skip", marker=marker))
-    figure = Figure(traces)
-    _lay_out_frontier(figure, picture)
-    return figure
-
-
-def _regions(picture: FrontierPicture) -> list[Scatter]:
-    regions = []
-    if picture.gap:
-        xs, ys = [], []
-        for a, b, low, high in picture.gap:
-            xs += [a, b, b, a, a, None]
-            ys += [low, low, high, high, low, None]
-        regions.append(Scatter(x=xs, y=ys, mode="lines", line={"width": 0}, fill="toself", fillcolor=PALE,
-                               hoverinfo="skip", name="gap: not known"))  # fmt: skip
-    left, right = picture.left, picture.infeasible
-    if right > left:
-        pattern = {"shape": "/", "fgcolor": BEFORE, "bgcolor": "#F2F2F2", "size": 8, "solidity": 0.1}
-        regions.append(
-            Scatter(
-                x=[left, right, right, left, left], y=[picture.bottom] * 2 + [picture.top] * 2 + [picture.bottom],
-                mode="lines", line={"width": 0, "color": BEFORE}, fill="toself", fillpattern=pattern, hoveron="fills",
-                hoverinfo="text", text=f"proven: no schedule below {picture.amount(picture.frontier.least_bound)}",
-                name="proven: no schedule",
-            )
-        )  # fmt: skip
-    return regions
-
-
-def _frontier_steps(steps: Steps, name: str, line: dict[str, object]) -> Scatter:
-    return Scatter(x=steps.edges, y=[*steps.values, steps.values[-1]], mode="lines", hoverinfo="skip", name=name,
-                   line={**line, "shape": "hv"})  # fmt: skip
-
-
-def _frontier_marks(picture: FrontierPicture, marks: list[Mark], name: str, colour: str) -> Scatter:
-    texts = ["<br>".join(html.escape(line, quote=False) for line in picture.describe(mark.point)) for mark in marks]
-    return Scatter(
-        x=[mark.x for mark in marks], y=[mark.y for mark in marks], mode="markers", name=name, cliponaxis=False,
-        marker={"size": 9, "color": colour, "line": {"color": AFTER, "width": 1.5}}, hovertext=texts,
-        hovertemplate=_HOVER,
-    )  # fmt: skip
-
-
-def _lay_out_frontier(figure: Figure, picture: FrontierPicture) -> None:
-    figure.update_layout(
-        template="plotly_white", hovermode="closest", dragmode="zoom", font={"color": INK, "size": 12},
-        margin={"l": 10, "r": 40, "t": 10, "b": 10}, modebar={"orientation": "v"},
-        legend={"x": 0.99, "y": 0.99, "xanchor": "right", "yanchor": "top", "traceorder": "normal",
-                "bgcolor": "rgba(255,255,255,0.9)"},
-    )  # fmt: skip
-    figure.update_xaxes(
-        range=[picture.left, picture.right], title=f"budget, % of the input order's peak of {picture.peak_text}",
-        ticksuffix=" %", zeroline=False,
-    )  # fmt: skip
-    figure.update_yaxes(range=[picture.bottom, picture.top], title="duration increase (TDI), %", zeroline=False)
+def _table(picture: Picture) -> str:
+    """Return the nodes that are recomputed or copied, with full names, as a table; empty if there is none."""
+    graph = picture.graph
+    rows = [
+        (clean(node_text(graph, v)), ", ".join(f"{place:,}" for place in places), picture.amount(graph.sizes[v]),
+         duration_text(graph.durations[v], graph.duration_unit))
+        for v, places in picture.recomputed
+    ]  # fmt: skip
+    if not rows:
+        return ""
+    title = "Nodes that are recomputed or copied" if picture.copies else "Nodes that are recomputed"
+    return table_of(title, ("node", "events", "size", "duration"), rows)

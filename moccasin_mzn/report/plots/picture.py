@@ -18,13 +18,15 @@ in one panel, and is marked in the other where it is read.
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import BYTE_STEPS, count_text, memory_text
+from moccasin_mzn.formatting import BYTE_STEPS, count_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
@@ -42,6 +44,7 @@ KINDS = {
 COLOURS = {"only": "#9DB4C8", "first": "#0072B2", "again": "#D55E00", "copied": "#009E73"}
 """Distinct to the colour-blind (after Okabe and Ito) and in grey."""
 BEFORE, AFTER, BUDGET, INK, PALE = "#9A9A9A", "#0072B2", "#000000", "#333333", "#D5E4F0"
+GROUND, GRID, SHADE = "#FFFFFF", "#E6E6E6", "#F2F2F2"
 MARKS = {"again": ("recomputation", "again"), "in": ("copied in", "copied"), "out": ("copied out", "copied")}
 """The texts of what is marked, by the key in `Panel.marks`, and the kind of bar whose colour it has."""
 
@@ -49,7 +52,12 @@ MARKS = {"again": ("recomputation", "again"), "in": ("copied in", "copied"), "ou
 # --- Names of nodes and scales of memory, short and in characters that every file format allows ---------------
 
 
-_LONGEST = 28
+LONGEST = 32
+"""The most characters of the name of a row."""
+_PATH = re.compile(r"[./](?=\w)")
+"""A separator in the path of a module or of an operator."""
+_NUMBER = re.compile(r"(_\d{1,4}){1,2}$")
+"""What distinguishes ids that begin alike."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +79,50 @@ class MemoryScale:
         """The title of the axis."""
         return f"memory, {self.unit}" if self.unit else "memory"
 
+    def text(self, amount: int) -> str:
+        """Format an amount in the unit of the axis, so that all amounts of a figure can be compared."""
+        if self.step == 1:
+            return f"{amount:,} {self.unit}".rstrip()
+        value = amount / self.step
+        decimals = 2 if value >= 1 or not amount else 2 - math.floor(math.log10(value))
+        return f"{value:,.{decimals}f} {self.unit}"
+
 
 def clean(text: str) -> str:
     """Return `text` in one line, without characters that XML does not allow."""
     return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
 
 
-def row_name(graph: ComputationGraph, v: int) -> str:
-    """Return the id of a node with its label, cut where it gets too long."""
+def row_name(graph: ComputationGraph, v: int, longest: int = LONGEST) -> str:
+    """Return the id of a node with its label, in at most `longest` characters.
+
+    Of paths, of modules or of operators, the end remains: "mul_8 (…layers.1.self_attn)". What follows the path of a
+    module in a label is its operator, which the id tells as well; it goes first.
+    """
     name = clean(node_text(graph, v))
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    if len(name) <= longest or not graph.labels:
+        return shortened(name, longest)
+    node, label = clean(str(graph.nodes[v])), clean(graph.labels[v])
+    path = label.partition(" ")[0]
+    if _PATH.search(path):
+        node = shortened(node, longest * 9 // 16)
+        return f"{node} ({shortened(path, longest - len(node) - len(' ()'))})"
+    room = longest - len(f" ({label})")
+    if _PATH.search(node) and room >= longest // 2:
+        return f"{shortened(node, room)} ({label})"
+    return name[: longest - 1] + "…"
+
+
+def shortened(text: str, room: int) -> str:
+    """Return `text` in at most `room` characters: the end of a path, else the beginning, with the number it ends in."""
+    if len(text) <= room:
+        return text
+    ends = [text[separator.end() :] for separator in _PATH.finditer(text)]
+    if ends:
+        return f"…{next((end for end in ends if len(end) < room), text[len(text) - room + 1 :])}"
+    number = _NUMBER.search(text)
+    tail = number[0] if number else ""
+    return f"{text[: room - 1 - len(tail)]}…{tail}"
 
 
 def spread(rows: Sequence[int], distance: float, last: int) -> dict[int, float]:
@@ -315,6 +357,14 @@ class Picture:
         return sum(action.source is not None for action in self.plan)
 
     @cached_property
+    def recomputed(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """The nodes that are computed more than once or copied, in the input order, and the positions where."""
+        places: dict[int, list[int]] = {}
+        for position, action in enumerate(self.plan, 1):
+            places.setdefault(action.node, []).append(position)
+        return tuple((v, tuple(places[v])) for v in self.order if len(places[v]) > 1)
+
+    @cached_property
     def stages(self) -> tuple[int, ...]:
         """The stage of each position of the plan."""
         return stages([action.node for action in self.plan])
@@ -371,9 +421,14 @@ class Picture:
             text += " - OVER THE BUDGET" if panel.after.peak > panel.budget else ""
         return text
 
+    @cached_property
+    def scale(self) -> MemoryScale:
+        """The scale of all memory axes and amounts."""
+        return MemoryScale.of(max(panel.most for panel in self.panels), self.graph.size_unit)
+
     def amount(self, memory: int) -> str:
-        """Format an amount of memory for people."""
-        return memory_text(memory, self.graph.size_unit)
+        """Format an amount of memory in the unit of the axes."""
+        return self.scale.text(memory)
 
 
 def check_axis(by: str) -> None:

@@ -1,4 +1,4 @@
-"""PNG and SVG pictures of schedules and frontiers, drawn by matplotlib.
+"""PNG, PDF and SVG pictures of schedules and frontiers, drawn by matplotlib.
 
 The same picture gives the same bytes with the same matplotlib.
 
@@ -40,7 +40,10 @@ from moccasin_mzn.report.plots.picture import (
     spread,
 )
 
-_WIDTH, _TALLEST, _SHORTEST, _MEMORY_HEIGHT, _REST = 12.0, 9.0, 1.4, 2.4, 1.5  # inches
+_WIDTH, _TALLEST, _SHORTEST, _MEMORY_HEIGHT, _REST = 9.0, 9.0, 1.6, 2.0, 1.5
+"""Inches; as wide as a page, on which the names can be read."""
+_LEGEND_WIDTH, _HANDLE, _CHARACTER = 6.2, 0.5, 0.07
+"""Inches: the room of a legend, next to the longest names, and what the line of an entry and a character take."""
 _ROW = 0.2
 _POINTS = 72
 _READABLE = 8.0  # points that a name needs
@@ -49,23 +52,29 @@ _HALF_OF_RECOMPUTED = 1.0  # points: what is recomputed is seen even where rows 
 _DOTS_PER_INCH = 150
 _MOST_PATHS = 8000
 """More bars than this are drawn as pixels inside an SVG, which keeps it small."""
+_METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": "moccasin_mzn"}, "png": {"Software": "moccasin_mzn"},
+    "pdf": {"CreationDate": None, "Creator": "moccasin_mzn"},
+}  # fmt: skip
+"""What files tell about themselves, by form: nothing that changes between runs."""
 _FORMS = {"again": ("D", "recomputations"), "in": ("v", "copies-in"), "out": ("^", "copies-out")}
 """The form and the id of each mark."""
 Settings: TypeAlias = dict[Any, Any]
 """Settings of matplotlib, by key; its own types have a list of all keys, which differs between versions."""
 SETTINGS: Settings = {
-    "svg.hashsalt": "moccasin_mzn", "svg.fonttype": "none", "font.size": 9.0, "axes.edgecolor": INK, "text.color": INK,
+    "svg.hashsalt": "moccasin_mzn", "svg.fonttype": "none", "pdf.fonttype": 42, "font.size": 9.0,
+    "axes.edgecolor": INK, "text.color": INK,
     "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
 }  # fmt: skip
 
 
 def render(picture: Picture, form: str) -> bytes:
-    """The picture as a "png" or an "svg"."""
-    return rendered(lambda: _figure(picture), form)
+    """The picture as a "png", a "pdf" or an "svg"."""
+    return rendered(lambda: figure_of(picture), form)
 
 
 def rendered(draw: Callable[[], Figure], form: str, settings: Settings = SETTINGS) -> bytes:
-    """Draw a figure as a "png" or an "svg", with the same bytes wherever it is drawn.
+    """Draw a figure as a "png", a "pdf" or an "svg", with the same bytes wherever it is drawn.
 
     Args:
         settings: settings of matplotlib.
@@ -75,12 +84,12 @@ def rendered(draw: Callable[[], Figure], form: str, settings: Settings = SETTING
         matplotlib.rcdefaults()  # no style file of this machine counts
         matplotlib.rcParams.update(settings)
         file = io.BytesIO()
-        metadata = {"Date": None, "Creator": "moccasin_mzn"} if form == "svg" else {"Software": "moccasin_mzn"}
-        draw().savefig(file, format=form, dpi=_DOTS_PER_INCH, metadata=metadata)
+        draw().savefig(file, format=form, dpi=_DOTS_PER_INCH, metadata=_METADATA[form])
     return file.getvalue()
 
 
-def _figure(picture: Picture) -> Figure:
+def figure_of(picture: Picture) -> Figure:
+    """Return the figure of a schedule or a plan, not yet drawn."""
     panels = picture.panels
     row = min(_ROW, _TALLEST * (1 + len(panels)) / 2 / sum(len(panel.order) for panel in panels))
     above = [max(row * len(panel.order), _SHORTEST) for panel in panels]
@@ -124,9 +133,7 @@ class _Drawing:
         self._mark(axes, min(max(0.55 * row_points, 2.5), 5.5))
         self._name_rows(axes, row_points)
         axes.tick_params(axis="x", labelbottom=False)
-        axes.legend(
-            loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderaxespad=0.2, handlelength=1.6
-        )
+        _add_legend(axes)
 
     def _draw_bars(self, axes: Axes, bars: list[Bar], half: float) -> None:
         """Draw bars of one kind, which extend `half`, in rows, above and below the middle of their row."""
@@ -199,7 +206,7 @@ class _Drawing:
 
     def draw_memory(self, axes: Axes) -> None:
         picture, panel, suffix = self.picture, self.panel, self.suffix
-        scale = MemoryScale.of(panel.most, picture.graph.size_unit)
+        scale = picture.scale
         if panel.before is not None:
             _draw_profile(axes, panel.before, scale, gid=f"memory-before{suffix}", color=BEFORE, width=2.0,
                           label=f"input order, stage by stage, peak {picture.amount(panel.before.peak)}")  # fmt: skip
@@ -211,7 +218,24 @@ class _Drawing:
         axes.set_ylim(0, 1.08 * max(panel.most, 1) / scale.step)
         axes.set_ylabel(panel.title(scale.title), parse_math=False)
         axes.yaxis.set_major_formatter("{x:,.10g}")
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, borderaxespad=0.2)
+        _add_legend(axes)
+
+
+def _add_legend(axes: Axes) -> None:
+    """Add a legend above the axes, with as many columns as there is room for; it is filled column by column."""
+    texts = axes.get_legend_handles_labels()[1]
+    if not texts:
+        return
+
+    def width(columns: int) -> float:
+        rows = -(-len(texts) // columns)
+        parts = [texts[at : at + rows] for at in range(0, len(texts), rows)]
+        return sum(_HANDLE + _CHARACTER * max(map(len, part)) for part in parts)
+
+    columns = next((columns for columns in range(len(texts), 1, -1) if width(columns) <= _LEGEND_WIDTH), 1)
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, borderaxespad=0.2, handlelength=1.6
+    )
 
 
 def _draw_profile(
@@ -236,11 +260,12 @@ _FEW = 40
 
 
 def render_frontier(picture: FrontierPicture, form: str) -> bytes:
-    """The picture as a "png" or an "svg"."""
-    return rendered(lambda: _frontier_figure(picture), form, {**SETTINGS, "hatch.linewidth": 0.5})
+    """The picture as a "png", a "pdf" or an "svg"."""
+    return rendered(lambda: frontier_figure_of(picture), form, {**SETTINGS, "hatch.linewidth": 0.5})
 
 
-def _frontier_figure(picture: FrontierPicture) -> Figure:
+def frontier_figure_of(picture: FrontierPicture) -> Figure:
+    """Return the figure of a frontier, not yet drawn."""
     figure = Figure(figsize=_SIZE, layout="constrained")
     axes = figure.subplots()
     _draw_regions(picture, axes)
@@ -292,7 +317,6 @@ def _draw_marks(picture: FrontierPicture, axes: Axes) -> None:
 
 
 def _lay_out_frontier(picture: FrontierPicture, axes: Axes) -> None:
-    peak, unit = picture.frontier.peak, picture.frontier.graph.size_unit
     axes.set_xlim(picture.left, picture.right)
     axes.set_ylim(picture.bottom, picture.top)
     axes.set_xlabel(f"budget, % of the input order's peak of {picture.peak_text}")
@@ -302,10 +326,9 @@ def _lay_out_frontier(picture: FrontierPicture, axes: Axes) -> None:
     axes.spines["right"].set_visible(False)
     axes.grid(color="#E6E6E6", linewidth=0.6)
     axes.set_axisbelow(True)
-    scale = MemoryScale.of(peak, unit)
-    step = max(peak, 1) / scale.step / 100
+    step = max(picture.frontier.peak, 1) / picture.scale.step / 100
     functions = (lambda x: x * step, lambda x: x / step)
     above = axes.secondary_xaxis("top", functions=functions)
-    above.set_xlabel(scale.title.replace("memory", "budget"))
+    above.set_xlabel(picture.scale.title.replace("memory", "budget"))
     above.xaxis.set_major_formatter("{x:,.10g}")
-    axes.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor="none")
+    axes.figure.legend(loc="outside lower left", ncols=3, frameon=False)

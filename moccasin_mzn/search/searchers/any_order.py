@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.formulations import in_any_order
+from moccasin_mzn.heuristics.compiled_searches import FREE, ORDERS, CompiledSearch
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
@@ -18,7 +19,7 @@ from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner, Searcher
 from moccasin_mzn.search.searchers.model import ModelSearch
 from moccasin_mzn.solvers.minizinc.run import Limits
-from moccasin_mzn.strategies.kumar import KUMAR_HELD
+from moccasin_mzn.strategies.kumar import KUMAR_RETAINED
 
 ANNEALING, STARTS, PROOF = "annealing", "starts", "proof"
 LONGEST_SLICE = 30.0
@@ -56,6 +57,9 @@ class AnnealingSearcher(Searcher):
     def applies(self, runner: Runner) -> bool:
         return runner.chooses_order and not runner.several_memories
 
+    def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
+        return (FREE,)
+
     def endless(self, runner: Runner) -> bool:
         return True
 
@@ -77,6 +81,9 @@ class Starts(Searcher):
 
     def applies(self, runner: Runner) -> bool:
         return runner.chooses_order and not runner.several_memories
+
+    def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
+        return (ORDERS,)
 
     def endless(self, runner: Runner) -> bool:
         return True
@@ -119,7 +126,7 @@ def starts(
     found = itertools.chain(
         [ordering.order],
         itertools.islice(good_orders(instance.graph, seed=seed, stop=over, start=instance.order), DRAFT_ORDERS),
-        KUMAR_HELD.schedules(instance, over),
+        KUMAR_RETAINED.schedules(instance, over),
     )
     for sequence in found:
         if stop():

@@ -6,6 +6,7 @@ import os
 from functools import partial
 from typing import ClassVar
 
+from moccasin_mzn.heuristics.compiled_searches import LOCAL, CompiledSearch
 from moccasin_mzn.search.conclusion import LOCAL_SEARCH, RELAXATION
 from moccasin_mzn.search.runner import Runner, Searcher
 
@@ -36,6 +37,9 @@ class Local(Searcher):
 
     def applies(self, runner: Runner) -> bool:
         return _given_order(runner)
+
+    def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
+        return (LOCAL,)
 
     def endless(self, runner: Runner) -> bool:
         return True

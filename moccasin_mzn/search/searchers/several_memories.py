@@ -22,6 +22,7 @@ from typing import ClassVar
 
 from moccasin_mzn.formulations import in_any_order
 from moccasin_mzn.formulations.searched import PlanFormulation
+from moccasin_mzn.heuristics.compiled_searches import LOCAL, ORDERS, CompiledSearch
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -61,6 +62,9 @@ class OwnSearch(Searcher):
     def applies(self, runner: Runner) -> bool:
         return runner.several_memories and not runner.chooses_order
 
+    def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
+        return (LOCAL, *runner.form.compiled)
+
     def endless(self, runner: Runner) -> bool:
         return True
 
@@ -79,6 +83,9 @@ class OrderByOrder(Searcher):
 
     def applies(self, runner: Runner) -> bool:
         return runner.several_memories and runner.chooses_order
+
+    def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
+        return (ORDERS,)
 
     def search(self, runner: Runner) -> None:
         assert isinstance(runner.board.problem, PlanProblem)

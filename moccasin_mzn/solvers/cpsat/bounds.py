@@ -25,7 +25,7 @@ Interval = tuple[float, float]
 
 def implied_bounds(file: FlatZinc, limits: Mapping[str, Interval] | None = None) -> dict[str, Interval] | None:
     """An interval for every variable declared as plain `var int`, infinite on a side where nothing is known; None if
-    that shows that there is no solution. `limits` say more about some variables of any type.
+    that shows that there is no solution. `limits` imply more about some variables of any type.
     """
     known: dict[str, Interval] = {}
     for variable in file.variables.values():
@@ -43,7 +43,7 @@ def implied_bounds(file: FlatZinc, limits: Mapping[str, Interval] | None = None)
 
 
 def _declared(variable: Variable | None) -> Interval:
-    """What the type of a variable says."""
+    """What the type of a variable states."""
     if variable is not None and variable.is_bool:
         return 0, 1
     domain = variable.domain if variable is not None else None

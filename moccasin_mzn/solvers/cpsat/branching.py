@@ -51,7 +51,7 @@ def branch(
             a schedule that costs more can be a solution that costs less here, whatever the bound on schedules.
         most: solutions that cost more are of no interest; None: all are.
         stop: from a thread of its own; `found`: is there a solution yet?
-        presolve: and cuts and inprocessing; of use where most that a program says follows from little of it.
+        presolve: and cuts and inprocessing; of use where most constraints of a program follow from a few.
         workers: threads that share the search.
         work: it ends after so many of CP-SAT's deterministic seconds, with the same answer every time.
     """

@@ -1,6 +1,6 @@
 """A run in a process of its own, which HiGHS takes over for files with continuous floats in sums.
 
-CP-SAT has none of these; a file that says nothing else than linear rows is handed over.
+CP-SAT has none of these; a file that has linear rows only is handed over.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def run(options: ExecutionOptions, stop: StopFlag) -> int:
 
 
 def hand_over(file: FlatZinc, options: ExecutionOptions) -> None:
-    """Let this process become one of HiGHS; returns only if it cannot, or if the file says what rows cannot say.
+    """Let this process become one of HiGHS; returns only if it cannot, or if the file has constraints that are no rows.
 
     One process cannot have both: OR-Tools and highspy each bring a HiGHS library. Time and signals go on to count for
     the same process.

@@ -1,6 +1,7 @@
 """The table of constraints that the solver knows, filled by decorators.
 
-A constraint is one function. Its parameters after the builder say by their annotations what they take from FlatZinc:
+A constraint is one function. Its parameters after the builder declare by their annotations what they take from
+FlatZinc:
 
     Int, Bool        an operand, variable or constant
     Ints, Bools      an array of them
@@ -332,7 +333,7 @@ def _half(name: str, direction: int, clause: Constraint | None) -> Half:
 
 
 class Aliases:
-    """`absorbed` holds the ids of the constraints that the aliases make true; `booleans` says for an integer variable
+    """`absorbed` holds the ids of the constraints that the aliases make true; `booleans` states for an integer variable
     which bool it copies."""
 
     def __init__(self, file: FlatZinc, halves: Mapping[int, Half]) -> None:

@@ -121,7 +121,7 @@ class CpSatSession(Session):
             parameters.num_workers = 1
             parameters.enumerate_all_solutions = True
             parameters.keep_all_feasible_solutions_in_presolve = True
-        free = options.free or enumerates  # annotations say where solutions are, which matters to no list of all
+        free = options.free or enumerates  # annotations guide to solutions, which matters to no list of all
         if not free and add_strategies(self.problem):
             self._follow_annotations()
         add_hints(self.problem, from_strategies=free)

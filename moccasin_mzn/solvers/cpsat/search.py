@@ -176,7 +176,7 @@ class Completion:
             known = handler(item.name)
             half = self.problem.halves.get(id(item))
             if half and half.counterpart:
-                continue  # its bool is now one that says more
+                continue  # its bool is now a stronger one
             if known is not None and (item.name == "int_lin_eq" or known.value):
                 operands = [converters[kind](value) for kind, value in zip(known.kinds, item.arguments, strict=True)]
                 if item.name == "int_lin_eq":

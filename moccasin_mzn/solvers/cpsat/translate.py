@@ -45,7 +45,7 @@ class TranslatedModel:
     """A translated file: the model, the meaning of its names, and what to optimise.
 
     `objective` is None for satisfaction. `cut` holds the variables whose domain was cut by the index of the CP-SAT
-    variable. `origins` says from which CP-SAT constraint on which place of the text is to answer for them. `halves` are
+    variable. `origins` has from which CP-SAT constraint on which place of the text they come from. `halves` are
     the reified constraints, by id, of which one direction was posted. `integral` describes the floats, if there are
     any.
     """
@@ -158,7 +158,7 @@ def _declare_bool(problem: TranslatedModel, aliases: Aliases, variable: Variable
 def _declare_int(
     problem: TranslatedModel, aliases: Aliases, variable: Variable, bounds: tuple[float, float], unbounded: int
 ) -> None:
-    """`bounds` are what the constraints imply where the type says nothing."""
+    """`bounds` are what the constraints imply where the type has no bounds."""
     builder, symbols, domain = problem.builder, problem.symbols, variable.domain
     assert domain is None or isinstance(domain, IntSet)
     counterpart = aliases.booleans.get(variable.name)
@@ -244,7 +244,7 @@ def _set_objective(problem: TranslatedModel) -> None:
 class Symbols:
     """Turns FlatZinc expressions into operands; the tables are filled by `translate`.
 
-    `integers` and `literals` hold scalars, variables and parameters alike. Every conversion raises `ModelError` if the
+    `integers` and `literals` hold scalars, both variables and parameters. Every conversion raises `ModelError` if the
     expression is not of the kind asked for.
     """
 

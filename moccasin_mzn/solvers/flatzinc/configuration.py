@@ -122,8 +122,8 @@ class InstallError(Exception):
 
 
 def user_solver_folder() -> Path:
-    """Where MiniZinc looks for the solver configurations of this user: what the MiniZinc on PATH says, or else what all
-    versions from 2.6 on use."""
+    """Where MiniZinc looks for the solver configurations of this user: what the MiniZinc on PATH reports, or else what
+    all versions from 2.6 on use."""
     try:
         return Path(json.loads(_minizinc("--config-dirs"))["userSolverConfigDir"])
     except (InstallError, ValueError, KeyError, TypeError):
@@ -175,7 +175,15 @@ def remove(folder: Path, configuration: Configuration) -> tuple[Path, bool]:
     return path, True
 
 
-def rivals(own: Configuration) -> list[str]:
+def is_known(own: Configuration) -> bool:
+    """Return whether MiniZinc knows a solver of ours; not without a MiniZinc on PATH."""
+    try:
+        return any(item.get("id") == own["id"] for item in json.loads(_minizinc("--solvers-json")))
+    except (InstallError, ValueError, AttributeError):
+        return False
+
+
+def namesakes(own: Configuration) -> list[str]:
     """Ids of other solvers that MiniZinc also finds under the short name of ours, such as `cp-sat`; none if there is no
     MiniZinc on PATH."""
     try:
@@ -185,6 +193,11 @@ def rivals(own: Configuration) -> list[str]:
     found = [item for item in solvers if isinstance(item, dict) and item.get("id") != own["id"]]
     names = {own["id"].rpartition(".")[2], *own["tags"]} - GENERAL_TAGS
     return [item["id"] for item in found if names & {item.get("id", "").rpartition(".")[2], *item.get("tags", ())}]
+
+
+def called(own: Configuration) -> str:
+    """Return the name by which MiniZinc finds a solver of ours and no other: the short one, or the full id."""
+    return own["id"] if namesakes(own) else own["id"].rpartition(".")[2]
 
 
 def minizinc_is_there() -> bool:

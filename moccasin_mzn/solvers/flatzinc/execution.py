@@ -112,7 +112,7 @@ _LOADED = time.monotonic()
 
 
 def seconds_since_start() -> float:
-    """Seconds since the operating system created the process; where it does not say, since this module was loaded."""
+    """Seconds since the operating system created the process; where it is unknown, since this module was loaded."""
     return time.monotonic() - _LOADED + _age_when_loaded()
 
 

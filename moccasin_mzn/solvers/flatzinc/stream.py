@@ -203,7 +203,7 @@ def statistics_block(values: Mapping[str, Statistic]) -> str:
 
 
 def peak_megabytes() -> float | None:
-    """The most memory that this process has held, None where the operating system does not say."""
+    """The most memory that this process has had, None where it is unknown."""
     try:
         import resource  # not on Windows
     except ImportError:

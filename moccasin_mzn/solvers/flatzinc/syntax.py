@@ -87,7 +87,7 @@ class IntSet:
         return "{" + ",".join(map(str, self)) + "}"
 
 
-# --- What a FlatZinc file says, item by item, before any meaning is given to it -------------------------------
+# --- The items of a FlatZinc file, before any meaning is given to it -------------------------------
 
 # Expressions are plain Python values: an `int`, `bool` or `float` for a literal, a `str` for an identifier, a `list`
 # for an array literal, and the classes `IntSet`, `FloatSet`, `Text` and `Call`.
@@ -145,7 +145,8 @@ class VariableArray:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """`constraint NAME(ARGUMENTS)`; `position` is an offset into the text. What annotations say is not needed."""
+    """`constraint NAME(ARGUMENTS)`; `position` is an offset into the text. The contents of annotations are not
+    needed."""
 
     name: str
     arguments: list[Expression]
@@ -165,7 +166,7 @@ class Solve:
 
 @dataclass(slots=True)
 class FlatZinc:
-    """All items of one file. `parameters` holds scalars, sets and arrays of parameters by name; `positions` says for
+    """All items of one file. `parameters` holds scalars, sets and arrays of parameters by name; `positions` states for
     every name where in the text its declaration starts."""
 
     source: str

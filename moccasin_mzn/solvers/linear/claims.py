@@ -1,8 +1,8 @@
 """What a floating-point solver claims about a program of integers, and how much of it is proven.
 
 A tolerance cannot hide a solution where numbers are small: there the solver's word counts. Where only costs are large,
-so does its bound, less what the tolerance may hide of the objective. Elsewhere what it says is a claim, and proven is
-only what exact arithmetic confirms::
+so does its bound, less what the tolerance may hide of the objective. Elsewhere what it reports is a claim, and proven
+is only what exact arithmetic confirms::
 
     bound          weights of the rows, from the linear relaxation                       search.dual_bound
     infeasible     weights of the rows, or CP-SAT finds no solution                      search.proves_infeasible

@@ -73,7 +73,7 @@ class Ending:
 
 @dataclass(frozen=True, eq=False)
 class RowWeights:
-    """What the linear relaxation of a minimum says of the rows; not all of it need be there.
+    """The duals of the linear relaxation of a minimum; not all of it need be there.
 
     Attributes:
         duals: weights that prove its bound, as nearly as floating point allows.

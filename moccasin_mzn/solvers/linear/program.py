@@ -34,7 +34,7 @@ LARGEST_EXACT = 2**53
 
 
 class UnfitError(FlatZincError):
-    """A constraint that no row can say; the message has no place yet."""
+    """A constraint that no row can express; the message has no place yet."""
 
 
 class Columns:
@@ -265,7 +265,7 @@ def _merge(
 
 # --- The constraints that are one row of a linear program; every other is refused by name ---------------------
 
-# MiniZinc's library `linear` turns bools into integers of 0..1 and says nothing of how the two hang together, since
+# MiniZinc's library `linear` turns bools into integers of 0..1 without a row of how the two hang together, since
 # only integers are constrained. A constraint on bool variables, which a few builtins that models call directly still
 # are, would be one on variables that have lost their meaning. Hence there is none here.
 
@@ -326,7 +326,7 @@ class LinearProgram:
     """Minimise or maximise `objective @ x + objective_offset` subject to `lower <= x <= upper` and to the rows.
 
     Row i holds the entries `row_start[i]:row_start[i + 1]` of `row_column`, which ascend, and of `row_coefficient`
-    (compressed sparse rows), and says `row_lower[i] <= their sum <= row_upper[i]`. Bounds and sides may be infinite.
+    (compressed sparse rows), and states `row_lower[i] <= their sum <= row_upper[i]`. Bounds and sides may be infinite.
     Integers of the file are exact: one that is no double is refused, or, as a bound of a variable, rounded outwards.
 
     Raises `ValueError` on creation if the arrays do not fit together or hold what is no number.
@@ -384,7 +384,7 @@ class LinearProgram:
 
 @dataclass(frozen=True, eq=False)
 class Translation:
-    """A file as a linear program. `row_position` says for every row which offset into the text it comes from."""
+    """A file as a linear program. `row_position` states for every row which offset into the text it comes from."""
 
     file: FlatZinc
     columns: Columns
@@ -393,7 +393,7 @@ class Translation:
 
 
 def linear_program(file: FlatZinc) -> LinearProgram:
-    """The linear program that a FlatZinc file says.
+    """The linear program of a FlatZinc file.
 
     Raises `UnsupportedError` for a constraint that is no row, and `FlatZincError` for what no linear program in
     floating point can hold, each in one line that starts with the place.

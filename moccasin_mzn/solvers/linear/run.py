@@ -228,8 +228,8 @@ def _sizes(program: LinearProgram) -> dict[str, Statistic]:
 class NoGoods:
     """A program, and rows that demand that what is printed differs from each known solution.
 
-    For a known value v of a column x with bounds l..u, two 0-1 columns say that it is less or greater, and one row for
-    each solution demands that some column differs:
+    For a known value v of a column x with bounds l..u, two 0-1 columns state that it is less or greater, and one row
+    for each solution demands that some column differs:
 
         less = 1     ->  x <= v - 1          x + (u - v + 1) less <= u
         greater = 1  ->  x >= v + 1          x - (v - l + 1) greater >= l

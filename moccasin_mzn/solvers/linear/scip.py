@@ -54,7 +54,7 @@ def relax(program: LinearProgram, settings: Settings) -> RowWeights:
             relaxed, parameters_pb2.SOLVER_TYPE_GLOP, parameters, _start(Settings()), None,
             callback_pb2.CallbackRegistrationProto(), None,
         )  # fmt: skip
-    except Exception:  # whatever it says, there is no bound
+    except Exception:  # whatever the error is, there is no bound
         return RowWeights()
     if not result.solutions:
         return RowWeights()
@@ -68,14 +68,14 @@ def _solve(
     start: object,
     log: object,
     registration: object,
-    tell: object,
+    callback: object,
 ) -> result_pb2.SolveResultProto:
     from ortools.math_opt import parameters_pb2
     from ortools.math_opt.core.python import solver
 
     # no interrupter: OR-Tools 9.15 asks SCIP for an event that it does not have, and nothing stops
     initial = parameters_pb2.SolverInitializerProto()
-    return solver.solve(_model(program), kind, initial, parameters, start, log, registration, tell, None)
+    return solver.solve(_model(program), kind, initial, parameters, start, log, registration, callback, None)
 
 
 def _limit(parameters: parameters_pb2.SolveParametersProto, seconds: float | None) -> None:

@@ -16,8 +16,8 @@ from moccasin_mzn.solvers.linear.program import LARGEST_EXACT, LinearProgram, Nu
 
 # --- What floating point proves about a program of integers, in exact integer arithmetic ----------------------
 
-# Weights y of the rows say, of every solution x within its bounds (Neumaier and Shcherbina, Safe bounds in linear and
-# mixed-integer linear programming, 2004)::
+# Weights y of the rows imply, for every solution x within its bounds (Neumaier and Shcherbina, Safe bounds in linear
+# and mixed-integer linear programming, 2004)::
 #
 #     c x  =  y (A x) + (c - y A) x  >=  sum of y_i times a side of row i  +  sum of least (c - y A)_j x_j
 #
@@ -30,7 +30,7 @@ _BITS = 40
 
 
 def is_exact(program: LinearProgram) -> bool:
-    """Are all columns and numbers integers, so that what a solver says is either true or false?"""
+    """Are all columns and numbers integers, so that a solver's claim is either true or false?"""
     numbers = (program.objective, program.row_coefficient, program.row_lower, program.row_upper)
     whole = all(np.all(~np.isfinite(some) | (some == np.rint(some))) for some in numbers)
     return whole and bool(program.is_integer.all()) and float(program.objective_offset).is_integer()
@@ -41,7 +41,7 @@ def magnitudes(program: LinearProgram, but: int = -1) -> tuple[float, float]:
     column is not bounded.
 
     A column that is off by a tolerance moves a row by its coefficient times that, and floats are exact relative to the
-    largest term only. Where one row says what another begins with, as memory does from node to node, what they hide
+    largest term only. Where one row defines what another begins with, as memory does from node to node, what they hide
     adds up: at most the tolerance of a solver times this.
     """
     largest = np.maximum(np.abs(program.lower), np.abs(program.upper))
@@ -124,7 +124,7 @@ def _least(program: LinearProgram, costs: list[int], weight: list[int]) -> int |
 # matter to nothing but the order of solutions::
 #
 #     row      3 x + 5 y - total = 0         becomes      costs  3 x + 5 y
-#     column   total in 0..8                              row    0 <= 3 x + 5 y <= 8, unless x and y say so themselves
+#     column   total in 0..8                              row    0 <= 3 x + 5 y <= 8, unless bounds imply it
 
 
 LOOSENED = 1e-6
@@ -198,7 +198,8 @@ def direct(program: LinearProgram) -> DirectObjective:
 
 
 def _needed_sides(program: LinearProgram, column: int, costs: np.ndarray, offset: float) -> tuple[float, float]:
-    """The bounds of the objective as sides of a row of costs: infinite where the bounds of the columns say as much."""
+    """The bounds of the objective as sides of a row of costs: infinite where the bounds of the columns imply as
+    much."""
     used = np.flatnonzero(costs)
     ends = np.stack([costs[used] * program.lower[used], costs[used] * program.upper[used]])
     least, most = offset + ends.min(axis=0).sum(), offset + ends.max(axis=0).sum()
@@ -220,8 +221,8 @@ _SAFE = 2**62
 class Checker:
     """Rounds integer columns, and checks every bound and row: rows of integers in exact integer arithmetic.
 
-    `complaint` says what was wrong with the last solution that was refused. `overflown` becomes true if a solution had
-    an integer too large for a double: the solver's answer for such a program is worth nothing.
+    `complaint` states what was wrong with the last solution that was refused. `overflown` becomes true if a solution
+    had an integer too large for a double: the solver's answer for such a program is worth nothing.
     """
 
     def __init__(self, translation: Translation) -> None:
@@ -401,7 +402,7 @@ class Search:
 
         The status is "failed" or "refused" if that does not help. Nothing is infeasible for which the engine had found
         a solution before, even a wrong one; and where numbers are large, the word of a presolve is not enough. Where
-        all that the engine says is doubtful, any solution will do: others have to confirm the claim that it is the
+        all that the engine claims is doubtful, any solution will do: others have to confirm the claim that it is the
         best. The listener gets the last solution and bound as well.
         """
         claimed = False

@@ -83,7 +83,7 @@ class Driver:
     def real_message(self, text: str) -> str:
         """The one line of what it printed on stderr that gives the reason why a run failed.
 
-        Left out are warnings, and what it says of broken configurations of other solvers whatever it is asked to do.
+        Left out are warnings, and complaints about broken configurations of other solvers whatever it is asked to do.
         """
         usual = {line.strip() for line in self._listing.stderr.decode(errors="replace").splitlines()}
         lines = [line.strip() for line in text.splitlines()]

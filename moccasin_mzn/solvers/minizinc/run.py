@@ -97,7 +97,7 @@ def run_model(
     stop: Callable[[], bool] = lambda: False,
     warm_start: bool = True,
 ) -> Outcome:
-    """Compile `model` with the `.dzn` text `data` and solve it, unless `stop()`, asked ten times a second, says to end.
+    """Compile `model` with the `.dzn` text `data` and solve it, unless `stop()`, asked ten times a second, is true.
 
     MiniZinc is driven from a thread of its own, so that this works inside a running event loop too; the listener is
     called in the caller's thread. An interrupt from the keyboard stops the run and is reported in the outcome, not
@@ -278,9 +278,9 @@ def _check_silence(backend: Backend, stderr: Path) -> None:
 def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> Named:
     """Flags, as far as the solver has them.
 
-    Gecode searches as the model says, others freely. Chuffed must not search freely from a warm start: it then returns
-    solutions that violate constraints, and calls them optimal (libminizinc issue 928). Without a warm start it is much
-    slower if it may not.
+    Gecode searches as the model's annotations prescribe, others freely. Chuffed must not search freely from a warm
+    start: it then returns solutions that violate constraints, and calls them optimal (libminizinc issue 928). Without a
+    warm start it is much slower if it may not.
     """
     flags = backend.solver.stdFlags
     free = "-f" in flags and backend.learns and not (warm_start and backend.is_chuffed)

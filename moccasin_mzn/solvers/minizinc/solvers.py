@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
+import shlex
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.environment import python_path
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import closest
 from moccasin_mzn.solvers.flatzinc.configuration import Configuration, OwnSolver, write_configuration
 from moccasin_mzn.solvers.linear.configuration import ENGINES
 from moccasin_mzn.solvers.minizinc.drivers import (
@@ -45,6 +46,8 @@ CP_SAT = OwnSolver(
 )
 OWN: dict[str, OwnSolver] = {solver.name: solver for solver in (CP_SAT, *ENGINES.values())}
 """The solvers of this package, by name, which need no installation."""
+_OTHER_NAMES = {"ortools": "cp-sat", "or-tools": "cp-sat", "cbc": "coin-bc", "coin": "coin-bc", "osicbc": "coin-bc"}
+"""What people call some solvers elsewhere; these are suggested, not taken."""
 BY_WEBASSEMBLY = {"chuffed", "coin-bc", "org.minizinc.chuffed", "org.minizinc.mip.coin-bc", "org.minizinc.mip.highs"}
 """Solvers that `scripts/install_solvers.sh` brings."""
 
@@ -121,16 +124,18 @@ class KnownSolver:
 
 
 def find_backend(name: str) -> Backend:
-    """Look up a solver: those in `OWN` are this package's own, any other name is an id or tag known to a MiniZinc.
+    """Find a solver by name: those in `OWN` are this package's own, any other name is an id or tag known to a MiniZinc.
 
     It is taken from the first MiniZinc in which it can run, native ones first. A solver that MiniZinc has under the
     name of one in `OWN`, such as its HiGHS, is reached by its full id. "name@version", such as "gecode@6.4.0" or
-    "gecode@6.4", asks for a version, from whichever MiniZinc has it.
+    "gecode@6.4", asks for a version, from whichever MiniZinc has it. Capitals do not matter where one solver alone has
+    the name: "CP-SAT", "Gecode".
 
     Raises:
         InputError: MiniZinc is not installed or too old; none knows the solver, and the message lists those known; or
             it cannot run, for want of a library or of its executable.
     """
+    name = spelled(name)
     plain, _, version = name.partition("@")
     if plain in OWN:
         return _own_backend(name, plain)
@@ -145,13 +150,19 @@ def find_backend(name: str) -> Backend:
     raise InputError(Page.SOLVERS.after(unusable or _unknown(name, plain)))
 
 
+def spelled(name: str) -> str:
+    """Return the name of a solver as `OWN` has it, where only capitals differ; other names stay as they are."""
+    plain, at, version = name.partition("@")
+    return f"{plain.casefold()}{at}{version}" if plain.casefold() in OWN else name
+
+
 def check_solvers(names: Iterable[str]) -> None:
     """Check names where no solver is needed after all; for those in `OWN` no MiniZinc is needed either.
 
     Raises:
         InputError: as `find_backend`.
     """
-    for name in names:
+    for name in map(spelled, names):
         plain, _, version = name.partition("@")
         if plain in OWN:
             _check_own_version(name, OWN[plain].version)
@@ -272,13 +283,20 @@ def _lack(driver: Driver, solver: minizinc.Solver) -> str:
 
 
 def _answering(driver: Driver, name: str) -> list[minizinc.Solver]:
-    """Solvers of a MiniZinc whose id, last part of the id or tag is `name`, in this order, as MiniZinc has it."""
-    ranked = []
+    """Solvers of a MiniZinc whose id, last part of the id or tag is `name`, in this order, as MiniZinc has it.
+
+    If there is none: the one solver, in all its versions, of which only the capitals of the id or its last part differ.
+    """
+    ranked, same_spelling = [], []
     for solver in _unique(driver):
-        names = [{solver.id}, {solver.id.rpartition(".")[2]}, set(solver.tags)]
-        rank = next((rank for rank, some in enumerate(names) if name in some), None)
+        own, last = solver.id, solver.id.rpartition(".")[2]
+        rank = next((rank for rank, some in enumerate(({own}, {last}, set(solver.tags))) if name in some), None)
         if rank is not None:
             ranked.append((rank, solver))
+        if name.casefold() in (own.casefold(), last.casefold()):
+            same_spelling.append(solver)
+    if not ranked and len({solver.id for solver in same_spelling}) == 1:
+        return same_spelling
     return [solver for _, solver in sorted(ranked, key=lambda pair: pair[0])]
 
 
@@ -293,19 +311,25 @@ def _titled(solver: minizinc.Solver, title: str | None = None) -> str:
 
 
 def _unknown(name: str, plain: str) -> str:
-    """What to say of a solver that nobody knows, or not in this version."""
+    """The message for a solver that is unknown, or unknown in this version."""
     versions = [
         f"{plain}@{solver.version} ({driver.title})" for driver in drivers() for solver in _answering(driver, plain)
     ]
     if versions:
         return f"unknown version {shown(name)}: here is {', '.join(versions)}"
     known = known_solvers()
-    near = difflib.get_close_matches(plain, known, 1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    near = _OTHER_NAMES.get(plain.casefold()) or closest(plain, known)
+    hint = f" (did you mean {near}?)" if near else ""
     message = f"unknown solver {shown(name)}{hint}, MiniZinc knows {', '.join(known)}"
     if plain in BY_WEBASSEMBLY and not webassembly_folder().is_dir():
-        message += f"; scripts/install_solvers.sh installs {plain}"
+        message += f"; {_installer()} installs {plain}"
     return message
+
+
+def _installer() -> str:
+    """Return the command that brings the solvers of `BY_WEBASSEMBLY`."""
+    script = Path(__file__).resolve().parents[3] / "scripts" / "install_solvers.sh"
+    return shlex.join(["bash", str(script)]) if script.is_file() else "in a checkout, bash scripts/install_solvers.sh"
 
 
 # --- Solvers whose integers have 32 bits: models with larger sums are refused before they are compiled --------
@@ -345,12 +369,12 @@ def too_wide(sums: Iterable[Sum]) -> list[Sum]:
     return [one for one in sums if one.total > LARGEST]
 
 
-def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]], nodes: Sequence[str | int]) -> None:
+def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]], named: Callable[[int], str]) -> None:
     """Check that the sums of a model fit the integers of its solvers.
 
     Args:
         sums: makes them, if any of the solvers has narrow integers.
-        nodes: ids by position in the graph.
+        named: returns the name of a node for messages, of its position in the graph.
 
     Raises:
         InputError: one does not; the message names the solver, the sum, its largest term and solvers that can.
@@ -362,7 +386,7 @@ def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]
         unit = f" in units of {one.scale}" if one.scale != 1 else ""
         message = (
             f"solver {narrow[0].name} has integers of 32 bits, up to {LARGEST}: the total {one.what} in the model "
-            f"may be {one.total}{unit}, {one.terms[largest]} of it of node {nodes[one.order[largest]]}; "
+            f"may be {one.total}{unit}, {one.terms[largest]} of it of node {named(one.order[largest])}; "
             f"{', '.join(own)} and {last} can count that far"
         )
         raise InputError(Page.SOLVERS.after(message))

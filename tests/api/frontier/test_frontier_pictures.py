@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from drawing import colours
 from drawing_of_fronts import NO_SHRINKING, figure, groups, paths, uses
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,10 @@ from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
 from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
 from moccasin_mzn.report.plots.files import write_picture
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
-from moccasin_mzn.report.plots.interactive import render_frontier as render_page
+from moccasin_mzn.report.plots.html_page import NIGHT
+from moccasin_mzn.report.plots.interactive_frontier import render_frontier as render_page
+from moccasin_mzn.report.plots.picture import GROUND
+from moccasin_mzn.report.plots.static import frontier_figure_of
 from moccasin_mzn.report.plots.static import render_frontier as render
 
 OPEN = Frontier(
@@ -76,12 +80,26 @@ def test_files_hold_every_point(heights, points, vague):
     assert tuple(traces["bound"]["y"][:-1]) == picture.bounds.values
 
 
+def test_the_legend_of_a_frontier_covers_no_data():
+    drawn = frontier_figure_of(FrontierPicture(OPEN))
+    drawn.draw_without_rendering()
+    (axes, *_), (legend,) = drawn.axes, drawn.legends
+    own = legend.get_window_extent()
+    assert own.y1 <= axes.get_window_extent().y0 and 0 <= own.x0 < own.x1 <= drawn.bbox.x1 and own.y0 >= 0
+    assert not axes.get_legend()
+
+
+def test_frontier_pages_have_only_colours_with_a_partner_for_dark_pages():
+    used = colours(render_page(FrontierPicture(OPEN)))
+    assert len(used) >= 7 and used <= set(NIGHT)
+
+
 def test_hollow_where_open_and_hatched_where_infeasible():
     drawn = groups(render(FrontierPicture(OPEN), "svg"))
     assert "infeasible" in drawn
     assert (uses(drawn["proven"]), uses(drawn["open"])) == (2, 1)
     traces = {trace["name"]: trace for trace in figure(render_page(FrontierPicture(OPEN)))[0]}
-    assert traces["not proven"]["marker"]["color"] == "#fff" != traces["proven shortest"]["marker"]["color"]
+    assert traces["not proven"]["marker"]["color"] == GROUND != traces["proven shortest"]["marker"]["color"]
     assert traces["proven: no schedule"]["x"][1] == 25
     text = traces["not proven"]["hovertext"][0]
     assert "budget 10 (50.0 %), feasible" in text and "duration 50, +25.000 %" in text and "bound +12.500 %" in text

@@ -24,7 +24,7 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, Link, Memory, Platform
 from moccasin_mzn.report.frontiers import as_dict
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
-from moccasin_mzn.report.plots.interactive import render_frontier as render_page
+from moccasin_mzn.report.plots.interactive_frontier import render_frontier as render_page
 from moccasin_mzn.report.plots.static import render_frontier as render
 from moccasin_mzn.search.options import SearchOptions
 

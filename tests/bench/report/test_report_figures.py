@@ -14,7 +14,7 @@ from moccasin_mzn.bench.published import read_published
 from moccasin_mzn.bench.report.document import Figure
 from moccasin_mzn.bench.report.runs import read_runs
 from moccasin_mzn.bench.report.sections import document
-from moccasin_mzn.bench.report.writing import figure_files
+from moccasin_mzn.bench.report.writing import _settings, draw_page, figure_files
 from moccasin_mzn.cli.bench_run import generated
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -109,3 +109,24 @@ def test_the_papers_graphs_are_as_published(shared):
     for path in paths:
         assert read_graph(path) == read_graph(shared / "data" / path.name)
     assert (PAPER / "published.csv").read_bytes() == (shared / "data" / "published.csv").read_bytes()
+
+
+@pytest.mark.parametrize(("panels", "shape"), [(1, (1, 1)), (2, (1, 2)), (4, (2, 2)), (5, (2, 3)), (9, (3, 3))])
+def test_panels_fill_their_rows_and_nothing_is_cut_off_or_covered(panels, shape):
+    rows = [row(method, f"a graph with a long name {n}", "0.8", nodes=10 + n) for n in range(panels)
+            for method in ("one", "another method with a long name")]  # fmt: skip
+    figure = figures_of(rows)["progress"]
+    with _settings():
+        drawn = draw_page(figure, figure.panels)
+        drawn.draw_without_rendering()
+    boxes = [axes.get_window_extent() for axes in drawn.axes]
+    assert (len({round(box.y0) for box in boxes}), len({round(box.x0) for box in boxes})) == shape
+    (legend,) = drawn.legends
+    own = legend.get_window_extent()
+    assert own.x0 >= 0 and own.x1 <= drawn.bbox.x1 and own.y1 < min(box.y0 for box in boxes)
+    across = drawn.bbox.width / shape[1]
+    for axes in drawn.axes:
+        title = next(text for text in (axes.title, axes._left_title) if text.get_text()).get_window_extent()
+        assert title.x1 <= (axes.get_window_extent().x0 // across + 1) * across + 1
+    marks = [(mark.color, tuple(mark.dashes), mark.marker) for _, mark in figure.legend]
+    assert len({color for color, *_ in marks}) == len(marks)

@@ -44,7 +44,7 @@ def check_conserved(graph: ComputationGraph, flow: MomentFlow) -> None:
     into = {kind: [0] * n for kind in "xcf"}
     for u in range(n):
         moved = (
-            ("x", "c", flow.again[u]), ("c", "f", flow.held[u]),
+            ("x", "c", flow.again[u]), ("c", "f", flow.retained[u]),
             ("c", "x", flow.dropped[u]), ("f", "c", flow.kept[u]),
         )  # fmt: skip
         for start, end, amount in moved:
@@ -76,7 +76,7 @@ def check_case(seed: int) -> None:
         held = np.array([scale * rng.randint(0, 9) for _ in range(n)], np.int64)
         flow = network.flow(v, again, held)
         assert flow.value == least_paid(graph, v, again.tolist(), held.tolist())
-        assert (flow.again <= again).all() and (flow.held <= held).all()
+        assert (flow.again <= again).all() and (flow.retained <= held).all()
         check_conserved(graph, flow)
 
 

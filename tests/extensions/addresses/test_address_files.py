@@ -93,7 +93,7 @@ def test_allocate_reports_that_there_is_no_arena(command, csv, tmp_path):
     [
         ("--alignment", 2**64, "alignment 18446744073709551616 is not an integer from 1 to 9007199254740992"),
         ("--alignment", 2**53 + 1, "alignment 9007199254740993 is not an integer from 1 to 9007199254740992"),
-        ("--alignment", 2**53, "the buffers take 45035996273704980 in all, aligned, expected less than"),
+        ("--alignment", 2**53, "the buffers take 45035996273704980 in total, aligned, expected less than"),
         ("--seed", 2**64, "seed 18446744073709551616 is not an integer in 0..2147483647"),
         ("--seed", -1, "seed -1 is not an integer in 0..2147483647"),
         ("--threads", 0, "threads 0 is not a positive integer"),

@@ -56,9 +56,9 @@ def test_solve_command_plans_devices_with_slow_memory(command, graph):
 
 @NEEDS_MINIZINC
 def test_solve_command_without_a_plan_for_devices_exits_with_1(command, graph):
-    status, _, err = command("solve", graph, "--device", "gpu=4", "--device", "cpu=4")
-    assert status == 1
-    assert err.splitlines()[-1].startswith("no schedule: node d alone needs 6")
+    status, out, err = command("solve", graph, "--device", "gpu=4", "--device", "cpu=4")
+    assert status == 1 and err.splitlines()[-1].startswith("no schedule (see ")
+    assert "infeasible: node d alone needs 6" in out
 
 
 @pytest.mark.full

@@ -57,7 +57,7 @@ def test_an_operator_onnx_tool_does_not_count_costs_one_for_each_element(tmp_pat
     taken = "duration unknown, one for each element of the output taken: 2 nodes (1 Erf, 1 Det): y, z"
     assert graph.attributes["assumed"] == [taken]
     assert load(path, missing=Missing(duration=7)).durations == (7, 7)
-    with pytest.raises(InputError, match=r"model.onnx: the duration is unknown of 2 nodes \(1 Erf, 1 Det\): y, z; say"):
+    with pytest.raises(InputError, match=r"model.onnx: the duration is unknown of 2 nodes \(1 Erf, 1 Det\): y, z; ch"):
         load(path, missing=Missing(duration="stop"))
 
 
@@ -95,7 +95,7 @@ def test_every_element_type_of_onnx_but_strings_has_a_size():
 
 def test_strings_have_no_size(tmp_path):
     path = write(tmp_path, [node("Cast", ["x"], ["y"], to=TensorProto.STRING)], {"x": [3]}, ["y"])
-    with pytest.raises(InputError, match=r"the size is unknown of 1 node \(1 Cast\): y; say"):
+    with pytest.raises(InputError, match=r"the size is unknown of 1 node \(1 Cast\): y; choose"):
         load(path)
     graph = load(path, missing=Missing(size=99))
     assert graph.sizes == (99,)
@@ -104,7 +104,7 @@ def test_strings_have_no_size(tmp_path):
 
 def test_a_size_that_depends_on_values_is_unknown(tmp_path):
     path = write(tmp_path, [node("NonZero", ["x"], ["y"]), node("Neg", ["y"], ["z"])], {"x": [3]}, ["z"])
-    with pytest.raises(InputError, match=r"the size is unknown of 2 nodes \(1 NonZero, 1 Neg\): y, z; say"):
+    with pytest.raises(InputError, match=r"the size is unknown of 2 nodes \(1 NonZero, 1 Neg\): y, z; choose"):
         load(path)
 
 

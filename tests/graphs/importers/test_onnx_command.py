@@ -22,7 +22,7 @@ def test_import_onnx_writes_graph_and_record(command, tmp_path):
     graph = read_graph(path)
     assert (len(graph.nodes), len(graph.edges), graph.total_size) == (66, 73, 28_191_616)
     record = graph.attributes["made_by"]
-    assert record["command"] == "python -m moccasin_mzn import onnx light_squeezenet.onnx --fold all"
+    assert record["command"] == "moccasin-mzn import onnx light_squeezenet.onnx --fold all"
     assert record["source"]["sha256"] == hashlib.sha256(SQUEEZENET.read_bytes()).hexdigest()
     assert record["versions"].keys() == {"moccasin_mzn", "onnx", "onnx-tool"}
 
@@ -76,7 +76,7 @@ def test_open_dimensions_are_fixed_and_what_is_unknown_is_named(command, tmp_pat
     assert read_graph(path).attributes["assumed"] == [err.removeprefix("note: ").strip()]
 
     status, _, err = command("import", "onnx", model, "--dim", "batch=8", "--unknown-duration", "stop")
-    told = "the duration is unknown of 1 node (1 mine.Odd): odd; say what to take (--unknown-duration)"
+    told = "the duration is unknown of 1 node (1 mine.Odd): odd; choose what to take (--unknown-duration)"
     assert (status, err) == (2, f"error: {model}: {told} (see ONNX: docs/graphs.md#onnx)\n")
 
 

@@ -76,10 +76,10 @@ UNKNOWN = Program(
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        (Missing(), "the size is unknown of 1 node (1 Op): a; say what to take (--unknown-size)"),
+        (Missing(), "the size is unknown of 1 node (1 Op): a; choose what to take (--unknown-size)"),
         (
             Missing(size=0, duration="stop"),
-            "the duration is unknown of 1 node (1 Erf): b; say what to take (--unknown-duration)",
+            "the duration is unknown of 1 node (1 Erf): b; choose what to take (--unknown-duration)",
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_elements_may_be_unknown_too():
 
 def test_names_in_messages_are_few():
     program = Program(tuple(op(f"v{v}", *([f"v{v - 1}"] if v else []), size=None) for v in range(9)), ("v8",))
-    with pytest.raises(InputError, match=r"9 nodes \(9 Op\): v0, v1, v2, v3, v4, \.\.\.; say"):
+    with pytest.raises(InputError, match=r"9 nodes \(9 Op\): v0, v1, v2, v3, v4, \.\.\.; choose"):
         program_graph(program, Missing())
 
 

@@ -36,7 +36,14 @@ def schedule_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("A.SVG", b"<?xml"), ("a.html", b"<!DOCTYPE html>")]
+    ("name", "start"),
+    [
+        ("a.png", b"\x89PNG"),
+        ("a.svg", b"<?xml"),
+        ("A.SVG", b"<?xml"),
+        ("a.html", b"<!DOCTYPE html>"),
+        ("a.pdf", b"%PDF-"),
+    ],
 )
 def test_plot_takes_the_form_from_the_suffix(tmp_path, command, graph_file, schedule_file, name, start):
     assert command("plot", graph_file, schedule_file, "-o", tmp_path / name) == (0, "", "")
@@ -66,7 +73,7 @@ def test_rows_and_the_profile_before_follow_the_order_given(tmp_path, command):
         arguments = [tmp_path / "graph.json", tmp_path / "schedule.json", "-o", tmp_path / "a.html", "--order", order]
         assert command("plot", *arguments)[0] == 0
         traces, layout = figure((tmp_path / "a.html").read_text())
-        assert layout["yaxis"]["labelalias"]["0"] == first
+        assert layout["yaxis2"]["labelalias"]["0"] == first
         assert [trace["y"] for trace in traces if "input order" in trace.get("name", "")] == [memory]
 
 
@@ -105,8 +112,8 @@ def test_plot_reports_bad_input_in_one_line_and_writes_nothing(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("picture.pdf", "{path}: expected a name that ends in .png, .svg or .html"),
-        ("picture", "{path}: expected a name that ends in .png, .svg or .html"),
+        ("picture.gif", "{path}: expected a name that ends in .png, .svg, .pdf or .html"),
+        ("picture", "{path}: expected a name that ends in .png, .svg, .pdf or .html"),
         ("none/picture.svg", "{path}: there is no folder"),
         ("folder.svg", "{path}: is a directory"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from drawing import random_picture, sequence_of
 from hypothesis import given
@@ -10,7 +12,10 @@ from hypothesis import strategies as st
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.report.plots.picture import MemoryScale, Picture, clean, spread, stages
+from moccasin_mzn.problem.platform import Action, Link, Memory, Platform
+from moccasin_mzn.report.plots.interactive import render as render_page
+from moccasin_mzn.report.plots.picture import LONGEST, MemoryScale, Picture, clean, row_name, spread, stages
+from moccasin_mzn.report.plots.static import render
 
 GRAPH = ComputationGraph(list("abcd"), [1, 2, 3, 4], [5, 6, 7, 8], [(0, 1), (1, 2), (1, 3), (2, 3)], size_unit="byte")
 SEQUENCE = (0, 1, 2, 1, 3)
@@ -114,3 +119,45 @@ def test_memory_axes_have_units(largest, unit, expected):
 
 def test_names_hold_only_characters_that_xml_can_hold():
     assert clean("a\x07b\n c\ud800") == "a?b c?"
+
+
+@pytest.mark.parametrize(
+    ("node", "label", "expected"),
+    [
+        ("mul_8", "encoder.layers.1.self_attn aten.mul.Tensor", "mul_8 (…layers.1.self_attn)"),
+        ("mul_8", "model.encoder.layers.11.self_attn aten.mul.Tensor", "mul_8 (…layers.11.self_attn)"),
+        (12, "model.encoder.layers.3.attention.q_proj", "12 (…layers.3.attention.q_proj)"),
+        ("native_layer_norm_backward_4_output_1_2", "encoder.layers.0.norm2 aten.x", "native_layer_…_1_2 (…0.norm2)"),
+        ("/model/layers.0/attn/q_proj/MatMul", "MatMul", "…0/attn/q_proj/MatMul (MatMul)"),
+        ("conv", "a label without a path that goes on", "conv (a label without a path th…"),
+        ("n", "x." + "y" * 60, "n (…" + "y" * 27 + ")"),
+        ("relu", "act", "relu (act)"),
+    ],
+)  # fmt: skip
+def test_names_keep_the_end_of_a_path(node, label, expected):
+    graph = ComputationGraph([node], [1], [1], [], labels=[label])
+    name = row_name(graph, 0)
+    assert name == expected and len(name) <= LONGEST
+
+
+@given(
+    st.text(st.characters(codec="ascii", categories=["L", "N"], include_characters="._/"), min_size=1, max_size=60),
+    st.text(st.characters(codec="ascii", categories=["L", "N"], include_characters="._/ "), max_size=60),
+    st.integers(12, 40),
+)
+def test_names_are_never_longer_than_asked_for(node, label, longest):
+    graph = ComputationGraph([node], [1], [1], [], labels=[label or "a"])
+    assert 0 < len(row_name(graph, 0, longest)) <= longest
+    assert 0 < len(row_name(ComputationGraph([node], [1], [1], []), 0, longest)) <= longest
+
+
+def test_all_amounts_of_a_figure_have_one_unit():
+    sizes = (3 * 2**30, 5 * 2**20, 4 * 2**10, 0)
+    graph = ComputationGraph(list("abcd"), [1] * 4, sizes, [(0, 1), (1, 2), (2, 3)], size_unit="byte")
+    memories = (Memory("fast", 4 * 2**30, graph.durations), Memory("slow", 2**20, (None,) * 4))
+    links = (Link(0, 1, (1,) * 4, (0,) * 4), Link(1, 0, (1,) * 4, (0,) * 4))
+    plan = (Action(0), Action(1), Action(2), Action(2, 1, 0), Action(3))
+    picture = Picture(Platform(graph, memories, links), plan, (0, 1, 2, 3))
+    assert [picture.amount(size) for size in sizes] == ["3.00 GiB", "0.00488 GiB", "0.00000381 GiB", "0.00 GiB"]
+    for text in (render(picture, "svg").decode(), render_page(picture).partition("<body>")[2]):
+        assert "GiB" in text and not re.search(r"\d [KM]iB|memory, [KM]iB", text)

@@ -61,14 +61,15 @@ def test_solve_draws_the_plan_it_finds_and_plot_draws_its_file(tmp_path, command
         assert (f"budget{suffix}" in drawn) == (memory.budget is not None)
         assert any(text.startswith(f"{memory.name}: nodes") for text in texts) and f"{memory.name}: memory" in texts
 
-        rows, axis = f"y{2 * m + 1}" if m else "y", f"yaxis{2 * m + 1}" if m else "yaxis"
+        count = len(claimed.platform.memories)
+        rows, axis = f"y{count + m + 1}", f"yaxis{count + m + 1}"
         in_page = [trace for trace in traces if trace["type"] == "bar" and trace["yaxis"] == rows]
         assert sum(len(trace["x"]) for trace in in_page) == len(held)
         assert {trace["marker"]["color"] for trace in in_page if trace["name"] == NAMES["copied"]} <= {
             COLOURS["copied"]
         }
         assert layout[axis]["title"]["text"] == f"{memory.name}: nodes"
-        lines = {t["name"]: t for t in traces if t.get("name") and t["yaxis"] == f"y{2 * m + 2}"}
+        lines = {t["name"]: t for t in traces if t.get("name") and t["yaxis"] == (f"y{m + 1}" if m else "y")}
         assert lines[f"plan, peak {judged.peaks[m]}"]["y"] == [*judged.memory[m], judged.memory[m][-1]]
         if memory.budget is not None:
             assert lines[f"budget {memory.budget}"]["y"] == [memory.budget] * 2
@@ -126,5 +127,5 @@ def test_bad_plans_are_one_line_and_write_nothing(tmp_path, command, graph_file,
 
 def test_a_picture_that_cannot_be_written_is_refused_before_anything_is_read(tmp_path, command):
     for question in (PAGING, DEVICES):
-        status, _, errors = command("solve", "none.json", *question, "--plot", tmp_path / "a.pdf")
-        assert status == 2 and "a.pdf: expected a name that ends in .png, .svg or .html" in errors
+        status, _, errors = command("solve", "none.json", *question, "--plot", tmp_path / "a.gif")
+        assert status == 2 and "a.gif: expected a name that ends in .png, .svg, .pdf or .html" in errors

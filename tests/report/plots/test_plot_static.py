@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import pytest
 from drawing import KINDS, NO_SHRINKING, SVG, corners, groups, random_picture, random_schedule, sequence_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.transforms import Bbox
+from paging_cases import draw_problem
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.report.plots.picture import Picture
-from moccasin_mzn.report.plots.static import render
+from moccasin_mzn.report.plots.static import figure_of, render
 
 CLOSE = 0.01  # points
 
@@ -161,4 +168,70 @@ def test_a_png_is_a_png():
     data = render(random_picture(5, 4, "event"), "png")
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", data[16:24])
-    assert width == 1800 and 500 < height < 2500
+    assert width == 1350 and 500 < height < 2500
+
+
+def legends(drawn: Figure) -> Iterator[tuple[Legend, list[Bbox]]]:
+    """Each legend, and the boxes that have data: its axes, or all of the figure."""
+    for axes in drawn.axes:
+        if axes.get_legend():
+            yield axes.get_legend(), [axes.get_window_extent()]
+    for legend in drawn.legends:
+        yield legend, [axes.get_window_extent() for axes in drawn.axes]
+
+
+def check_legends(drawn: Figure) -> None:
+    """Legends are whole and cover no data."""
+    drawn.draw_without_rendering()
+    found = list(legends(drawn))
+    assert found
+    for legend, boxes in found:
+        own = legend.get_window_extent()
+        assert (
+            drawn.bbox.x0 <= own.x0 and own.x1 <= drawn.bbox.x1 and drawn.bbox.y0 <= own.y0 and own.y1 <= drawn.bbox.y1
+        )
+        for box in boxes:
+            assert own.y0 >= box.y1 - 0.5 or own.y1 <= box.y0 + 0.5
+        labels = [text.get_text() for text in legend.get_texts()]
+        assert len(set(labels)) == len(labels)
+
+
+def test_legends_are_whole_and_cover_no_data():
+    names = [f"model.encoder.layers.{v}.attention.output aten.mm" for v in range(30)]
+    graph = ComputationGraph(range(30), [1] * 30, [255 * 2**40] * 30, [(v, v + 1) for v in range(29)], labels=names,
+                             size_unit="byte")  # fmt: skip
+    order = tuple(range(30))
+    check_legends(figure_of(Picture.of_schedule(graph, random_schedule(order, 9, 1), order, 2**52)))
+    problem = next(p for p in map(draw_problem, range(100)) if len(p.platform.links) == 2)
+    first, *rest = problem.instance.order
+    actions = (Action(first), Action(first, 1, 0), Action(first, 0, 1), *map(Action, rest), Action(first))
+    check_legends(figure_of(Picture(problem.platform, actions, problem.instance.order)))
+
+
+def test_lines_of_a_panel_have_colours_of_their_own_and_axes_have_titles():
+    picture = random_picture(5, 4, "event", budget=9)
+    drawn = figure_of(picture)
+    intervals, memory = drawn.axes
+    assert memory.get_ylabel() == "memory" and memory.get_xlabel() == picture.axis_title
+    for axes in (intervals, memory):
+        handles, labels = axes.get_legend_handles_labels()
+        colours = [to_hex(first_colour(handle)) for handle, label in zip(handles, labels, strict=True)
+                   if label != "recomputation"]  # fmt: skip
+        assert len(set(colours)) == len(colours) >= 3
+
+
+def first_colour(handle):
+    """The colour of what a legend shows: of a patch its edge or its face."""
+    if hasattr(handle, "get_markeredgecolor"):
+        return handle.get_color()
+    if hasattr(handle, "get_facecolors"):
+        return handle.get_facecolors()[0]
+    return handle.get_edgecolor()
+
+
+def test_a_pdf_has_texts_and_the_same_bytes_each_time():
+    picture = random_picture(5, 4, "event", budget=9)
+    data = render(picture, "pdf")
+    assert data.startswith(b"%PDF-") and b"CreationDate" not in data
+    assert b"/FontFile2" in data, "fonts are in the file as TrueType, as journals want it"
+    assert data == render(picture, "pdf")

@@ -1,5 +1,5 @@
 """Published networks, layer by layer. Each module has `NETWORKS`: how to build a network without a batch, and what
-the catalogue says of it."""
+its entry in the catalogue."""
 
 MODULES = ("classification", "searched", "randomly_wired", "segmentation", "transformer")
 """The modules, in the order of the catalogue."""

@@ -23,7 +23,7 @@ def transformer_decoder(
     """A language model with normalization before attention and perceptron: 14 layers + 4 nodes. Default: GPT-2 small.
 
     The input is the token numbers, 4 bytes each; positions have a learned embedding, and the last layer the weights of
-    the token embedding. Attention is counted in full: the causal mask saves nothing. `_PARAMETERS` says what is what.
+    the token embedding. Attention is counted in full: the causal mask saves nothing. `_PARAMETERS` describes each.
 
     Raises:
         InputError: a parameter below 1, or heads that do not divide the width.

@@ -113,7 +113,7 @@ class _Operators:
         ]
 
     def _types_inside(self, node: onnx.NodeProto, graph: onnx.GraphProto) -> list[onnx.TypeProto]:
-        """Types of the inputs of a subgraph, as far as those of the operator tell them."""
+        """Types of the inputs of a subgraph, as far as those of the operator determine them."""
         onnx, shapes = packages(), self.shapes
         read = [shapes.types.get(name, onnx.TypeProto()) for name in node.input]
         if node.op_type == "Loop":

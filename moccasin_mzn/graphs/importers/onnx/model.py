@@ -107,7 +107,7 @@ def is_standard(node: onnx.NodeProto) -> bool:
 
 
 def operator_sets(model: onnx.ModelProto) -> dict[str, int]:
-    """Version by domain; ONNX's own domain is "", version 1 if the file does not say."""
+    """Version by domain; ONNX's own domain is "", version 1 if the file has none."""
     sets = {"" if one.domain in _DEFAULT_DOMAINS else one.domain: one.version for one in model.opset_import}
     return {"": 1, **sets}
 

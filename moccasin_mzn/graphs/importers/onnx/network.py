@@ -58,9 +58,9 @@ class Network:
     positions: tuple[int, ...]
     """For each operation of `program` the position of its operator in the model's graph, local functions inlined."""
     attributes: Mapping[str, object]
-    """What the file says of itself: "operator sets", "producer", "inputs"."""
+    """Metadata of the file: "operator sets", "producer", "inputs"."""
     described: Mapping[str, int | list[int]]
-    """Constants that may be read from what is none: what Shape (a list) and Size tell of a known shape, by output."""
+    """Constants that may be read from what is none: what Shape (a list) and Size give for a known shape, by output."""
     branches: tuple[Mapping[str, bool], ...]
     """Operators If in whose place a branch was put, see `take_branches`, in one round after the other."""
     folded: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Seconds instead of multiply-adds: how long ONNX Runtime takes for each operator of an ONNX file, on this machine.
 
-Its graph optimizations are off, so that it runs the operators that are in the file; its own profiler tells their times,
-in whole microseconds.
+Its graph optimizations are off, so that it runs the operators that are in the file; its own profiler reports their
+times, in whole microseconds.
 """
 
 from __future__ import annotations

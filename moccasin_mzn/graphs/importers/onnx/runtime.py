@@ -147,7 +147,7 @@ def operator_name(position: int) -> str:
 def number_operators(model: onnx.ModelProto) -> None:
     """Name the operators of the main graph by their positions, and those in their subgraphs otherwise.
 
-    The profiler tells operators apart by name only, and in a file names may be missing, given twice or need escaping.
+    The profiler distinguishes operators by name only, and in a file names may be missing, given twice or need escaping.
     """
     for at, node in enumerate(model.graph.node):
         node.name = operator_name(at)

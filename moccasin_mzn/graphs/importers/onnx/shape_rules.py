@@ -24,14 +24,14 @@ Shape = tuple[int, ...]
 Delegate = Callable[["onnx.NodeProto"], dict[str, "onnx.TypeProto"]]
 MICROSOFT, BLOCKED = "com.microsoft", "com.microsoft.nchwc"
 CORRECTED = frozenset({"STFT"})
-"""Operators of which `onnx` tells another shape than ONNX Runtime, and the standard, have."""
+"""Operators for which `onnx` infers another shape than ONNX Runtime, and the standard, have."""
 
 
 def ruled(node: onnx.NodeProto, shapes: Shapes, delegate: Delegate) -> dict[str, onnx.TypeProto]:
     """Types by output, of those outputs for which there is a rule.
 
     Args:
-        delegate: tells the types of an operator of ONNX.
+        delegate: infers the types of an operator of ONNX.
     """
     rule = _RULES.get((("" if is_standard(node) else node.domain), node.op_type))
     if rule is None:
@@ -49,7 +49,7 @@ def ruled(node: onnx.NodeProto, shapes: Shapes, delegate: Delegate) -> dict[str,
 
 @dataclass(frozen=True)
 class _Operator:
-    """What a rule is told."""
+    """The input of a rule."""
 
     node: onnx.NodeProto
     shapes: Shapes
@@ -189,7 +189,7 @@ def _packed_product(op: _Operator) -> list[Tensor]:
 
 
 def _as(kind: str, *reads: int, dropped: Sequence[str] = ()) -> Callable[[_Operator], list[Tensor]]:
-    """As an operator of ONNX is, of those inputs; channels last, if an attribute says so."""
+    """As an operator of ONNX is, of those inputs; channels last, if an attribute is set."""
 
     def rule(op: _Operator) -> list[Tensor]:
         tensors = [op.read(at) for at in reads]

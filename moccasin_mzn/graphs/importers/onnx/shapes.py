@@ -82,7 +82,7 @@ class Shapes:
     """Names of all values, those in subgraphs included."""
     types: dict[str, onnx.TypeProto] = field(default_factory=dict)
     stated: dict[str, Tensor] = field(default_factory=dict)
-    """What the file says of values whose shape cannot be inferred."""
+    """What the file declares about values whose shape cannot be inferred."""
 
     def of(self, name: str) -> Tensor:
         """What is known of a value."""
@@ -94,14 +94,14 @@ class Shapes:
         return self.sizes.get(name) if size is None else size
 
     def around(self, graph: onnx.GraphProto) -> Shapes:
-        """For a subgraph: what is known of values around it, and what the file says of its own."""
+        """For a subgraph: what is known of values around it, and what the file declares of its own."""
         copied = {what: dict(getattr(self, what)) for what in ("tensors", "constants", "values", "inside", "types")}
         inner = Shapes(self.model, self.named, self.sizes, **copied, seen=self.seen, stated=dict(self.stated))
         inner.note_stated(graph)
         return inner
 
     def note_stated(self, graph: onnx.GraphProto) -> None:
-        """Note what a graph says of the shapes of its values; exporters write 0 for what they do not know."""
+        """Note the declared shapes of a graph: those of its values; exporters write 0 for what they do not know."""
         for value in (*graph.value_info, *graph.output):
             stated = self.tensor_of(value.type)
             if stated.shape is not None and 0 not in stated.shape:
@@ -148,7 +148,7 @@ class Shapes:
             known.pop(name, None)
 
     def tensor_of(self, kind: onnx.TypeProto) -> Tensor:
-        """What a type of the file says, with the named dimensions filled in."""
+        """A type of the file, with the named dimensions filled in."""
         tensor = kind.tensor_type
         if not kind.HasField("tensor_type"):
             return UNKNOWN
@@ -216,7 +216,7 @@ def stored_value(tensor: onnx.TensorProto) -> numpy.ndarray | None:
         return None
     try:
         return packages().numpy_helper.to_array(tensor)
-    except Exception:  # of several types, for data that are not as long as the dimensions say
+    except Exception:  # of several types, for data whose length is not that of the dimensions
         return None
 
 
@@ -335,7 +335,7 @@ def is_elementwise(node: onnx.NodeProto) -> bool:
 
 
 def passes_through(node: onnx.NodeProto, shapes: Shapes) -> bool:
-    """Does this Dropout pass everything through? Its third input says so, from operator set 12 on; before 7 is_test."""
+    """Does this Dropout pass everything through? Its third input decides, from operator set 12 on; before 7 is_test."""
     if len(node.input) > 2 and node.input[2]:
         mode = shapes.values.get(node.input[2])
         return mode is not None and not mode.any()

@@ -55,7 +55,7 @@ def import_torch(
             `torch_spec.DTYPES`), or `NAME=8x128:int64` for a keyword argument.
         optimizer: for `fixed_memory` only: "none", "sgd", "momentum" (as much again as the trained parameters) or
             "adam" (twice as much).
-        missing: what to take where the trace does not tell; by default a missing size stops.
+        missing: what to take where the trace lacks it; by default a missing size stops.
         keep_results: see `program_graph`.
 
     Returns:

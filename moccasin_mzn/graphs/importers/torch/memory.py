@@ -3,14 +3,14 @@
     conv ---> native_batch_norm ---> relu_ ---> view ---> addmm        traced, `relu_` overwrites its input
     conv ---> native_batch_norm + relu_ ------> view ---> addmm        operations: the two are one
 
-Views are told by the operator's schema, where an output carries the alias of an input; tuple plumbing is a view too. An
-operation that overwrites memory becomes one with the operation that wrote it before, if nothing has read it in between:
-the size is counted once, as in a real run, and computing the two again cannot spoil anything. If something has read it,
-or if it is an input of the network or a constant, then a schedule that recomputes could spoil it: the operation gets
-memory of its own, as if it copied: of the whole storage, even if it writes a slice of it only. Writes to buffers and
-parameters stay there and have size 0. An operator that both overwrites an input and allocates an output (the noise of
-a random relu, running statistics that are computed) does the same, and its output is added; but where such inputs are
-buffers or parameters, the write is no more than a part of the operation.
+Views are known by the operator's schema, where an output carries the alias of an input; tuple plumbing is a view too.
+An operation that overwrites memory becomes one with the operation that wrote it before, if nothing has read it in
+between: the size is counted once, as in a real run, and recomputing the two cannot spoil anything. If something has
+read it, or if it is an input of the network or a constant, then a schedule that recomputes could spoil it: the
+operation gets memory of its own, as if it copied: of the whole storage, even if it writes a slice of it only. Writes to
+buffers and parameters stay there and have size 0. An operator that both overwrites an input and allocates an output
+(the noise of a random relu, running statistics that are computed) does the same, and its output is added; but where
+such inputs are buffers or parameters, the write is no more than a part of the operation.
 
 An operator with several outputs is one operation, but for two exceptions; see `torch_nodes.output_groups`. Each of its
 outputs is a memory of its own, which may be overwritten without the others. Sizes are those of storages, which may have

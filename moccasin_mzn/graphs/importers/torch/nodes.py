@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 _UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk"}
-"""Views of their first input by what they do; their schemas do not say so."""
+"""Views of their first input by what they do; their schemas do not show it."""
 BATCH_NORMS = ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
 """With `running_mean`, `running_var` and `training` as arguments 3 to 5; on the CPU, with cuDNN, and with MIOpen."""
 _UNDECLARED_WRITES = dict.fromkeys(BATCH_NORMS, ("running_mean", "running_var"))
-"""What operators overwrite if their argument `training` is true; their schemas do not say so."""
+"""What operators overwrite if their argument `training` is true; their schemas do not show it."""
 _SIDE_SHARE = 16
 """An output is on the side if the largest output of the operator is at least so many times as large."""
 
@@ -92,10 +92,10 @@ def output_groups(node: fx.Node, needed: frozenset[fx.Node] | set[fx.Node]) -> l
 
     One group but in two cases, where one node would keep much memory for the sake of little:
 
-    - a backward operator that is told which gradients to compute (`output_mask`): that of its input, and those of
+    - a backward operator with a mask of gradients to compute (`output_mask`): that of its input, and those of
       parameters. To call it twice is as much work. Without the first there is one group, because some kernels
       compute the gradients of all parameters whichever are asked for.
-    - small outputs that are needed, such as the statistics of a batch norm, beside a large one. They are not to be
+    - small outputs that are needed, such as the statistics of a batch norm, next to a large one. They are not to be
       recomputed: that would take the time and, for a moment, the memory of the large one.
 
     Outputs of size 0 are in the first group, those that are not made (None) in none.
@@ -117,12 +117,12 @@ def output_groups(node: fx.Node, needed: frozenset[fx.Node] | set[fx.Node]) -> l
 
 
 def is_masked(node: fx.Node) -> bool:
-    """True for a backward operator that is told which gradients to compute: each group can be computed by itself."""
+    """True for a backward operator with a mask of gradients to compute: each group can be computed by itself."""
     return mask_position(node) is not None
 
 
 def is_pointwise(node: fx.Node) -> bool:
-    """Does PyTorch say that each element of the output depends on the elements at its place alone?"""
+    """Does PyTorch declare that each element of the output depends on the elements at its place alone?"""
     import torch
 
     return torch.Tag.pointwise in getattr(node.target, "tags", ())
@@ -156,7 +156,7 @@ def group_bytes(node: fx.Node, group: Sequence[int]) -> int | None:
 
 
 def group_duration(node: fx.Node, group: Sequence[int]) -> int | None:
-    """FLOPs for a group of outputs, or elements written if PyTorch has no formula; None if the trace tells neither."""
+    """FLOPs for a group of outputs, or elements written if PyTorch has no formula; None if the trace has neither."""
     if is_free(node):
         return 0
     at = mask_position(node)
@@ -250,7 +250,7 @@ def mask_position(node: fx.Node) -> int | None:
     return at if at < len(node.args) else None
 
 
-# --- Outputs of PyTorch's operators whose storage is larger than the tensor: what a trace cannot tell, and a run
+# --- Outputs of PyTorch's operators whose storage is larger than the tensor: what a trace cannot show, and a run
 # holds
 
 # An operator of these makes a large tensor first and shrinks it in place, so that its storage stays as large as it

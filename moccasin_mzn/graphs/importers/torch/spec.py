@@ -1,4 +1,4 @@
-"""What is said about a network on a command line: where its factory is, and what its inputs look like."""
+"""The description of a network on a command line: where its factory is, and what its inputs look like."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def place(spec: str, inputs: Iterable[str]) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of an exception's message that says something, at most 300 characters of it."""
+    """The first line of an exception's message that is not empty, at most 300 characters of it."""
     lines = [" ".join(line.split()) for line in str(error).splitlines()]
     text = next(filter(None, lines), "no message")
     text = "".join(character if character.isprintable() else "?" for character in text)
@@ -172,7 +172,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _module_in_file(path: Path) -> ModuleType:
-    """Run a file as a module; the modules beside it can be imported by it, as when Python is given the file."""
+    """Run a file as a module; the modules next to it can be imported by it, as when Python is given the file."""
     name = f"moccasin_network_{path.stem}"  # not the bare stem, which may be the name of a module in use
     form = importlib.util.spec_from_file_location(name, path)
     assert form is not None and form.loader is not None  # as it ends in .py

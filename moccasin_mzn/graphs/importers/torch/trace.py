@@ -129,7 +129,7 @@ def fake_state(network: torch.nn.Module, device: str | None = "cpu") -> Iterator
     """Meanwhile the network's parameters and buffers are fake tensors.
 
     Args:
-        device: that they are said to be on; None: their own, but the CPU for those that have no memory.
+        device: that they are traced on; None: their own, but the CPU for those that have no memory.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -185,7 +185,7 @@ def fake_inputs(inputs: Sequence[Input], mode: FakeTensorMode) -> tuple[list[tor
 
 @contextlib.contextmanager
 def _values_refused(where: str) -> Iterator[None]:
-    """Says in plain words what PyTorch says in many when a network's course depends on values."""
+    """Replaces PyTorch's long message about data-dependent control flow by a plain one."""
     try:
         yield
     except Exception as error:

@@ -158,7 +158,7 @@ def all_different_except(builder: Builder, terms: Ints, exceptions: Set, when: W
 # --- Global cardinality: how often each value of a cover occurs -----------------------------------------------
 
 # A value that stands in the cover more than once is counted each time. MiniZinc demands that all counts together are
-# at most the number of terms; this says something only then.
+# at most the number of terms; this implies something only then.
 
 
 def _counts(builder: Builder, terms: Sequence[Term], cover: Sequence[int], counts: Sequence[Term]) -> list[Condition]:
@@ -171,7 +171,7 @@ def _counts(builder: Builder, terms: Sequence[Term], cover: Sequence[int], count
 def _bounds(
     builder: Builder, terms: Sequence[Term], cover: Sequence[int], low: Sequence[int], high: Sequence[int]
 ) -> list[Condition]:
-    """Value cover[i] occurs low[i]..high[i] times, where that says anything."""
+    """Value cover[i] occurs low[i]..high[i] times, where that is a restriction."""
     conditions = []
     for value, least, most in zip(cover, low, high, strict=True):
         numbers = IntSet.of_range(least if least > 0 else LOWEST, most if most < len(terms) else HIGHEST)

@@ -65,7 +65,7 @@ def decision_diagram(
     nodes: int, levels: Sequence[int], count: int, tails: Sequence[int], labels: Sequence[IntSet], heads: Sequence[int]
 ) -> Automaton:
     """From node 1 to node 0 along edges, each of which stands for all values in its label. `nodes`, their `levels` and
-    the `count` of edges say nothing more."""
+    the `count` of edges imply nothing more."""
     edges: dict[int, list[tuple[IntSet, int]]] = defaultdict(list)
     for tail, label, head in zip(tails, labels, heads, strict=True):
         edges[tail].append((label, head))

@@ -162,7 +162,7 @@ def _resource(builder: Builder, tasks: list[tuple[int, Term]], capacity: Term, w
     builder.write_all([height for _, height in tasks], proto.demands)
 
 
-# --- Reads of what is held for a time: of a value that several copies may give, one serves --------------------
+# --- Reads of what is retained for a time: of a value that several copies may give, one serves --------------------
 
 
 @relation("fzn_served_read")
@@ -170,7 +170,7 @@ def served_read(
     builder: Builder, takes_place: Bool, at: Int, serves: Bools, active: Bools, start: Ints, end: Ints, when: When
 ) -> None:
     """If a read takes place at event `at`, exactly one copy j serves it, active, with start[j] < at <= end[j]; if not,
-    none does. The literal that says which copy serves enforces all of that by itself."""
+    none does. The literal that states which copy serves enforces all of that by itself."""
     counted = [takes_place, *(literal for literal in serves if literal != FALSE)]
     builder.linear([-1, *[1] * (len(counted) - 1)], [*map(as_term, counted)], (0, 0), when)
     for literal, is_active, first, last in zip(serves, active, start, end, strict=True):

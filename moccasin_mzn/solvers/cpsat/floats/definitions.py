@@ -125,7 +125,7 @@ class Definitions:
         self.bounds[name] = bounds[0] if low is None else low, bounds[1] if high is None else high
 
     def _is_defined(self, name: str) -> bool:
-        """Does MiniZinc say that the variable follows from others?"""
+        """Does MiniZinc state that the variable follows from others?"""
         text, start = self.file.text, self.file.positions[name]
         return "is_defined_var" in text[start : text.find(";", start)]
 
@@ -264,7 +264,7 @@ _CLOSED = {"le": IF_TRUE, "eq": IF_TRUE, "set_in": IF_TRUE, "lt": IF_FALSE, "ne"
 
 
 def refusal(item: Row | Call) -> ContinuousError:
-    """For an item that says of a continuous variable what steps cannot."""
+    """For an item that restricts a continuous variable as steps cannot."""
     return ContinuousError(f"{item.item.name} of a continuous variable is not supported; {ELSEWHERE}")
 
 
@@ -314,7 +314,7 @@ ASSUMED = 2**40
 
 @dataclass(slots=True)
 class Integral:
-    """A `file` without floats. `forms` says what the floats of the `source` are, over its integers.
+    """A `file` without floats. `forms` has what the floats of the `source` are, over its integers.
 
     The objective counts steps of 1 / `unit`. If some float is `continuous`, the solutions are not all of the source's.
     """

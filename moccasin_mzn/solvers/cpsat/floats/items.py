@@ -25,7 +25,7 @@ ONE = Fraction(1)
 
 
 class Row(NamedTuple):
-    """The form compares with 0 as `relation` says, if `condition` is empty; else "_reif" or "_imp" of `bools`."""
+    """The form compares with 0 by `relation`, if `condition` is empty; else "_reif" or "_imp" of `bools`."""
 
     item: Constraint
     relation: str
@@ -114,7 +114,7 @@ class Reading:
             yield value
 
     def take(self, item: Constraint) -> Row | Call:
-        """What a constraint says; `UnsupportedError` if there is nothing like it for integers."""
+        """What a constraint states; `UnsupportedError` if there is nothing like it for integers."""
         condition = next((form for form in ("_reif", "_imp") if item.name.endswith(form)), "")
         stem = item.name.removesuffix(condition)
         arguments, bools = (item.arguments[:-1], item.arguments[-1:]) if condition else (item.arguments, [])
@@ -167,7 +167,7 @@ def _times(left: Form, right: Form, result: Form) -> tuple[Form, Form, Form]:
 
 
 def _over(left: Form, right: Form, result: Form) -> tuple[Form, Form, Form]:
-    """left = right * result, which says no less if right is not 0."""
+    """left = right * result, which is equivalent if right is not 0."""
     if right.factors or not right.constant:
         raise UnsupportedError("unsupported constraint float_div by what is no constant, or 0")
     return Form({}, 1 / right.constant), left, result
@@ -275,7 +275,7 @@ class Form:
 
 # --- Bounds of floats that are declared without any -----------------------------------------------------------
 
-# What the constraints imply, by interval propagation in fractions; and, where a float is only ever held up by
+# What the constraints imply, by interval propagation in fractions; and, where a float is only ever kept up by
 # constraints and nobody wants it high, the greatest value that they can hold it up to: some solution as good has it
 # there.
 
@@ -323,9 +323,9 @@ class FloatBounds:
         low, high = self.known[name]
         objective, goal = self.file.solve.objective, self.file.solve.goal
         if high == inf and not (name == objective and goal == "maximize"):
-            high = self._held(name, -1)
+            high = self._highest_needed(name, -1)
         if low == -inf and not (name == objective and goal == "minimize"):
-            low = -self._held(name, 1)
+            low = -self._highest_needed(name, 1)
         return low, high
 
     def _read(self) -> None:
@@ -416,7 +416,7 @@ class FloatBounds:
         self.known[name] = narrowed
         self._queue.extend(self.mentions[name])
 
-    def _held(self, name: str, sign: int) -> Fraction | float:
+    def _highest_needed(self, name: str, sign: int) -> Fraction | float:
         """For sign -1 the greatest value up to which constraints `... - name <= 0` hold a float up; infinite if there
         is another constraint on it, or no such value. For sign 1 the same of its negation."""
         own = self.known[name][0] if sign < 0 else -self.known[name][1]

@@ -1,0 +1,96 @@
+"""Parts of answers: their status, the retention intervals of a schedule, the incumbents of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Action, Plan
+from moccasin_mzn.search.result import Result as Found
+from moccasin_mzn.search.result import TracePoint
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A retention interval: a copy of a node's output in memory, from the step that makes it to the last that reads it.
+
+    Steps are counted from 1 in `Result.sequence`, or in `Result.plan` with several memories, as in files.
+    """
+
+    node: NodeId
+    """The id of the node."""
+    memory: str
+    """The name of the memory; "memory" where there is only one."""
+    first: int
+    """The step that computes the node, or copies its output there."""
+    last: int
+    """The last step that reads the copy; `first` if none does."""
+    offset: int | None
+    """The offset in the arena of the memory, in the graph's size unit; None without addresses."""
+    size: int
+    """The size of the output, in the graph's size unit."""
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """An answer that was the best one known from this moment on."""
+
+    seconds: float
+    """Seconds since the search began."""
+    value: int
+    """The total of what is minimized: the duration, or another objective of several memories."""
+    bound: int
+    """The lower bound on the value that was known then."""
+    found_by: str
+    """The search, solver, strategy or warm start that found it."""
+    schedule: tuple[NodeId, ...] | None = field(repr=False)
+    """Ids of the nodes in the order of computing them, in any memory; None: the schedule was not kept, which happens to
+    the earliest of many incumbents of very large graphs."""
+    plan: Plan | None = field(default=None, repr=False)
+    """The computations and copies in their order, with several memories; None with one."""
+
+
+def incumbents_of(result: Found) -> tuple[Incumbent, ...]:
+    """Return the incumbents of a search in order of time; with addresses, those whose arenas are within the budgets."""
+    points = result.trace if result.placed is None else result.placed
+    found = tuple(_incumbents(result, points))
+    if not found and result.valid:  # known without a search
+        seconds, bound = result.seconds.total, result.bound
+        only = TracePoint(seconds, result.value, bound, result.found_by, result.answer)
+        found = tuple(_incumbents(result, (only,)))
+    return found
+
+
+def _incumbents(result: Found, points: tuple[TracePoint, ...]) -> Iterator[Incumbent]:
+    several, value = isinstance(result.problem, PlanProblem), None
+    for point in points:
+        if point.value is None or (point.answer is None and point.value == value):
+            continue  # a better bound
+        value, answer = point.value, point.answer
+        schedule = None if answer is None else computed_nodes(result.problem.graph, answer)
+        plan = tuple(answer) if several and answer is not None else None
+        yield Incumbent(point.seconds, value, point.bound, point.source, schedule, plan)
+
+
+def computed_nodes(graph: ComputationGraph, answer: Sequence[Any]) -> tuple[NodeId, ...]:
+    """Return the ids of the nodes that a schedule or a plan computes, in their order."""
+    nodes = graph.nodes
+    if answer and isinstance(answer[0], Action):
+        return tuple(nodes[action.node] for action in answer if action.source is None)
+    return tuple(nodes[v] for v in answer)
+
+
+def intervals_of(result: Found) -> tuple[Interval, ...] | None:
+    """Return the retention intervals of the answer, one for each step; None without an answer."""
+    if result.simulation is None:
+        return None
+    graph, names = result.problem.graph, [memory.name for memory in result.problem.platform.memories]
+    found, arenas = result.simulation.intervals, result.arenas
+    offsets = [None] * len(found) if arenas is None else result.problem.offsets(arenas, result.simulation)
+    return tuple(
+        Interval(graph.nodes[one.node], names[getattr(one, "memory", 0)], one.start, one.end, at, graph.sizes[one.node])
+        for one, at in zip(found, offsets, strict=True)
+    )

@@ -1,0 +1,106 @@
+"""HTML pages in a real browser: all is drawn, seen in the first screen, and right in narrow and in dark windows."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape, unescape
+
+import pytest
+from browsing import BROWSER, browse
+from drawing import random_picture, random_schedule
+from paging_cases import draw_problem
+
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.platform import Action
+from moccasin_mzn.report.plots.html_page import NIGHT
+from moccasin_mzn.report.plots.interactive import render
+from moccasin_mzn.report.plots.picture import COLOURS, GROUND, INK, Picture
+
+pytestmark = [pytest.mark.full, pytest.mark.skipif(BROWSER is None, reason="no chromium here")]
+
+MEASURE = """<script>
+addEventListener("load", () => setTimeout(() => {
+  const all = (what) => [...document.querySelectorAll(what)];
+  const box = (of) => { const r = of.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };
+  const told = {
+    inner: innerWidth, scroll: document.documentElement.scrollWidth,
+    ground: getComputedStyle(document.body).backgroundColor,
+    figure: box(document.getElementById("figure")), memory: box(document.querySelector(".subplot.xy")),
+    toolbar: box(document.querySelector(".modebar")), buttons: all("button[data-traces]").map(box),
+    texts: all("#figure text").filter((text) => text.textContent).map(
+      (text) => [text.textContent, getComputedStyle(text.querySelector("tspan[style]") || text).fill, box(text)]),
+    bars: all("g.point path").map((path) => path.getBoundingClientRect().width),
+    tips: all("[data-title]").map((button) => button.dataset.title),
+  };
+  const out = document.createElement("pre"); out.id = "told"; out.textContent = JSON.stringify(told);
+  parent.document.body.append(out);
+}, 500));
+</script></head>"""
+
+
+def measured(page: str, folder, width: int, dark: bool) -> dict:
+    """What a browser says of a page in a window of this width, 900 high."""
+    framed = folder / "framed.html"  # a window is never narrower than 500, a frame is as narrow as it is told to be
+    inside = escape(page.replace("</head>", MEASURE, 1))
+    framed.write_text(
+        f'<meta charset="utf-8"><meta name="color-scheme" content="light dark"><body style="margin: 0">'
+        f'<iframe style="border: 0" width="{width}" height="900" srcdoc="{inside}">'
+    )
+    scheme = f"--blink-settings=preferredColorScheme={int(not dark)}"
+    flags = ("--dump-dom", "--window-size=1400,1000", "--virtual-time-budget=20000", scheme)
+    dom = browse(framed, folder / "profile", *flags, "--host-resolver-rules=MAP * ~NOTFOUND")
+    return json.loads(unescape(re.search(r'<pre id="told">(.*?)</pre>', dom, re.DOTALL)[1]))
+
+
+def rgb(colour: str) -> str:
+    """How a browser writes a colour."""
+    return f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})"
+
+
+def large(nodes: int) -> Picture:
+    """A chain with labels of modules and thirty recomputations."""
+    order = tuple(range(nodes))
+    labels = [f"model.encoder.layers.{v}.attention.output aten.mm" for v in order]
+    graph = ComputationGraph(order, [1] * nodes, [2**28] * nodes, [(v, v + 1) for v in range(nodes - 1)], labels=labels,
+                             size_unit="byte")  # fmt: skip
+    return Picture.of_schedule(graph, random_schedule(order, 30, 1), order, 2**30)
+
+
+def plan() -> Picture:
+    """A plan of two memories."""
+    problem = next(p for p in map(draw_problem, range(100)) if len(p.platform.links) == 2)
+    first, *rest = problem.instance.order
+    actions = (Action(first), Action(first, 1, 0), Action(first, 0, 1), *map(Action, rest), Action(first))
+    return Picture(problem.platform, actions, problem.instance.order)
+
+
+PICTURES = {"small": lambda: random_picture(7, 6, "event", budget=12), "100": lambda: large(100),
+            "1000": lambda: large(1000), "plan": plan}  # fmt: skip
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False), (400, True)])
+@pytest.mark.parametrize("name", PICTURES)
+def test_pages_are_right_at_every_width_light_and_dark(tmp_path, name, width, dark):
+    picture = PICTURES[name]()
+    told = measured(render(picture), tmp_path, width, dark)
+    assert told["inner"] == width >= told["scroll"]
+    assert told["ground"] == rgb(NIGHT[GROUND] if dark else GROUND)
+    assert len(told["bars"]) == len(picture.bars) and min(told["bars"]) > 0
+    assert told["memory"][3] < 900, "memory is in the first screen"
+    for left, _, right, bottom in told["buttons"]:
+        assert 0 <= left < right <= width and bottom <= told["figure"][1], "the legend covers nothing"
+    assert told["toolbar"][0] >= max(told["memory"][2] - 1, 0) and told["toolbar"][2] <= width
+    texts = [text for text, *_ in told["texts"]]
+    for text, _, (left, _, right, _) in told["texts"]:
+        assert left >= -1 and right <= width + 1, f"{text} is cut off"
+    inks = {colour for _, colour, _ in told["texts"]}
+    assert inks == {rgb(NIGHT[each] if dark else each) for each in (INK, COLOURS["again"])}
+    marked = picture.panels[0].marked
+    named = [text for text, colour, _ in told["texts"] if colour == rgb(NIGHT[COLOURS["again"]] if dark else
+                                                                        COLOURS["again"])]  # fmt: skip
+    ids = {str(picture.graph.nodes[v]) for v in marked}
+    assert named and {re.split(r" \(|…", text)[0] for text in named} <= ids
+    if name in ("small", "100"):
+        assert len(texts) > len(picture.order), "all rows have names"
+    assert set(told["tips"]) == {"Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes", "Download plot as a PNG"}
