@@ -45,7 +45,8 @@ _HOMES = {
     "Device": "extensions.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
     "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.parts", "InputError": "errors",
     "Interrupted": "driving", "Interval": "report.parts", "OrderResult": "report.answers",
-    "PagingCosts": "extensions.platforms", "Progress": "driving", "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "vocabulary",
+    "PagingCosts": "extensions.platforms", "Progress": "driving",
+    "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "vocabulary",
     "read_graph": "graphs.formats", "write_graph": "graphs.formats",
 }  # fmt: skip
 """Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""

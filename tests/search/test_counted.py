@@ -46,7 +46,7 @@ def answered(graph, budget, count, **given):
 
 CASES = [
     (nodes, order, count)
-    for nodes, count in [(30, 20_000), (100, 20_000), (40, 500_000), (400, 200_000)]
+    for nodes, count in [(40, 100_000), (100, 20_000), (40, 500_000), (400, 200_000)]
     for order in ("input", "free")
 ]
 
@@ -142,7 +142,7 @@ def test_the_command_line_counts_too(tmp_path, capsys):
             "iterations: they are for the local search and bounds of the formulation",
         ),
         (
-            {"formulation": "checkmate"},
+            {"formulation": "checkmate-milp"},
             "iterations: they are for the local search and bounds of the formulation",
         ),
         ({"strategy": "dtr"}, "iterations is for models, dtr is a strategy"),
