@@ -23,6 +23,7 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "bool": (bool, "true or false"),
     "str": (str, "text"),
     "Callable": (Callable, "a function"),  # type: ignore[dict-item]
+    "OnProgress": (Callable, "a function"),  # type: ignore[dict-item]
     "Mapping": (Mapping, "values by name"),
     "str | PathLike": ((str, PathLike), "the path of a file"),
     **dict.fromkeys(

@@ -291,7 +291,9 @@ def frontier(
         SWEEP_SECONDS if criteria.time_limit is None else criteria.time_limit,
         tuple(map(variant.amount, wanted)),
     )
-    return drive.ended(FrontierResult(sweep(variant, plan, begin=begin, on_point=drive.heard_point(variant.graph))))
+    return drive.ended(
+        FrontierResult(sweep(variant, plan, begin=begin, on_point=drive.heard_point(variant.graph), stop=drive.over))
+    )
 
 
 @checked()

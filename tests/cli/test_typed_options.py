@@ -58,7 +58,9 @@ def test_options_of_plans_survive_the_command_line(chosen):
     assert plan_options(given_by(options.words())) == options
 
 
-@pytest.mark.parametrize(("command", "without"), [(solve, ()), (frontier, ("two_phase", "if_none", "like"))])
+@pytest.mark.parametrize(
+    ("command", "without"), [(solve, ()), (frontier, ("two_phase", "if_none", "like", "iterations"))]
+)
 def test_every_option_of_models_is_one_of_the_command(command, without):
     names = {parameter.name: parameter for parameter in command.params}
     for name, option in model_options().items():

@@ -153,11 +153,11 @@ def test_what_is_kept_is_known_by_what_it_depends_on(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.glob("*.kept")] == ["some.module.of another processor.kept"]
 
 
-def test_a_search_that_cannot_be_compiled_is_left_out(tmp_path, monkeypatch, capsys):
+def test_a_search_that_cannot_be_compiled_is_left_out(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     search = CompiledSearch("search for nothing", "moccasin_mzn.no_such_module")
     assert not compiled_searches.join(lambda: False, lambda: 100.0, search)
-    assert "note: compiling the search for nothing failed, so that it is left out" in capsys.readouterr().err
+    assert "note: compiling the search for nothing failed, so that it is left out" in caplog.text
 
 
 def test_a_short_limit_loads_no_compiled_code(python):

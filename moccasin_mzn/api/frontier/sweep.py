@@ -26,6 +26,7 @@ from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import percent_over
 from moccasin_mzn.solvers.minizinc.run import SolverError
 
@@ -65,13 +66,14 @@ class SweepPlan:
 
 def sweep(
     variant: Variant, plan: SweepPlan, report: ProgressLine = lambda line: None, begin: float | None = None,
-    on_point: PointListener = lambda point, seconds: None,
+    on_point: PointListener = lambda point, seconds: None, stop: Callable[[], bool] = never,
 ) -> Frontier:  # fmt: skip
     """Find the frontier as well as time allows. An interrupt from the keyboard ends the sweep, not this function.
 
     Args:
         report: called with a line of progress after each search.
         on_point: likewise, with the point and the seconds since the sweep began.
+        stop: ends the sweep by returning true; the searches of the variant have to ask it too.
         begin: the time limit counts from here, by `time.monotonic()`; default: from now.
 
     Raises:
@@ -79,7 +81,7 @@ def sweep(
         InputError: the first search failed; later ones that fail are reported and passed over.
     """
     deadline = Deadline(plan.seconds) if begin is None else Deadline(plan.seconds, begin)
-    return _Sweep(variant, plan, report, on_point, deadline).run()
+    return _Sweep(variant, plan, report, on_point, deadline, stop).run()
 
 
 @dataclass
@@ -89,6 +91,7 @@ class _Sweep:
     report: ProgressLine
     on_point: PointListener
     deadline: Deadline
+    stop: Callable[[], bool]
     chosen: set[int] = field(default_factory=set)
     """Budgets between the two ends."""
     spent: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
@@ -117,7 +120,7 @@ class _Sweep:
 
     def remaining(self, share: float = 1.0) -> float:
         """Seconds until this share of the time is used up; 0 once the sweep is to stop."""
-        return 0.0 if self.variant.stop() else self.deadline.remaining(share) or 0.0
+        return 0.0 if self.stop() else self.deadline.remaining(share) or 0.0
 
     @property
     def budgets(self) -> list[int]:
@@ -137,7 +140,7 @@ class _Sweep:
                     self.turn(budget, self.remaining(FIRST_SHARE) / (len(self.plan.budgets) - number))
             return
         for end in (self.budgets[0], self.variant.peak):
-            if not self.variant.stop():
+            if not self.stop():
                 self.turn(end, self.remaining(FIRST_SHARE) / self.plan.points)
         self.refine()
 

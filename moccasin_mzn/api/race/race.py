@@ -89,7 +89,7 @@ class _Race:
     form: Searched
     options: SearchOptions
     threads: int
-    stop: Callable[[], bool]
+    stop: Callable[[], bool] = never
     """Function that ends the race by returning true."""
     racers: list[Racer] = field(default_factory=list)
     waiting: deque[Racer] = field(default_factory=deque)
