@@ -98,7 +98,7 @@ SUMMARIES = {
     "install-solver": "Make our solvers known to MiniZinc",
     "compile": "Compile the local searches now",
 }
-"""What the lists of commands say of each, in one line."""
+"""The entry of each command in lists of commands, in one line."""
 
 
 # --- The commands, each imported when it is called ------------------------------------------------------------

@@ -108,7 +108,7 @@ def test_why_there_is_no_schedule_is_printed_once(command, here, ask):
     big = Path("big.json")
     write(big, unit=10**6)
     status, out, err = command("solve", big, *ask)
-    last = "no schedule (see Why is my budget infeasible: docs/infeasible.md)"
+    last = "no schedule (see Infeasible budgets: docs/infeasible.md)"
     assert status == 1 and err.splitlines()[-1] == last
     (reason,) = [line for line in out.splitlines() if line.startswith(("infeasible: ", "over-budget: "))]
     told = json.loads(command("solve", big, *ask, "--json")[1])
