@@ -28,7 +28,6 @@ from pathlib import Path
 from types import FrameType
 
 from moccasin_mzn.clock import POLL_SECONDS
-from moccasin_mzn.commands import command
 from moccasin_mzn.environment import own_environment
 from moccasin_mzn.errors import require_address_space
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -95,9 +94,9 @@ LEAST_ADDRESS_SPACE = 600 * 2**20
 """In bytes."""
 IN_BACKGROUND = (
     "compiling the {} in the background, once after an installation: until then the other searches go on without; "
-    f"`{command('compile')}` does it beforehand"
+    "`moccasin-mzn compile` does it beforehand"
 )
-NOT_COMPILED = f"note: compiling the {{}} failed, so that it is left out; `{command('compile')}` shows why"
+NOT_COMPILED = "note: compiling the {} failed, so that it is left out; `moccasin-mzn compile` shows why"
 _ready: dict[CompiledSearch, float] = {}
 """Seconds that compiling took."""
 _noted: set[str] = set()
