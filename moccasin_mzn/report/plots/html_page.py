@@ -46,7 +46,7 @@ _SWATCHES = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What the legend says about a trace."""
+    """An entry of the legend, for one or more traces."""
 
     text: str
     swatch: str
