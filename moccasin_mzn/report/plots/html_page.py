@@ -46,7 +46,7 @@ _SWATCHES = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What the legend says about a trace."""
+    """The text of the legend for a trace."""
 
     text: str
     swatch: str
