@@ -43,14 +43,14 @@ def load_bytes(path: str | PathLike[str], limit: int, hint: str = "") -> bytes:
         with open(path, "rb") as file:
             data = _read(file, limit + 1)
     except (OSError, ValueError) as error:  # a path may have what no path has
-        hint = _misspelt(path) if isinstance(error, FileNotFoundError) else ""
+        hint = misspelt(path) if isinstance(error, FileNotFoundError) else ""
         raise InputError(f"cannot read: {getattr(error, 'strerror', None) or error}{hint}") from None
     if len(data) > limit:
         raise InputError(f"larger than the limit of {limit} bytes{hint}")
     return data
 
 
-def _misspelt(path: str | PathLike[str]) -> str:
+def misspelt(path: str | PathLike[str]) -> str:
     """Return ", did you mean FILE?" with the file whose name is most similar; empty if none in the folder is."""
     folder, name = os.path.split(os.fspath(path))
     try:

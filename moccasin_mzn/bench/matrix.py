@@ -21,7 +21,7 @@ from moccasin_mzn.bench.methods import Method, extension_words, for_graph, plan_
 from moccasin_mzn.bench.rows import Row, empty_row
 from moccasin_mzn.commands import command
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import load_text, parse_json
+from moccasin_mzn.files import load_text, misspelt, parse_json
 from moccasin_mzn.formulations import models
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.formats.node_link import graph_text, parse
@@ -137,7 +137,8 @@ def _find(source: GraphSource, folders: Sequence[Path]) -> Path | None:
     if found is not None or source.optional:
         return found
     where = ", ".join(map(str, folders)) if not Path(path_of(source)).is_absolute() else "its folder"
-    raise InputError(f"graph {source.label}: there is no {path_of(source)} in {where}")
+    hint = next(filter(None, (misspelt(folder / path_of(source)) for folder in folders)), "")
+    raise InputError(f"graph {source.label}: there is no {path_of(source)} in {where}{hint}")
 
 
 # --- Runs: every graph within every budget by every method with every seed ------------------------------------

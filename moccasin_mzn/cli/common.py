@@ -134,6 +134,13 @@ def graph_there(context: click.Context, parameter: click.Parameter, path: Path |
     return path
 
 
+def graphs_there(context: click.Context, parameter: click.Parameter, paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Refuse graphs as `graph_there` does."""
+    for path in paths:
+        graph_there(context, parameter, path)
+    return tuple(paths)
+
+
 GRAPH = click.argument("graph", type=click.Path(path_type=Path), callback=graph_there)
 
 

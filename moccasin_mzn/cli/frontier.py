@@ -23,6 +23,7 @@ from moccasin_mzn.cli.common import (
     ORDER_OR_FREE,
     check_outputs,
     file_jobs,
+    graphs_there,
     pictures,
     write_files,
 )
@@ -151,7 +152,8 @@ def _write(
 
 
 @command()
-@click.argument("graphs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="GRAPH...")
+@click.argument("graphs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="GRAPH...",
+                callback=graphs_there)  # fmt: skip
 @click.option("--budget", "budgets", multiple=True, required=True, metavar="0.8|80%|BYTES|1.5GiB",
               help="Memory budget, in the form of `solve`; may be given several times.")  # fmt: skip
 @COUNT_FIXED

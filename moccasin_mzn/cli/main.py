@@ -98,13 +98,13 @@ SUMMARIES = {
     "install-solver": "Make our solvers known to MiniZinc",
     "compile": "Compile the local searches now",
 }
-"""What the lists of commands say of each, in one line."""
+"""The line on each command in the lists of commands."""
 
 
 # --- The commands, each imported when it is called ------------------------------------------------------------
 
 
-SECTIONS = {
+SECTIONS: dict[str, dict[str, str]] = {
     "Solve": {
         "solve": "solve:solve",
         "frontier": "frontier:frontier",
@@ -150,7 +150,7 @@ class Named(cloup.Command):
         self.home = home
 
     def load(self) -> click.Command:
-        """Import it, and give it, or its commands, their summaries, and examples at the end of their help."""
+        """Import it, end its help, or that of its commands, with examples, and give each its summary."""
         module, _, function = self.home.partition(":")
         command: click.Command = getattr(import_module(f"moccasin_mzn.cli.{module}"), function)
         for words, summary in SUMMARIES.items():
@@ -163,6 +163,14 @@ class Named(cloup.Command):
         return command
 
 
+def find_command(command: click.Command, words: str) -> click.Command:
+    """Return a command of a group by its words; without words the command itself."""
+    for word in words.split():
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+    return command
+
+
 class Commands(UserDict[str, click.Command]):
     """Commands by name, imported at their first use: the help of the whole program needs none of them."""
 
@@ -171,15 +179,6 @@ class Commands(UserDict[str, click.Command]):
         if isinstance(command, Named):
             command = self[name] = command.load()
         return command
-
-
-def find_command(group: click.Command, words: str) -> click.Command:
-    """Return a command of a group by its words."""
-    command = group
-    for word in words.split():
-        assert isinstance(command, click.Group)
-        command = command.commands[word]
-    return command
 
 
 # --- The entry point ------------------------------------------------------------------------------------------
@@ -197,7 +196,7 @@ def main() -> None:
 
 main.commands = Commands()
 for title, entries in SECTIONS.items():
-    main.add_section(cloup.Section(title, [Named(*entry) for entry in entries.items()]))
+    main.add_section(cloup.Section(title, [Named(name, home) for name, home in entries.items()]))
 _PAGES = (Page.QUICK_START, Page.GUIDE, Page.TRAINING, Page.INFEASIBLE)
 main.epilog = "\b\nRead on:\n" + "\n".join(f"  {page.address:<19}  {page.heading}" for page in _PAGES)
 

@@ -36,13 +36,6 @@ def test_every_command_is_in_a_section(name):
     assert listed.count(name) == 1
 
 
-def test_the_whole_help_imports_no_command():
-    code = "import sys; from moccasin_mzn.cli.main import run; run(['--help']); print(*sys.modules)"
-    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "moccasin_mzn.cli.main" in modules
-    assert not {"numpy", "networkx", "moccasin_mzn.cli.solve", "moccasin_mzn.search"} & set(modules)
-
-
 ALL = dict(commands_of(main))
 UNCLEAR = (
     "alike", "as it likes", "as of", "beside it", "compute again", "computed again", "do not learn", "for people",
@@ -83,3 +76,10 @@ def test_help_has_the_name_of_the_program(command):
     for words in ((), ("solve",), ("bench", "run")):
         status, out, _ = command(*words, "--help")
         assert status == 0 and out.startswith(" ".join(("Usage: moccasin-mzn", *words)))
+
+
+def test_the_whole_help_imports_no_command():
+    code = "import sys; from moccasin_mzn.cli.main import run; run(['--help']); print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "moccasin_mzn.cli.main" in modules
+    assert not {"numpy", "networkx", "moccasin_mzn.cli.solve", "moccasin_mzn.search"} & set(modules)
