@@ -98,7 +98,7 @@ SUMMARIES = {
     "install-solver": "Make our solvers known to MiniZinc",
     "compile": "Compile the local searches now",
 }
-"""The line of each in lists of commands."""
+"""The line on each command in the lists of commands."""
 
 
 # --- The commands, each imported when it is called ------------------------------------------------------------

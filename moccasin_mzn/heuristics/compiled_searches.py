@@ -94,9 +94,9 @@ LEAST_ADDRESS_SPACE = 600 * 2**20
 """In bytes."""
 IN_BACKGROUND = (
     "compiling the {} in the background, once after an installation: until then the other searches go on without; "
-    "`python -m moccasin_mzn compile` does it beforehand"
+    "`moccasin-mzn compile` does it beforehand"
 )
-NOT_COMPILED = "note: compiling the {} failed, so that it is left out; `python -m moccasin_mzn compile` shows why"
+NOT_COMPILED = "note: compiling the {} failed, so that it is left out; `moccasin-mzn compile` shows why"
 _ready: dict[CompiledSearch, float] = {}
 """Seconds that compiling took."""
 _noted: set[str] = set()

@@ -46,7 +46,7 @@ _SWATCHES = {
 
 @dataclass(frozen=True)
 class Entry:
-    """The text of the legend for a trace."""
+    """An entry of the legend, for one or more traces."""
 
     text: str
     swatch: str
