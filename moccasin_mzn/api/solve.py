@@ -55,17 +55,13 @@ if TYPE_CHECKING:
     from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 
 
-<<<<<<< HEAD
 SHORT = 10.0
 """Time limits below this, in seconds, are extended by what loading the compiled searches takes."""
 
 
-def answer(request: Request, listener: Listener | None = None, begin: float | None = None) -> Result:
-=======
 def answer(
     request: Request, listener: Listener | None = None, begin: float | None = None, stop: Callable[[], bool] = never
 ) -> Result:
->>>>>>> stop
     """Search, and return the best that is found.
 
     Args:
@@ -203,14 +199,8 @@ def solve_problem(
     board = Board(problem, begin, options.until_gap, open_form if isinstance(form, PlanFormulation) else None)
     if known is not None:
         return _known(board, form, options, *known)
-<<<<<<< HEAD
     if options.search != "off":
         options = _compiled_first(board, options, _compiled(problem, form))
-=======
-    counts = isinstance(options, Options) and options.iterations is not None
-    if options.search == "only" or counts or (options.search == "on" and not can_keep()):
-        board.begin += ready(*_compiled(problem, form))  # there is nothing else to go on with, or no way to wait for it
->>>>>>> stop
     if start is not None:
         board.offer(start, WARM_START)
     if not isinstance(options, Options):

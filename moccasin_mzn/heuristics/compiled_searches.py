@@ -200,11 +200,7 @@ def join(stop: Callable[[], bool], remaining: Callable[[], float], *searches: Co
     missing = [search for search in searches if search not in _ready and not is_kept(search)]
     if missing:
         process, names = _begun(tuple(missing)), " and the ".join(search.name for search in missing)
-<<<<<<< HEAD
-        _print_once(IN_BACKGROUND)
-=======
-        note_once(IN_BACKGROUND.format(names))
->>>>>>> stop
+        note_once(IN_BACKGROUND)
         while process.poll() is None:
             if stop():
                 return False
