@@ -43,7 +43,7 @@ class Style:
     colour: str
     marker: str
     line: str = "none"
-    """A line only where its points are a front: less memory for more time."""
+    """A line only where its points are a trade-off: less memory for more time."""
 
 
 STYLES = {

@@ -4,7 +4,7 @@
 
     chosen stages            k_0           k_1           k_2
     blocks        |-- 0 ------|---- 1 ------|---- 2 ------|---- 3 ----|
-    retained[j][u]     u in memory while node k_j is computed for the first time
+    retained[j][u]     u in memory during the first computation of node k_j
     again[j][u]        u, computed before block j for the first time, is recomputed in block j, once or more
 
 Every schedule gives values to these booleans that satisfy all constraints here, and costs no less than the durations

@@ -91,7 +91,7 @@ EXPORT_FORMATS = ("csv", "parquet", "mzn-bench", "aslib")
 @bench.command()
 @click.argument("store", type=click.Path(path_type=Path), metavar="STORE.sqlite")
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE.csv|FILE.parquet|FOLDER",
-              help="The file for the runs, beside which FILE-traces.csv gets the traces; or a folder.")  # fmt: skip
+              help="The file for the runs; FILE-traces.csv next to it gets the traces. Or a folder.")  # fmt: skip
 @click.option("--format", "form", type=Choice(EXPORT_FORMATS), help="The format.  [default: by the name of the output]")
 @click.option(
     "--experiment", metavar="NAME", help="With --format aslib: the experiment, if there are several in STORE."

@@ -99,7 +99,7 @@ SUMMARIES = {
     "install-solver": "Make our solvers known to MiniZinc",
     "compile": "Compile the local searches now",
 }
-"""What the lists of commands say of each, in one line."""
+"""The line on each command in the lists of commands."""
 
 
 # --- The commands, each imported when it is called ------------------------------------------------------------

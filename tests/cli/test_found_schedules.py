@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from moccasin_mzn.cli import found_schedules
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.judges.schedules import judge
 
@@ -108,8 +109,7 @@ def test_why_there_is_no_schedule_is_printed_once(command, here, ask):
     big = Path("big.json")
     write(big, unit=10**6)
     status, out, err = command("solve", big, *ask)
-    last = "no schedule (see Why is my budget infeasible: docs/infeasible.md)"
-    assert status == 1 and err.splitlines()[-1] == last
+    assert status == 1 and err.splitlines()[-1] == Page.INFEASIBLE.after("no schedule")
     (reason,) = [line for line in out.splitlines() if line.startswith(("infeasible: ", "over-budget: "))]
     told = json.loads(command("solve", big, *ask, "--json")[1])
     assert reason == f"{told['status']}: {told['reason']}" and (out + err).count(told["reason"]) == 1

@@ -20,7 +20,7 @@ INSTEAD = {
     r"\b(told|tells?|telling|said|saying|says?)\b": "reports, states, shows, means, determines",
     r"\bbeside\b": "alongside, next to, in addition to",
     r"\b(held|holding)\b": "retained, in memory",
-    r"\bcomput(e|es|ed|ing)((?: |\n *)\w+){0,4}(?: |\n *)again\b": "recompute",
+    r"\bcomput(e|es|ed|ing)((?: |\n *)\w+){0,4}(?: |\n *)again\b(?!\[)": "recompute",
     r"(?<!of )\bcourse\b": "control flow",
     r"\b(blame|twins?|heed(s|ed)?)\b": "cause; scratch copy; respect",
     r"\b(hills?|sights?)\b": "peaks; moments",

@@ -122,8 +122,7 @@ def _panel_axes(drawn: Drawn, place: int, rows: int, columns: int, below: float 
 
 
 def _draw(panel: Panel, axes: Axes, small: bool) -> None:
-    width, _ = axes.figure.get_size_inches()
-    room = axes.get_position().width * width + _RIGHT
+    room = axes.bbox.width / axes.figure.dpi + _RIGHT
     size = min(7.5 if small else 8.5, _POINTS * room / (_BOLD * len(panel.title)))
     axes.set_title(panel.title, fontsize=size, fontweight="bold")
     panel.draw(axes)

@@ -57,7 +57,7 @@ LONGEST = 32
 _PATH = re.compile(r"[./](?=\w)")
 """A separator in the path of a module or of an operator."""
 _NUMBER = re.compile(r"(_\d{1,4}){1,2}$")
-"""What distinguishes ids that begin alike."""
+"""The numbers that end an id, which distinguish ids with the same beginning."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def row_name(graph: ComputationGraph, v: int, longest: int = LONGEST) -> str:
     """Return the id of a node with its label, in at most `longest` characters.
 
     Of paths, of modules or of operators, the end remains: "mul_8 (…layers.1.self_attn)". What follows the path of a
-    module in a label is its operator, which the id tells as well; it goes first.
+    module in a label is its operator, which the id names as well; it is left out first.
     """
     name = clean(node_text(graph, v))
     if len(name) <= longest or not graph.labels:

@@ -56,7 +56,7 @@ _METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": "moccasin_mzn"}, "png": {"Software": "moccasin_mzn"},
     "pdf": {"CreationDate": None, "Creator": "moccasin_mzn"},
 }  # fmt: skip
-"""What files tell about themselves, by form: nothing that changes between runs."""
+"""Metadata of files by form: nothing that changes between runs."""
 _FORMS = {"again": ("D", "recomputations"), "in": ("v", "copies-in"), "out": ("^", "copies-out")}
 """The form and the id of each mark."""
 Settings: TypeAlias = dict[Any, Any]
