@@ -2,7 +2,7 @@
 
 ::
 
-    search ── progress ──> Drive.tell ── on_progress ──> the caller's function
+    search ── progress ──> Drive.report ── on_progress ──> the caller's function
        │                      │ NoImprovement, Gap, an event, True or an error of that function
        └── stop? ──────────> Drive.over
 """
@@ -127,7 +127,7 @@ class Drive:
                 self.why = f"NoImprovement({wait:g})"
         return bool(self.why)
 
-    def tell(self, progress: Progress) -> None:
+    def report(self, progress: Progress) -> None:
         """Pass an improvement on, in the caller's thread; errors of the caller's function wait until all is stopped."""
         if progress.value is not None and (self.best is None or progress.value < self.best):
             self.best, self.latest = progress.value, time.monotonic()
@@ -172,7 +172,7 @@ class Drive:
             figures = found.figures
             peak = figures["peak"] if "peak" in figures else next(iter((figures["peaks"] or {}).values()), None)
             nodes = None if found.answer is None else tuple(map(graph.nodes.__getitem__, _computed(found.answer)))
-            self.tell(Progress(found.seconds, found.value, found.bound, peak, nodes, found.source))
+            self.report(Progress(found.seconds, found.value, found.bound, peak, nodes, found.source))
 
         return listen
 
@@ -181,7 +181,7 @@ class Drive:
 
         def listen(found: OrderProgress) -> None:
             nodes = None if found.order is None else tuple(graph.nodes[v] for v in found.order)
-            self.tell(Progress(found.seconds, found.peak, found.bound, found.peak, nodes, found.source))
+            self.report(Progress(found.seconds, found.peak, found.bound, found.peak, nodes, found.source))
 
         return listen
 
@@ -191,13 +191,13 @@ class Drive:
         def listen(point: FrontierPoint, seconds: float) -> None:
             nodes = None if point.sequence is None else tuple(graph.nodes[v] for v in _computed(point.sequence))
             source = point.source or point.bound_source
-            self.tell(Progress(seconds, point.duration, point.bound, point.peak, nodes, source, point.budget))
+            self.report(Progress(seconds, point.duration, point.bound, point.peak, nodes, source, point.budget))
 
         return listen
 
     def heard_arena(self, seconds: float, size: int, bound: int, source: str) -> None:
         """Hear of a smaller arena."""
-        self.tell(Progress(seconds, size, bound, source=source))
+        self.report(Progress(seconds, size, bound, source=source))
 
     def heard_row(self, row: Row, seconds: float) -> None:
         """Hear of a method that has been run."""
@@ -208,7 +208,7 @@ class Drive:
             value, peak = result.duration, result.peak
             nodes = tuple(row.instance.graph.nodes[v] for v in result.sequence)
         source = "" if result is None else result.found_by
-        self.tell(Progress(seconds, value, bound, peak, nodes, source, budget, row.contender.label))
+        self.report(Progress(seconds, value, bound, peak, nodes, source, budget, row.contender.label))
 
 
 def _computed(answer: tuple[object, ...]) -> list[int]:
