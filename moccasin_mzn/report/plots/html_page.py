@@ -195,12 +195,14 @@ const ticks = (rows, range) => {  // all names where they fit, else of the marke
 const draw = () => {
   const copy = made.map((part) => JSON.parse(JSON.stringify(part)));
   const [data, layout] = dark.matches ? copy.map(dressed) : copy;
+  for (const [key, axis] of Object.entries(layout))  // what is zoomed stays so
+    if (/^[xy]axis/.test(key)) axis.range = [...figure.layout[key].range];
   for (const rows of given.rows) {
     const axis = layout[rows.axis], names = narrow.matches ? rows.short : rows.names;
-    const own = dark.matches ? dressed(names) : names, now = figure.layout[rows.axis].range || axis.range;
+    const own = dark.matches ? dressed(names) : names;
     axis.labelalias = Object.fromEntries(own.map((name, row) => [row, name]));
     if (narrow.matches) Object.assign(axis, { title: { text: "" }, tickfont: { size: 10 } });
-    Object.assign(axis, ticks(rows, now));
+    Object.assign(axis, ticks(rows, axis.range));
   }
   if (narrow.matches) for (const [axis, title] of Object.entries(given.titles)) layout[axis].title.text = title;
   data.forEach((trace, place) => { trace.visible = !hidden.has(place); });

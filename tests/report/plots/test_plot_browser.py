@@ -20,7 +20,7 @@ from moccasin_mzn.report.plots.picture import COLOURS, GROUND, INK, Picture
 pytestmark = [pytest.mark.full, pytest.mark.skipif(BROWSER is None, reason="no chromium here")]
 
 MEASURE = """<script>
-addEventListener("load", () => setTimeout(() => {
+addEventListener("load", () => { ACT; setTimeout(() => {
   const all = (what) => [...document.querySelectorAll(what)];
   const box = (of) => { const r = of.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };
   const told = {
@@ -31,18 +31,19 @@ addEventListener("load", () => setTimeout(() => {
     texts: all("#figure text").filter((text) => text.textContent).map(
       (text) => [text.textContent, getComputedStyle(text.querySelector("tspan[style]") || text).fill, box(text)]),
     bars: all("g.point path").map((path) => path.getBoundingClientRect().width),
+    rows: document.getElementById("figure").layout.yaxis2.range,
     tips: all("[data-title]").map((button) => button.dataset.title),
   };
   const out = document.createElement("pre"); out.id = "told"; out.textContent = JSON.stringify(told);
   parent.document.body.append(out);
-}, 500));
+}, 500); });
 </script></head>"""
 
 
-def measured(page: str, folder, width: int, dark: bool) -> dict:
-    """What a browser says of a page in a window of this width, 900 high."""
+def measured(page: str, folder, width: int, dark: bool, act: str = "") -> dict:
+    """What a browser reports of a page in a window of this width, 900 high, after a script."""
     framed = folder / "framed.html"  # a window is never narrower than 500, a frame is as narrow as it is told to be
-    inside = escape(page.replace("</head>", MEASURE, 1))
+    inside = escape(page.replace("</head>", MEASURE.replace("ACT", act), 1))
     framed.write_text(
         f'<meta charset="utf-8"><meta name="color-scheme" content="light dark"><body style="margin: 0">'
         f'<iframe style="border: 0" width="{width}" height="900" srcdoc="{inside}">'
@@ -104,3 +105,14 @@ def test_pages_are_right_at_every_width_light_and_dark(tmp_path, name, width, da
     if name in ("small", "100"):
         assert len(texts) > len(picture.order), "all rows have names"
     assert set(told["tips"]) == {"Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes", "Download plot as a PNG"}
+
+
+def test_zoomed_rows_have_all_names_and_stay_zoomed_when_a_trace_is_hidden(tmp_path):
+    picture = large(1000)
+    zoom = 'Plotly.relayout("figure", {"yaxis2.range": [130.4, 99.6]})'
+    hide = 'document.querySelectorAll("button[data-traces]")[3].click()'
+    whole, told = (measured(render(picture), tmp_path, 1280, False, act) for act in ("", f"{zoom}; {hide}"))
+    assert whole["rows"] == [999.6, -0.6] and told["rows"] == [130.4, 99.6]
+    names = [text for text, *_ in told["texts"] if "(" in text]
+    assert [int(name.split(" (")[0]) for name in names] == list(range(130, 99, -1))
+    assert 0 < len(told["bars"]) < len(whole["bars"]) == len(picture.bars)
