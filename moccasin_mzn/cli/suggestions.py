@@ -16,6 +16,7 @@ SYNONYMS = (
     ("budget", "capacity", "memory", "mem", "memory-limit", "memory-budget", "max-memory", "limit-memory", "m", "b"),
     ("output", "out", "outfile", "out-file", "output-file", "output-to-file", "save", "write", "dest"),
     ("until-gap", "gap", "mip-gap", "mipgap", "rel-gap", "relative-gap", "optimality-gap", "tolerance"),
+    ("iterations", "max-iterations", "max-iter", "iters"),
     ("seed", "random-seed", "rng-seed", "r"),
     ("solver", "backend", "engine"),
     ("warm-start", "start", "init", "initial", "initial-solution", "mip-start", "mipstart"),

@@ -192,7 +192,7 @@ def test_list_names_what_could_be_installed(monkeypatch, tmp_path):
         pytest.skip("MiniZinc on PATH has Chuffed")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     with pytest.raises(
-        InputError, match=r"unknown solver 'chuffed', .*; scripts/install_solvers.sh installs chuffed \(see M"
+        InputError, match=r"unknown solver 'chuffed', .*; bash .*scripts/install_solvers.sh installs chuffed \(see M"
     ):
         find_backend("chuffed")
     with pytest.raises(InputError, match=r"unknown solver 'nonesuch', MiniZinc knows cp-sat, .*[a-z] \(see M"):
