@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions
 from moccasin_mzn.doc_links import Page
@@ -22,7 +22,15 @@ from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, in_any_order
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched
-from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, can_keep, compiled_for, ready, seconds_spent
+from moccasin_mzn.heuristics.compiled_searches import (
+    LOADING_SECONDS,
+    CompiledSearch,
+    can_keep,
+    compiled_for,
+    is_kept,
+    ready,
+    seconds_spent,
+)
 from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
@@ -43,6 +51,10 @@ from moccasin_mzn.solvers.minizinc.solvers import check_solvers
 
 if TYPE_CHECKING:
     from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+
+
+SHORT = 10.0
+"""Time limits below this, in seconds, are extended by what loading the compiled searches takes."""
 
 
 def answer(request: Request, listener: Listener | None = None, begin: float | None = None) -> Result:
@@ -176,14 +188,33 @@ def solve_problem(
     board = Board(problem, begin, options.until_gap, open_form if isinstance(form, PlanFormulation) else None)
     if known is not None:
         return _known(board, form, options, *known)
-    if options.search == "only" or (options.search == "on" and not can_keep()):
-        board.begin += ready(*_compiled(problem, form))  # there is nothing else to go on with, or no way to wait for it
+    if options.search != "off":
+        options = _compiled_first(board, options, _compiled(problem, form))
     if start is not None:
         board.offer(start, WARM_START)
     if not isinstance(options, Options):
         return _searched(board, form, options, on_progress or ignore)
     with Trials(board, options) as trials:
         return trials.conclude(_searched(board, form, options, on_progress or ignore, flow_bounds))
+
+
+AnyOptions = TypeVar("AnyOptions", bound=SearchOptions)
+
+
+def _compiled_first(board: Board, options: AnyOptions, searches: tuple[CompiledSearch, ...]) -> AnyOptions:
+    """Compile searches before the clock where there is nothing else to go on with, or no way to wait for a process.
+
+    Within a short time limit load them before the others begin, and give these the time that this took in addition:
+    such a limit is for searching.
+    """
+    if options.search == "only" or not can_keep():
+        board.begin += ready(*searches)
+    limit = options.time_limit
+    if limit is None or not LOADING_SECONDS <= limit < SHORT or not all(map(is_kept, searches)):
+        return options
+    begin = time.monotonic()
+    ready(*searches)
+    return replace(options, time_limit=limit + time.monotonic() - begin)
 
 
 def _compiled(problem: Problem, form: Searched) -> tuple[CompiledSearch, ...]:

@@ -93,7 +93,7 @@ NOT_KEPT = (
 LEAST_ADDRESS_SPACE = 600 * 2**20
 """In bytes."""
 IN_BACKGROUND = (
-    "compiling the {} in the background, once after an installation: until then the other searches go on without; "
+    "compiling searches in the background, once after an installation: until then the others go on without them; "
     "`moccasin-mzn compile` does it beforehand"
 )
 NOT_COMPILED = "note: compiling the {} failed, so that it is left out; `moccasin-mzn compile` shows why"
@@ -176,8 +176,8 @@ def _print_once(line: str) -> None:
 # --- In the background ----------------------------------------------------------------------------------------
 
 
-LOADING_SECONDS = 1.0
-"""Seconds that loading takes on a slow machine, in which nothing ends it: with less time left it does not begin."""
+LOADING_SECONDS = 0.5
+"""Seconds that loading takes, in which nothing ends it: with less time left it does not begin."""
 LEAST_PRIORITY = 19
 """The niceness of a process that compiles."""
 
@@ -202,7 +202,7 @@ def join(stop: Callable[[], bool], remaining: Callable[[], float], *searches: Co
     missing = [search for search in searches if search not in _ready and not is_kept(search)]
     if missing:
         process, names = _begun(tuple(missing)), " and the ".join(search.name for search in missing)
-        _print_once(IN_BACKGROUND.format(names))
+        _print_once(IN_BACKGROUND)
         while process.poll() is None:
             if stop():
                 return False

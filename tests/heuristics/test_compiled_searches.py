@@ -119,7 +119,7 @@ assert compiled() == before, {f: n for f, n in compiled().items() if before.get(
 
 
 SOLVE = ["-m", "moccasin_mzn", "solve", "skip.json", "--budget", "8", "--json"]
-BACKGROUND = "compiling the local search in the background, once after an installation"
+BACKGROUND = "compiling searches in the background, once after an installation"
 
 
 @pytest.mark.full
