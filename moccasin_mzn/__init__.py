@@ -14,14 +14,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from moccasin_mzn import stop
     from moccasin_mzn.api.frontier.points import FrontierPoint
+    from moccasin_mzn.driving import Interrupted, Progress
     from moccasin_mzn.errors import InputError
     from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
-    from moccasin_mzn.face import allocate, compare, frontier, order, solve
+    from moccasin_mzn.face import allocate, check_certificate, compare, frontier, order, solve
     from moccasin_mzn.graphs.formats import read_graph, write_graph
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.buffer import Buffer, Gap
+    from moccasin_mzn.problem.judges.certificates import Proven
     from moccasin_mzn.problem.platform import Goal
     from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
     from moccasin_mzn.report.parts import Incumbent, Interval
@@ -31,8 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AllocationResult", "Budget", "Buffer", "ComparisonResult", "ComputationGraph", "CopyCosts", "Device",
-    "FrontierPoint", "FrontierResult", "Gap", "Goal", "Incumbent", "InputError", "Interval", "OrderResult",
-    "PagingCosts", "Result", "Status", "allocate", "compare", "frontier", "order", "read_graph", "solve", "write_graph",
+    "FrontierPoint", "FrontierResult", "Gap", "Goal", "Incumbent", "InputError", "Interrupted", "Interval",
+    "OrderResult", "PagingCosts", "Progress", "Proven", "Result", "Status", "allocate", "check_certificate", "compare",
+    "frontier", "order", "read_graph", "solve", "stop", "write_graph",
 ]  # fmt: skip
 
 _HOMES = {
@@ -40,9 +44,10 @@ _HOMES = {
     "ComparisonResult": "report.answers", "ComputationGraph": "graphs.graph", "CopyCosts": "extensions.platforms",
     "Device": "extensions.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
     "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.parts", "InputError": "errors",
-    "Interval": "report.parts", "OrderResult": "report.answers", "PagingCosts": "extensions.platforms",
-    "Result": "report.answers", "Status": "vocabulary", "read_graph": "graphs.formats",
-    "write_graph": "graphs.formats",
+    "Interrupted": "driving", "Interval": "report.parts", "OrderResult": "report.answers",
+    "PagingCosts": "extensions.platforms", "Progress": "driving",
+    "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "vocabulary",
+    "read_graph": "graphs.formats", "write_graph": "graphs.formats",
 }  # fmt: skip
 """Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""
 
@@ -54,6 +59,8 @@ if not TYPE_CHECKING:  # where it is seen, any name is taken for one that is the
             return _version()
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "stop":
+            return import_module(f"{__name__}.stop")  # which becomes an attribute of this module
         value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)
         return value
 

@@ -6,10 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from os import PathLike
+from os.path import realpath
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from moccasin_mzn.checks import plain
+from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import check_writable
 from moccasin_mzn.formatting import nearest
 
 Given = ParamSpec("Given")
@@ -101,3 +104,48 @@ def _checked(name: str, value: object, annotation: str) -> object:
     if kind is not None and not isinstance(value, kind[0]) and not (value is None and optional):
         raise InputError(f"{name.replace('_', ' ')}: expected {kind[1]}, got {shown(value)}")
     return value
+
+
+# --- Files among the arguments --------------------------------------------------------------------------------
+
+
+def file_name(given: str | PathLike[str] | None) -> str | None:
+    """Return the path of a file as text."""
+    return None if given is None else str(given)
+
+
+def file_names(given: object, what: str) -> tuple[str, ...]:
+    """Return the paths of several files, of which one may stand alone; None: there are none.
+
+    Raises:
+        InputError: there is something else among them.
+    """
+    if given is None or isinstance(given, str | PathLike):
+        return () if given is None else (str(given),)
+    files = sequence(given, what, "the path of a file, or several")
+    for file in files:
+        if not isinstance(file, str | PathLike):
+            raise InputError(f"{what}: expected the path of a file, or several, with {shown(file)} among them")
+    return tuple(map(str, files))
+
+
+def check_certificate_file(path: str | PathLike[str] | None, graph: object, several: bool, in_place: bool) -> None:
+    """Refuse, before any work, a certificate that cannot be made or written, or would overwrite the graph.
+
+    Args:
+        path: its file; None: none is wanted.
+        graph: the graph, or its file.
+        several: there are several memories.
+
+    Raises:
+        InputError: it is refused.
+    """
+    if path is None:
+        return
+    if several:
+        raise InputError("certificate is for one memory, it does not go with several")
+    if in_place:
+        raise InputError("certificate: certificates know no execution in place: leave out in_place")
+    if isinstance(graph, str | PathLike) and realpath(path) == realpath(graph):
+        raise InputError(f"{path}: is the graph, and would be lost")
+    check_writable(Path(path))

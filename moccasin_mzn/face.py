@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from os import PathLike
+from pathlib import Path
 from typing import Unpack
 
 from moccasin_mzn.api.request import Given, Memories, prepared
 from moccasin_mzn.api.solve import answer
-from moccasin_mzn.arguments import checked
+from moccasin_mzn.arguments import check_certificate_file, checked, file_name, file_names
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
+from moccasin_mzn.doc_links import Page
+from moccasin_mzn.driving import Drive, Interrupts, OnProgress
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.memories import TAKEN, Amount, several_memories_problem
 from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
+from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.heuristics.orders.least_peak import OrderProgress, least_peak_order
+from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.arena import Buffer, check_alignment
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.buffers import read_buffers
 from moccasin_mzn.problem.files.schedules import counts_of
 from moccasin_mzn.problem.instance import chosen_order
+from moccasin_mzn.problem.judges.certificates import CertificateError, Proven
+from moccasin_mzn.problem.judges.certificates import check_certificate as judge_certificate
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, Plan
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
-from moccasin_mzn.search.options import model_options
-from moccasin_mzn.search.result import Progress
-from moccasin_mzn.vocabulary import FormulationName, IfNone, Objective, OwnOptions, Search, StrategyName
+from moccasin_mzn.search.options import model_options, parse_gap
+from moccasin_mzn.stop import Criteria, Stop
+from moccasin_mzn.vocabulary import FormulationName, FormulationOptions, IfNone, Objective, Search, StrategyName
 
 Graph = ComputationGraph | str | PathLike[str]
 Order = str | PathLike[str] | Iterable[int | str]
 Counts = int | Iterable[int] | str | PathLike[str]
 Start = Result | Iterable[int | str] | Plan | str | PathLike[str]
+DEFAULT_SECONDS, SWEEP_SECONDS = 60.0, 600.0
+"""Time limits in seconds of `order` and of each method of `compare`, and of `frontier`, where none is given."""
 
 
 @checked(others=model_options)
@@ -64,13 +73,18 @@ def solve(
     search: Search | None = None,
     time_limit: float | None = None,
     until_gap: float | str | None = None,
+    stop: Stop | None = None,
     threads: int | None = None,
     seed: int | None = None,
     two_phase: bool | None = None,
     if_none: IfNone | None = None,
     warm_start: Start | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
-    **own: Unpack[OwnOptions],
+    model: str | PathLike[str] | None = None,
+    like: FormulationName | None = None,
+    certificate: str | PathLike[str] | None = None,
+    on_progress: OnProgress | None = None,
+    interrupts: Interrupts = "keep",
+    **own: Unpack[FormulationOptions],
 ) -> Result:
     """Find the shortest schedule of a graph within a memory budget, or the best plan with several memories. ::
 
@@ -80,6 +94,7 @@ def solve(
         mz.solve(graph, "1.5GiB", order="free", addresses=True, alignment=64)
         mz.solve(graph, 0.8, paging={"out_time": "0.25"}, goal="energy")
         mz.solve(graph, devices={"gpu": "16GiB", "cpu": "64GiB:4"}, copies={"time": "1e-6", "latency": 20})
+        mz.solve(graph, 0.8, stop=[mz.stop.Gap(0.01), mz.stop.NoImprovement(10)])
 
     Args:
         graph: the computation graph, or its file.
@@ -109,22 +124,35 @@ def solve(
             None: "on", but "off" for Checkmate's.
         time_limit: seconds for everything; None: until proven.
         until_gap: stop at this gap, (duration - bound) / duration: a fraction, or text like "1%".
+        stop: a criterion of `moccasin_mzn.stop`, a `threading.Event`, or a sequence of them, of which the first that is
+            met ends the search. With `Iterations` the same seed gives the same result.
         threads: None: as many as there are cores.
         seed: of all searches; None: 0 and the solver's own.
         two_phase: the model first seeks any schedule within the budget; None: with cp-sat.
         if_none: while no schedule is found: "more": one that computes nodes more often is sought as well; "hint": it is
             tried what would help; "stop": neither. None: "more", but "hint" if `max_computations` is given.
         warm_start: an earlier result, or a schedule or plan within the budget to start from, or its file.
-        on_progress: called with every new incumbent and bound.
+        model: the file of a model of one's own, instead of a formulation's.
+        like: the formulation whose data and solutions that has; None: "staged".
+        certificate: the file to which the schedule and a proof of a bound are written, see `check_certificate`. The
+            proof takes at most another `time_limit`, 60 s without one.
+        on_progress: called with a `Progress` for every new incumbent and bound, in this thread. If it returns True or
+            raises StopIteration, the search ends and its best answer is returned; whatever else it raises is raised
+            here, as soon as everything has been stopped.
+        interrupts: what Ctrl-C does: "keep": the best answer so far is returned; "raise": `Interrupted`, which is a
+            KeyboardInterrupt and has that answer, is raised after everything has been stopped.
         own: options that only some formulations have, such as precedence="reservoir"; see the help of the command.
 
     Returns:
-        The best answer found; an interrupt from the keyboard ends the search, not this function.
+        The best answer found, also when an interrupt from the keyboard has ended the search.
 
     Raises:
         InputError: nonsense in an argument, arguments that do not go together, MiniZinc or a solver missing or failed.
+        Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
     begin = time.monotonic()
+    criteria = Criteria.of(stop, time_limit, _gap(until_gap))
+    drive = Drive("solve", on_progress, criteria, interrupts)
     check_alignment(alignment)
     if alignment != 1 and not addresses:
         raise InputError("alignment goes with addresses")
@@ -134,16 +162,27 @@ def solve(
     if several and in_place:
         raise InputError("in place is for one memory, it does not go with several")
     how = _given(
-        formulation=formulation, solver=solver, search=search, time_limit=time_limit, until_gap=until_gap,
-        threads=threads, seed=seed, two_phase=two_phase, if_none=if_none, max_computations=max_computations,
-        warm_start=_started(warm_start, "plan" if several else "positions"), **own,
+        formulation=formulation, solver=solver, search=search, time_limit=criteria.time_limit, until_gap=criteria.gap,
+        iterations=criteria.iterations, threads=threads, seed=seed, two_phase=two_phase, if_none=if_none,
+        max_computations=max_computations, warm_start=_started(warm_start, "plan" if several else "positions"),
+        model=file_name(model), like=like, **own,
     )  # fmt: skip
     memories = _memories({**how, **_given(strategy=strategy)}, several)
     if budget is None and memories is None:
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
+    check_certificate_file(certificate, graph, bool(several), in_place)
     prepare = prepared(how, strategy, memories, alignment if addresses else None)
     request = prepare(_graph(graph, in_place), budget=budget, order=order, count_fixed=count_fixed)
-    return Result(answer(request, on_progress, begin))
+    found = answer(request, drive.heard(request.problem.graph), begin, drive.over)
+    if drive.why and found.status in ("feasible", "unknown"):
+        found = replace(found, notes=(*found.notes, f"stopped by {drive.why}"))
+    result = drive.ended(Result(found))
+    if certificate is not None:
+        from moccasin_mzn.bounds.certificates.document import certificate_text
+        from moccasin_mzn.search.certifying import certificate_of
+
+        replace_file(Path(certificate), certificate_text(certificate_of(found, criteria.time_limit)))
+    return result
 
 
 @checked()
@@ -151,9 +190,11 @@ def order(
     graph: Graph,
     *,
     start: Order = "input",
-    time_limit: float | None = 60.0,
+    time_limit: float | None = DEFAULT_SECONDS,
+    stop: Stop | None = None,
     seed: int = 0,
-    on_progress: Callable[[OrderProgress], None] | None = None,
+    on_progress: OnProgress | None = None,
+    interrupts: Interrupts = "keep",
 ) -> OrderResult:
     """Find an order of least peak memory that computes every node once, and a bound on all such orders.
 
@@ -161,18 +202,26 @@ def order(
         graph: the computation graph, or its file.
         start: what the search begins with: "input", "topological", a file of node ids, or positions or ids.
         time_limit: seconds; None: until proven, which large graphs may never be.
+        stop: see `solve`.
         seed: of the search.
-        on_progress: called with every improvement.
+        on_progress: called with a `Progress` for every improvement; see `solve`.
+        interrupts: see `solve`.
 
     Raises:
         InputError: nonsense in an argument, or an order that is not topological.
+        Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
+    criteria = Criteria.of(stop, time_limit, default=DEFAULT_SECONDS)
+    if criteria.iterations is not None and criteria.time_limit == DEFAULT_SECONDS:
+        criteria = replace(criteria, time_limit=None)  # a default is no reason to ask the clock
+    drive = Drive("order", on_progress, criteria, interrupts, criteria.gap)
     computation_graph = _graph(graph)
     begin_with = chosen_order(computation_graph, start)
     found = least_peak_order(
-        computation_graph, time_limit=time_limit, seed=seed, on_progress=on_progress, start=begin_with
-    )
-    return OrderResult(computation_graph, simulate(computation_graph, begin_with).peak, found)
+        computation_graph, time_limit=criteria.time_limit, seed=seed, on_progress=drive.heard_order(computation_graph),
+        stop=drive.over, start=begin_with, turns=criteria.iterations,
+    )  # fmt: skip
+    return drive.ended(OrderResult(computation_graph, simulate(computation_graph, begin_with).peak, found))
 
 
 @checked(others=model_options)
@@ -181,7 +230,7 @@ def frontier(
     *,
     points: int = 20,
     budgets: Iterable[Amount] = (),
-    time_limit: float = 600.0,
+    time_limit: float = SWEEP_SECONDS,
     order: Order = "input",
     max_computations: Counts | None = None,
     count_fixed: bool = False,
@@ -194,10 +243,14 @@ def frontier(
     solver: str | None = None,
     search: Search | None = None,
     until_gap: float | str | None = None,
+    stop: Stop | None = None,
     threads: int | None = None,
     seed: int | None = None,
-    on_progress: Callable[[str], None] | None = None,
-    **own: Unpack[OwnOptions],
+    model: str | PathLike[str] | None = None,
+    like: FormulationName | None = None,
+    on_progress: OnProgress | None = None,
+    interrupts: Interrupts = "keep",
+    **own: Unpack[FormulationOptions],
 ) -> FrontierResult:
     """Find the least duration for budgets from the least feasible one to the peak of the input order.
 
@@ -207,28 +260,38 @@ def frontier(
         budgets: these only, as for `solve`. With `paging` those of local memory are varied, with `devices` those of the
             first one, which then has no budget of its own.
         time_limit: seconds for all together.
-        on_progress: called with a line of text after each search.
+        stop: see `solve`; `Gap` is for each point, a time limit or an event for all together.
+        on_progress: called with a `Progress` after each search, with the budget that it was for.
 
-    The others are those of `solve`. An interrupt from the keyboard ends the sweep, not this function.
+    The others are those of `solve`.
 
     Raises:
         InputError: nonsense in an argument, arguments that do not go together, MiniZinc or a solver missing or failed.
+        Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
     from moccasin_mzn.api.frontier.variants import prepared_sweep
 
-    check_time_limit(time_limit)
+    criteria = Criteria.of(stop, time_limit, _gap(until_gap), default=SWEEP_SECONDS)
+    criteria.refuse("frontier, which makes many searches by the clock", "iterations", "no_improvement")
+    drive = Drive("frontier", on_progress, criteria, interrupts)
+    check_time_limit(criteria.time_limit)
     wanted = sequence(budgets, "budgets", "a sequence of budgets")
     how = _given(
-        formulation=formulation, solver=solver, search=search, threads=threads, until_gap=until_gap, seed=seed,
-        max_computations=max_computations, **own,
+        formulation=formulation, solver=solver, search=search, threads=threads, until_gap=criteria.gap, seed=seed,
+        max_computations=max_computations, model=file_name(model), like=like, **own,
     )  # fmt: skip
     memories = _memories(how, _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies))
     whole = {} if memories is None else {"budget": None if devices else "100%"}
     variant = prepared_sweep(how, memories)(_graph(graph, in_place), order=order, count_fixed=count_fixed, **whole)
+    variant.stop = drive.over
     begin = time.monotonic() + ready(*variant.compiled)
-    plan = SweepPlan(points, time_limit, tuple(variant.amount(budget) for budget in wanted))
-    return FrontierResult(sweep(variant, plan, on_progress or (lambda line: None), begin))
+    plan = SweepPlan(
+        points,
+        SWEEP_SECONDS if criteria.time_limit is None else criteria.time_limit,
+        tuple(map(variant.amount, wanted)),
+    )
+    return drive.ended(FrontierResult(sweep(variant, plan, begin=begin, on_point=drive.heard_point(variant.graph))))
 
 
 @checked()
@@ -238,10 +301,15 @@ def compare(
     *,
     only: Iterable[str] = (),
     count_fixed: bool = False,
-    time_limit: float = 60.0,
+    time_limit: float = DEFAULT_SECONDS,
+    stop: Stop | None = None,
     threads: int | None = None,
     seed: int | None = None,
     warm_start: bool = False,
+    model: Iterable[str | PathLike[str]] | str | PathLike[str] | None = None,
+    like: FormulationName | None = None,
+    on_progress: OnProgress | None = None,
+    interrupts: Interrupts = "keep",
 ) -> ComparisonResult:
     """Run all formulations and strategies one after the other.
 
@@ -251,19 +319,26 @@ def compare(
         only: those whose names match one of these patterns, such as `chen-*`.
         count_fixed: budgets are for the graph's fixed memory too.
         time_limit: seconds for each of them.
+        stop: see `solve`; a time limit and `Gap` are for each of them, an event for all.
         threads: None: as many as there are cores.
         seed: of all searches.
         warm_start: models that run alone start from the best schedule found before.
-
-    An interrupt from the keyboard ends the comparison, not this function.
+        model: the file of a model of one's own to compare as well, or several.
+        like: the formulation whose data and solutions these have; None: "staged".
+        on_progress: called with a `Progress` after each of them, with its name and budget; see `solve`.
+        interrupts: see `solve`.
 
     Raises:
         InputError: nonsense in an argument.
+        Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
-    from moccasin_mzn.bench.compare import ContenderOptions, Row, contenders
+    from moccasin_mzn.bench.compare import ContenderOptions, contenders
     from moccasin_mzn.bench.compare import compare as run_all
 
-    check_time_limit(time_limit)
+    begin, criteria = time.monotonic(), Criteria.of(stop, time_limit, default=DEFAULT_SECONDS)
+    criteria.refuse("compare, which runs many methods by the clock", "iterations", "no_improvement")
+    drive = Drive("compare", on_progress, criteria, interrupts)
+    check_time_limit(criteria.time_limit)
     one = isinstance(budgets, str | int | float | Fraction | Budget | None)
     each = [budgets] if one else sequence(budgets, "budgets", "a budget, or a sequence of budgets")
     amounts = [_amount_text(budget) for budget in each]
@@ -271,13 +346,18 @@ def compare(
     for pattern in only:
         if not isinstance(pattern, str):
             raise InputError(f"only: expected a sequence of patterns, with {shown(pattern)} in it")
-    chosen, computation_graph = contenders(only), _graph(graph)
-    effort, rows = ContenderOptions(time_limit, threads, seed, warm_start), list[Row]()
+    chosen, computation_graph = contenders(only, file_names(model, "model"), like), _graph(graph)
+    effort = ContenderOptions(criteria.time_limit, threads, seed, warm_start, criteria.gap or 0.0)
+    result = ComparisonResult(())
     for amount in amounts:
-        rows += run_all(computation_graph.name, computation_graph, amount, chosen, effort, count_fixed=count_fixed)
-        if rows and rows[-1].result is not None and rows[-1].result.interrupted:
+        for row in run_all(
+            computation_graph.name, computation_graph, amount, chosen, effort, count_fixed=count_fixed, stop=drive.over
+        ):
+            drive.heard_row(row, time.monotonic() - begin)
+            result = ComparisonResult((*result.rows, row))
+        if result.interrupted:
             break
-    return ComparisonResult(tuple(rows))
+    return drive.ended(result)
 
 
 @checked()
@@ -288,10 +368,13 @@ def allocate(
     capacity: int | None = None,
     begin_with: Iterable[int] | None = None,
     time_limit: float | None = None,
+    stop: Stop | None = None,
     threads: int | None = None,
     seed: int = 0,
+    on_progress: OnProgress | None = None,
+    interrupts: Interrupts = "keep",
 ) -> AllocationResult:
-    """Give buffers offsets in a small arena. An interrupt from the keyboard ends it with the best one found.
+    """Give buffers offsets in a small arena.
 
     Args:
         buffers: with their lifespans, or a CSV file as minimalloc reads it.
@@ -300,23 +383,53 @@ def allocate(
         begin_with: offsets to begin with, one for each buffer. What a buffer has as its `offset` stays there; its
             `hint` is where the search begins with it.
         time_limit: seconds; None: as long as it seems of use.
+        stop: see `solve`; the gap is (size - bound) / size.
         threads: of the solver; None: as many as there are cores.
         seed: of the search.
+        on_progress: called with a `Progress` for every smaller arena; see `solve`.
+        interrupts: see `solve`.
 
     Raises:
         InputError: nonsense in an argument, or a file that cannot be read; MiniZinc, if it is needed, is missing.
+        Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
-    check_time_limit(time_limit)
+    criteria = Criteria.of(stop, time_limit)
+    criteria.refuse("allocate, whose model has a solver of its own", "iterations")
+    drive = Drive("allocate", on_progress, criteria, interrupts, criteria.gap)
+    check_time_limit(criteria.time_limit)
     check_threads(threads)
     check_seed(seed)
     if isinstance(buffers, str | PathLike):
         buffers = read_buffers(buffers, alignment, capacity)
-    return AllocationResult(
-        allocate_buffers(
-            buffers, alignment, capacity=capacity, begin_with=begin_with, time_limit=time_limit, threads=threads,
-            seed=seed,
-        )
+    found = allocate_buffers(
+        buffers, alignment, capacity=capacity, begin_with=begin_with, time_limit=criteria.time_limit, threads=threads,
+        seed=seed, stop=drive.over, on_progress=drive.heard_arena,
     )  # fmt: skip
+    return drive.ended(AllocationResult(found))
+
+
+@checked()
+def check_certificate(graph: Graph, certificate: str | PathLike[str]) -> Proven:
+    """Check the certificate of a schedule, in exact integers and without any solver. ::
+
+        mz.solve("graph.json", 0.8, certificate="certificate.json")
+        print(mz.check_certificate("graph.json", "certificate.json").bound)
+
+    Args:
+        graph: the computation graph that it is about, or its file.
+        certificate: its file, as `solve` writes it.
+
+    Returns:
+        What it proves: `bound`, for schedules in `scope` within `budget`; None: there is none.
+
+    Raises:
+        InputError: something is wrong with it, or it is about another graph.
+    """
+    computation_graph = _graph(graph)
+    try:
+        return judge_certificate(computation_graph, load_json(Path(certificate), Page.CERTIFICATES))
+    except CertificateError as error:
+        raise InputError(Page.CERTIFICATES.after(f"{certificate}: {error}")) from None
 
 
 def _graph(given: Graph, in_place: bool = False) -> ComputationGraph:
@@ -366,6 +479,11 @@ def _started(given: Start | None, attribute: str) -> object:
     if start is None:
         raise InputError("warm start: the result has no answer of this kind")
     return start
+
+
+def _gap(given: float | str | None) -> float | None:
+    """Return a gap as a fraction."""
+    return parse_gap(given) if isinstance(given, str) else given
 
 
 def _given(**arguments: object) -> Given:

@@ -56,15 +56,6 @@ class FormulationOptions(TypedDict, total=False):
     presolve: Literal["on", "off"]
 
 
-class OwnOptions(FormulationOptions, total=False):
-    """The same, and a model of one's own."""
-
-    model: str
-    """The file of a model of one's own."""
-    like: str
-    """With `model`: the formulation whose data and solutions it has."""
-
-
 class SearchArguments(FormulationOptions, total=False):
     """Further arguments of `moccasin_mzn.solve` that functions of `moccasin_mzn.pytorch` take."""
 

@@ -217,7 +217,7 @@ def model_of(given: Given) -> tuple[Options, Callable[[ComputationGraph], Counts
         raise InputError(f"{given['formulation']} is a strategy: --strategy {given['formulation']}")
     most = given.get("max_computations")
     others = {name: value for name, value in given.items() if name not in ("max_computations", "warm_start")}
-    options = Options.of({"if_none": default_if_none(most), **others})
+    options = Options.of({"if_none": default_if_none(most, given.get("iterations")), **others})
     most = options.default_computations(parse_count(most) if isinstance(most, str) else most)
     return options, lambda graph: read_counts(most, graph) if isinstance(most, PathLike) else most
 

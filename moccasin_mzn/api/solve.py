@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -42,7 +42,9 @@ from moccasin_mzn.problem.validate import repeats
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START, Board
 from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once
+from moccasin_mzn.search.counted import check_countable, search_counted
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
+from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Listener, Result, Seconds, Status, ignore
 from moccasin_mzn.search.runner import Runner
 from moccasin_mzn.search.searchers import searchers
@@ -57,12 +59,15 @@ SHORT = 10.0
 """Time limits below this, in seconds, are extended by what loading the compiled searches takes."""
 
 
-def answer(request: Request, listener: Listener | None = None, begin: float | None = None) -> Result:
+def answer(
+    request: Request, listener: Listener | None = None, begin: float | None = None, stop: Callable[[], bool] = never
+) -> Result:
     """Search, and return the best that is found.
 
     Args:
         listener: called with every new incumbent and bound, in the caller's thread.
         begin: the time limit counts from here, by `time.monotonic()`; default: from now.
+        stop: ends the search by returning true, with the best that is found; asked many times a second by any thread.
 
     Raises:
         InputError: MiniZinc or a solver is missing or failed, or does not go with the problem.
@@ -73,34 +78,36 @@ def answer(request: Request, listener: Listener | None = None, begin: float | No
         form = request.formulation
         start = None if request.start is None else tuple(request.start)
         if request.alignment is None:
-            return solve_problem(problem, form, options, listener, begin, start)
-        return solve_with_arenas(problem, form, options, request.alignment, listener or ignore, begin, start)
+            return solve_problem(problem, form, options, listener, begin, start, stop=stop)
+        return solve_with_arenas(problem, form, options, request.alignment, listener or ignore, begin, start, stop)
     assert isinstance(problem, Instance)
+    if request.alignment is not None and isinstance(options, Options) and options.iterations is not None:
+        raise InputError("iterations: offsets are searched for by the clock, leave out addresses")
     if request.alignment is None:
-        return _noted(_schedule(problem, options, request.start, listener, begin))
+        return _noted(_schedule(problem, options, request.start, listener, begin, stop))
 
     def part(other: Instance, seconds: float | None) -> Result:
         limited = replace(options, time_limit=seconds)
         if isinstance(limited, Options):
             limited = replace(limited, if_none=STOP)
-        return _schedule(other, limited, request.start if other is problem else None, listener, None)
+        return _schedule(other, limited, request.start if other is problem else None, listener, None, stop)
 
     return _noted(solve_with_addresses(
         problem, part, request.alignment, time_limit=options.time_limit, threads=options.threads,
-        seed=options.seed or 0,
+        seed=options.seed or 0, stop=stop,
     ))  # fmt: skip
 
 
 def _schedule(
     instance: Instance, options: SearchOptions | StrategyOptions, start: Sequence[int] | None,
-    listener: Listener | None, begin: float | None,
+    listener: Listener | None, begin: float | None, stop: Callable[[], bool],
 ) -> Result:  # fmt: skip
     if isinstance(options, StrategyOptions):
         assert options.strategy is not None
-        return apply(instance, options.strategy, options.time_limit, listener, begin)
+        return apply(instance, options.strategy, options.time_limit, listener, begin, stop)
     assert isinstance(options, Options)
     with explained(Page.OWN_MODEL if options.form.model else None):
-        return solve_instance(instance, options, listener, begin, start)
+        return solve_instance(instance, options, listener, begin, start, stop=stop)
 
 
 def _noted(result: Result) -> Result:
@@ -133,13 +140,14 @@ def solve_instance(
     begin: float | None = None,
     warm_start: Sequence[int] | None = None,
     flow_bounds: FreeOrderBound | None = None,
+    stop: Callable[[], bool] = never,
 ) -> Result[int, Simulation]:
     """Find the shortest schedule of an instance whose peak memory is within its budget; see `solve_problem`.
 
     Args:
         warm_start: a schedule within the budget, positions in `graph.nodes`, to start from.
     """
-    return solve_problem(instance, options.form, options, on_progress, begin, warm_start, flow_bounds)
+    return solve_problem(instance, options.form, options, on_progress, begin, warm_start, flow_bounds, stop)
 
 
 def solve_problem(
@@ -150,6 +158,7 @@ def solve_problem(
     begin: float | None = None,
     warm_start: Sequence[Step] | None = None,
     flow_bounds: FreeOrderBound | None = None,
+    stop: Callable[[], bool] = never,
 ) -> Result[Step, Judged]:
     """Find the best schedule of a problem among the solutions of a formulation. ::
 
@@ -167,6 +176,7 @@ def solve_problem(
             after every installation, are compiled in the background; where they are all there is, that does not count.
         warm_start: a schedule within budgets and limits, and a solution of the formulation, to start from.
         flow_bounds: of the same graph, with what they have learned for other budgets; they go on learning.
+        stop: ends the search by returning true, with the best that is found; asked many times a second by any thread.
 
     Returns:
         The best schedule found. An interrupt from the keyboard ends the search, not this function; so does a solver
@@ -179,6 +189,7 @@ def solve_problem(
     """
     begin = time.monotonic() if begin is None else begin
     check_free_order(problem, form, options)
+    check_countable(problem, form, options)
     open_form = form if not problem.instance.free_order else in_any_order(form)
     assert open_form is not None
     start = None if warm_start is None else open_form.check_start(problem, tuple(warm_start))
@@ -193,9 +204,9 @@ def solve_problem(
     if start is not None:
         board.offer(start, WARM_START)
     if not isinstance(options, Options):
-        return _searched(board, form, options, on_progress or ignore)
-    with Trials(board, options) as trials:
-        return trials.conclude(_searched(board, form, options, on_progress or ignore, flow_bounds))
+        return _searched(board, form, options, on_progress or ignore, stop=stop)
+    with Trials(board, options, stop) as trials:
+        return trials.conclude(_searched(board, form, options, on_progress or ignore, flow_bounds, stop))
 
 
 AnyOptions = TypeVar("AnyOptions", bound=SearchOptions)
@@ -207,7 +218,8 @@ def _compiled_first(board: Board, options: AnyOptions, searches: tuple[CompiledS
     Within a short time limit load them before the others begin, and give these the time that this took in addition:
     such a limit is for searching.
     """
-    if options.search == "only" or not can_keep():
+    counted = isinstance(options, Options) and options.iterations is not None
+    if options.search == "only" or counted or not can_keep():
         board.begin += ready(*searches)
     limit = options.time_limit
     if limit is None or not LOADING_SECONDS <= limit < SHORT or not all(map(is_kept, searches)):
@@ -237,14 +249,18 @@ def _known(
 
 def _searched(
     board: Board, form: Searched, options: SearchOptions, on_progress: Listener,
-    flow_bounds: FreeOrderBound | None = None,
+    flow_bounds: FreeOrderBound | None = None, stop: Callable[[], bool] = never,
 ) -> Result:  # fmt: skip
     """Search in this process; several solvers race in processes of their own."""
+    if isinstance(options, Options) and options.iterations is not None:
+        return search_counted(board, form, options, on_progress, stop)
     if len(options.solvers) > 1:
         from moccasin_mzn.api.race.race import race
 
-        return race(board, form, options, on_progress)
-    runner = Runner(board=board, options=options, form=form, searchers=searchers(), flow_bounds=flow_bounds)
+        return race(board, form, options, on_progress, stop)
+    runner = Runner(
+        board=board, options=options, form=form, searchers=searchers(), flow_bounds=flow_bounds, enough=stop
+    )
     runner.run(on_progress)
     return runner.result()
 
@@ -270,6 +286,7 @@ def check_free_order(problem: Problem, form: Searched, options: SearchOptions) -
 def solve_with_arenas(
     problem: PlanProblem, formulation: PlanFormulation, options: SearchOptions, alignment: int,
     on_progress: Listener = ignore, begin: float | None = None, warm_start: Plan | None = None,
+    stop: Callable[[], bool] = never,
 ) -> Result[Action, PlanSimulation]:  # fmt: skip
     """Find the best plan whose copies have offsets, so that the budgets are for arenas.
 
@@ -289,9 +306,9 @@ def solve_with_arenas(
     def search(other: PlanProblem, seconds: float | None, listener: Listener, start: Plan | None) -> Result:
         if other is problem and start is None:
             start = warm_start
-        return solve_problem(other, formulation, replace(options, time_limit=seconds), listener, None, start)
+        return solve_problem(other, formulation, replace(options, time_limit=seconds), listener, None, start, stop=stop)
 
     return plan_with_arenas(
         problem, search, alignment, begin=begin, time_limit=options.time_limit, threads=options.threads,
-        seed=options.seed or 0, on_progress=on_progress,
+        seed=options.seed or 0, on_progress=on_progress, stop=stop,
     )  # fmt: skip

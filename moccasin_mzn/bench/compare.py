@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TextIO
@@ -19,6 +19,7 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.options import Effort, Options, own_models
+from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.strategies import find_strategy, strategies
 
@@ -101,15 +102,17 @@ class ContenderOptions(Effort):
 
     warm: bool = False
     """True: a model starts from the best schedule of former contenders that is a solution of it."""
+    until_gap: float = 0.0
+    """Models stop at this gap."""
 
 
 def compare(
     name: str, graph: ComputationGraph, budget: str, chosen: Sequence[Contender], effort: ContenderOptions,
-    published: Sequence[Published] = (), count_fixed: bool = False,
+    published: Sequence[Published] = (), count_fixed: bool = False, stop: Callable[[], bool] = never,
 ) -> Iterator[Row]:  # fmt: skip
     """Run the contenders on a graph within a budget, in their order, and yield a row for each as soon as it is done.
 
-    Ends early when the user interrupts one of them.
+    Ends early when the user interrupts one of them, or when `stop()` is true, which each of them asks.
 
     Raises:
         InputError: the budget is nonsense.
@@ -118,7 +121,9 @@ def compare(
     line = line_for(len(graph.nodes), len(graph.edges), baseline.budget, published)
     known: list[tuple[int, ...]] = []
     for contender in chosen:
-        result, note = _run(contender, baseline, effort, known if effort.warm else ())
+        if stop():
+            return
+        result, note = _run(contender, baseline, effort, known if effort.warm else (), stop)
         figures = line.figures.get(contender.family) if line else None
         title = line.label if line else name
         yield Row(title, budget, baseline, contender, result, note, figures or ("", "", ""))
@@ -130,22 +135,23 @@ def compare(
 
 
 def _run(
-    contender: Contender, baseline: Instance, effort: ContenderOptions, known: Sequence[tuple[int, ...]]
-) -> tuple[Result | None, str]:
+    contender: Contender, baseline: Instance, effort: ContenderOptions, known: Sequence[tuple[int, ...]],
+    stop: Callable[[], bool],
+) -> tuple[Result | None, str]:  # fmt: skip
     """Run one contender and return its result and note; `known` has schedules that a model may start from."""
     graph, budget, order = baseline.graph, baseline.budget, baseline.order
     try:
         if not contender.options:
             instance = Instance.build(graph, budget, order=order, max_computations="unlimited")
-            result = apply(instance, find_strategy(contender.label), effort.time_limit)
+            result = apply(instance, find_strategy(contender.label), effort.time_limit, stop=stop)
             return result, result.reason
-        limits = {name: getattr(effort, name) for name in options_of(Effort)}
+        limits = {"until_gap": effort.until_gap, **{name: getattr(effort, name) for name in options_of(Effort)}}
         options = Options.of({**contender.options, **limits})
         most = options.default_computations(contender.max_computations)
         instance = Instance.build(graph, budget, order=order, max_computations=most)
         alone = options.search == "off" and not options.two_phase
         start = _shortest_usable(instance, options, known) if alone else None
-        result = solve_instance(instance, options, warm_start=start)
+        result = solve_instance(instance, options, warm_start=start, stop=stop)
         return result, result.reason
     except NotApplicableError as error:
         return None, f"does not apply: {error}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from moccasin_mzn.bounds.instant import cover_bound, moment_bound, moments_bounds
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.bounds.worker import CLAUSES_PER_SECOND, BoundState, Worker
+from moccasin_mzn.bounds.worker import CLAUSES_PER_SECOND, BoundState, CountedWorker, Worker
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.heuristics.compiled_searches import ignore
@@ -16,6 +17,8 @@ from moccasin_mzn.problem.stages import Stages, highest_maxima
 
 MOMENTS, MOMENTS_SHARE = 4, 0.02
 """Stages that bounds come from before any relaxation, but no more are begun after this share of the time limit."""
+COUNTED_MOMENTS = 24
+"""Bounds from several stages together where work is counted."""
 TOGETHER_SHARE, LARGE = 0.5, 500
 """Share of the time for bounds from several stages together, on graphs with at least so many edges per second."""
 
@@ -38,10 +41,11 @@ class DurationBound:
 
 
 def duration_bound(
-    instance: Instance, *, time_limit: float, workers: int = 1, seed: int = 0,
+    instance: Instance, *, time_limit: float | None, workers: int = 1, seed: int = 0,
     on_bound: Callable[[int], None] = ignore, on_schedule: Callable[[tuple[int, ...]], None] = ignore,
     on_draft: Callable[[tuple[int, ...]], None] = ignore, stop: Callable[[], bool] = lambda: False,
     incumbent: Callable[[], int | None] = lambda: None, may_join: Callable[[], bool] = lambda: True,
+    work: float | None = None,
 ) -> DurationBound:  # fmt: skip
     """Improve the bound until it is met by a schedule, time is up or a caller stops it.
 
@@ -49,7 +53,7 @@ def duration_bound(
     bound of `Instance.relaxed`, whose schedules may be over the budget of the instance: then they are drafts.
 
     Args:
-        time_limit: seconds from now.
+        time_limit: seconds from now; None: `work` is given.
         workers: threads that search.
         may_join: asked until it is true: then all of them search, before it one alone.
         on_bound: called with each better bound, in the graph's duration unit, from some thread.
@@ -59,6 +63,7 @@ def duration_bound(
         stop: asked every 50 ms from some thread.
         incumbent: the duration of the best known schedule of this instance, or None; asked as often. The search
             ends as soon as the bound meets it.
+        work: CP-SAT's deterministic seconds instead of a time limit: no clock is asked, and one thread searches.
     """
     deadline, asked, instance = Deadline(time_limit), instance, instance.relaxed
 
@@ -74,10 +79,16 @@ def duration_bound(
         state.end("infeasible")
     else:
         state.improve(instant)
-        _see_moments(state)
-        if len(instance.graph.edges) > CLAUSES_PER_SECOND * (deadline.remaining() or 0.0):
+        if work is None:
+            _see_moments(state)
+        else:
+            _see_counted_moments(state)
+        if len(instance.graph.edges) > CLAUSES_PER_SECOND * ((deadline.remaining() or 0.0) if work is None else work):
             state.end("time")  # not even one relaxation would be solved
-        Worker(state, seed, workers, may_join).run()
+        if work is None:
+            Worker(state, seed, workers, may_join).run()
+        else:
+            CountedWorker(state, seed, 1, may_join, work=work).run()
     infeasible, reason = state.reason == "infeasible", state.reason or ""
     sequence = state.sequence if meets(state.sequence) else None
     return DurationBound(state.value, infeasible, sequence, reason, state.relaxation)
@@ -101,4 +112,17 @@ def _see_moments(state: BoundState) -> None:
         state.improve(-(-bound // stages.duration_scale))
     share = TOGETHER_SHARE if large else MOMENTS_SHARE
     for bound in moments_bounds(instance, arrays, lambda: over(share)) if high else ():
+        state.improve(-(-bound // stages.duration_scale))
+
+
+def _see_counted_moments(state: BoundState) -> None:
+    """The same for as many stages and prices, whatever time they take."""
+    stages, instance = state.stages, state.instance
+    arrays = graph_arrays(instance.graph, instance.order)
+    high = highest_maxima(stages.memory, stages.budget, MOMENTS)
+    alone = (moment_bound(instance, arrays, k, state.over) for k in high)
+    together = islice(moments_bounds(instance, arrays, state.over) if high else iter(()), COUNTED_MOMENTS)
+    for bound in chain(alone, together):
+        if state.over():
+            return
         state.improve(-(-bound // stages.duration_scale))

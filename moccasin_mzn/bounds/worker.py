@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from moccasin_mzn.bounds.first_stages import first_stages
 from moccasin_mzn.bounds.relaxation import YES, Literal, Relaxation
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.problem.stages import Stages, highest_maxima, sums_of_ranges
@@ -318,11 +319,15 @@ class Worker:
             state.end("infeasible")
         elif asked.most is not None and solved.infeasible:
             state.improve(asked.most + 1, asked.relaxation)
-            if seen.step and not asked.lasts():
+            if seen.step and not self.lasts(asked, solved):
                 seen.step *= 2
         else:
             state.improve(solved.bound, asked.relaxation)
             self.learn(asked.relaxation, solved, seen)
+
+    def lasts(self, asked: SolutionBelow, solved: Branched) -> bool:
+        """Has the answer taken so long that one in part will do?"""
+        return asked.lasts()
 
     def solve(self, asked: SolutionBelow) -> Branched:
         """The answer to the question, but not to the end if that takes long.
@@ -366,3 +371,39 @@ class Worker:
         """How much more than the bound to ask for."""
         known, bound = self.state.known(), self.state.bound
         return max(1, int(STEP * bound if known is None else min(STEP * bound, SHARE * (known - bound))))
+
+
+# --- The same by counted work ---------------------------------------------------------------------------------
+
+
+FIRST_WORK, QUICK_WORK = 0.5, 0.25
+"""CP-SAT's deterministic seconds for a question, at first: doubled when they led to nothing; an answer that took fewer
+than the second came at once."""
+LEAST_WORK, CLAUSES_PER_WORK = 1e-3, 1_000_000
+"""What a question takes besides: so much, and one unit for so many clauses."""
+
+
+@dataclass(kw_only=True)
+class CountedWorker(Worker):
+    """A worker that asks no clock: for a seed it does the same, whatever else the machine does."""
+
+    work: float
+    """CP-SAT's deterministic seconds that are left."""
+    patience: float = FIRST_WORK
+
+    def run(self) -> None:
+        while self.work > 0 and not self.state.over():
+            self.ask()
+
+    def lasts(self, asked: SolutionBelow, solved: Branched) -> bool:
+        return solved.work > QUICK_WORK
+
+    def solve(self, asked: SolutionBelow) -> Branched:
+        solved = branch(
+            asked.relaxation, least=self.state.bound, most=asked.most, deadline=Deadline(), seed=self.seed,
+            on_bound=ignore, stop=lambda found: self.state.stop(), work=min(self.work, self.patience),
+        )  # fmt: skip
+        self.work -= max(solved.work, LEAST_WORK) + len(asked.relaxation.clauses) / CLAUSES_PER_WORK
+        if not solved.ended and solved.solution is None:
+            self.patience *= 2
+        return solved

@@ -14,6 +14,7 @@ from moccasin_mzn.cli.options import group
 from moccasin_mzn.commands import PROGRAM
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, out_of_memory, require_address_space
+from moccasin_mzn.log import notes_on_stderr
 from moccasin_mzn.terminal import FAILED
 
 EXAMPLES = {
@@ -208,7 +209,8 @@ def run(arguments: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a name that the terminal cannot show is no reason to fail
     try:
         require_address_space("this program", LEAST_ADDRESS_SPACE)
-        return main.main(args=arguments, prog_name=PROGRAM, standalone_mode=False) or 0
+        with notes_on_stderr():
+            return main.main(args=arguments, prog_name=PROGRAM, standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
         return FAILED

@@ -84,7 +84,7 @@ def checker_lines(result: Result) -> list[str]:
 )  # fmt: skip
 @option_group(
     "Search",
-    *named_options("solver", "time_limit", "until_gap", "threads", "seed"),
+    *named_options("solver", "time_limit", "until_gap", "iterations", "threads", "seed"),
     option(
         "--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="Start from the schedule in this file."
     ),

@@ -70,6 +70,8 @@ class Annealing(ABC, Generic[Found, Start]):
 
     def __init__(self, seed: int, unit: float, penalties: Sequence[float], chunk: int, kept: Sequence[float]) -> None:
         self._unit, self._chunk = unit, chunk
+        self.moves = 0
+        """Number of moves made so far: whoever counts them in `stop` gets the same answers for a seed."""
         self._penalties = np.array(penalties)
         self._control = np.array([0.0, *penalties, *kept])
         self._generator = generator_of(seed)
@@ -123,6 +125,7 @@ class Annealing(ABC, Generic[Found, Start]):
                 self._least_over = over
                 self._on_peak(self._nearest())
             done += self._chunk
+            self.moves += self._chunk
             due = math.isinf(reported) or done // self._chunk % self.chunks_per_report == 0
             if self._value < reported and due:
                 reported = self._value

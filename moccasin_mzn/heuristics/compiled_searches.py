@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import logging
 import os
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.environment import own_environment
 from moccasin_mzn.errors import require_address_space
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.log import note_once
 from moccasin_mzn.problem.instance import Instance
 
 # --- Interrupts while compiled code is loaded -----------------------------------------------------------------
@@ -99,7 +101,6 @@ IN_BACKGROUND = (
 NOT_COMPILED = "note: compiling the {} failed, so that it is left out; `moccasin-mzn compile` shows why"
 _ready: dict[CompiledSearch, float] = {}
 """Seconds that compiling took."""
-_noted: set[str] = set()
 _loading = threading.RLock()
 """One thread at a time compiles or loads."""
 
@@ -113,7 +114,7 @@ class CompiledSearch:
 
 
 def ready(*searches: CompiledSearch) -> float:
-    """Have the functions of searches compiled; a line on stderr if they have to be compiled now.
+    """Have the functions of searches compiled; a note is logged if they have to be compiled now.
 
     Returns:
         The seconds that compiling took, which are not for a time limit to count; 0 if all was kept.
@@ -150,7 +151,10 @@ def _made_ready(search: CompiledSearch) -> float:
             raise_waiting()
             if not announced:
                 announced.append(search)
-                _print_once(FIRST_TIME.format(search.name) if keeps() else NOT_KEPT)
+                if keeps():
+                    note_once(FIRST_TIME.format(search.name))
+                else:
+                    note_once(NOT_KEPT, logging.WARNING)
 
         def on_end(self, event: event.Event) -> None:
             raise_waiting()
@@ -165,12 +169,6 @@ def _made_ready(search: CompiledSearch) -> float:
     _ready[search] = time.monotonic() - begin if announced else 0.0
     _note_kept(search)
     return _ready[search]
-
-
-def _print_once(line: str) -> None:
-    if line not in _noted:
-        _noted.add(line)
-        print(line, file=sys.stderr, flush=True)
 
 
 # --- In the background ----------------------------------------------------------------------------------------
@@ -202,13 +200,13 @@ def join(stop: Callable[[], bool], remaining: Callable[[], float], *searches: Co
     missing = [search for search in searches if search not in _ready and not is_kept(search)]
     if missing:
         process, names = _begun(tuple(missing)), " and the ".join(search.name for search in missing)
-        _print_once(IN_BACKGROUND)
+        note_once(IN_BACKGROUND)
         while process.poll() is None:
             if stop():
                 return False
             time.sleep(POLL_SECONDS)
         if not all(map(is_kept, missing)):
-            _print_once(NOT_COMPILED.format(names))
+            note_once(NOT_COMPILED.format(names), logging.WARNING)
             return False
     if stop() or remaining() < LOADING_SECONDS:
         return False

@@ -440,6 +440,10 @@ class ComparisonResult(Answer):
     rows: tuple[Row, ...]
     """For the package itself: it may change; `to_frame` and `records` have its figures."""
 
+    @property
+    def interrupted(self) -> bool:
+        return any(row.result is not None and row.result.interrupted for row in self.rows)
+
     def figures(self) -> dict[str, str]:
         figures = {}
         for row in self.rows:

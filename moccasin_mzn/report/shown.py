@@ -39,6 +39,11 @@ class Drawing:
 class Answer(ABC):
     """A result that shows its figures as lines, as a table in a notebook, and its parts as a data frame."""
 
+    @property
+    def interrupted(self) -> bool:
+        """True if an interrupt from the keyboard (Ctrl-C) ended the search: this is the best answer found by then."""
+        return bool(getattr(self, "details").interrupted)  # noqa: B009  # only `ComparisonResult` has none
+
     @abstractmethod
     def figures(self) -> dict[str, str]:
         """Return the figures for people, by name."""

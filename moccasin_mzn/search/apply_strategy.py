@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.clock import Deadline
@@ -13,6 +13,7 @@ from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
 from moccasin_mzn.search.board import INSTANT
+from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import (
     NOT_TRIED,
     Help,
@@ -33,12 +34,14 @@ def apply(
     time_limit: float | None = None,
     on_progress: Listener | None = None,
     begin: float | None = None,
+    stop: Callable[[], bool] = never,
 ) -> Result:
     """Find the best schedule that a strategy makes, as judged by the simulator.
 
     Args:
         time_limit: seconds, from `begin` by `time.monotonic()`, default: from now; None: all candidates.
         on_progress: called with every better candidate.
+        stop: ends it by returning true; asked after each candidate, and within some strategies.
 
     Returns:
         The shortest candidate within the budget: "feasible", or "optimal" if nothing is computed twice. If none fits,
@@ -53,14 +56,14 @@ def apply(
     best = _Best(instance, strategy, deadline.begin)
     interrupted = False
     try:
-        for sequence in strategy.schedules(instance, deadline.over):
+        for sequence in strategy.schedules(instance, lambda: deadline.over() or stop()):
             if best.takes(sequence) and on_progress is not None:
                 on_progress(best.progress())
-            if deadline.over():
+            if deadline.over() or stop():
                 break
     except KeyboardInterrupt:
         interrupted = True
-    return best.result(interrupted, deadline.over())
+    return best.result(interrupted, deadline.over(), stop())
 
 
 @dataclass
@@ -102,8 +105,9 @@ class _Best:
             source=self.strategy.name,
         )
 
-    def result(self, interrupted: bool, late: bool) -> Result:
-        status, reason = self._conclusion(interrupted, late)
+    def result(self, interrupted: bool, late: bool, stopped: bool = False) -> Result:
+        when = ", stopped by the user" if interrupted else ", stopped at the time limit" if late else ""
+        status, reason = self._conclusion(when or (", stopped before its end" if stopped else ""))
         lacking = None
         if self.simulation is None or not self.simulation.feasible:
             peak = self.simulation.peak if self.simulation else None
@@ -116,9 +120,8 @@ class _Best:
             shortfall=lacking,
         )  # fmt: skip
 
-    def _conclusion(self, interrupted: bool, late: bool) -> tuple[Status, str]:
+    def _conclusion(self, when: str) -> tuple[Status, str]:
         name, budget, unit = self.strategy.name, self.instance.budget, self.instance.graph.size_unit
-        when = ", stopped by the user" if interrupted else ", stopped at the time limit" if late else ""
         if self.simulation is None:
             return "unknown", f"{name} makes no schedule within the budget {memory_text(budget, unit)}{when}"
         candidates = count_text(self.count, "schedule")

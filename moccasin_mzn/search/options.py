@@ -14,6 +14,7 @@ from moccasin_mzn.formatting import one_of
 from moccasin_mzn.formulations import FORMULATIONS, Formulation, find_formulation
 from moccasin_mzn.option import Option, flag, option, options_of, values_of, words_of
 from moccasin_mzn.solvers.minizinc.solvers import spelled
+from moccasin_mzn.stop import check_iterations
 from moccasin_mzn.vocabulary import IfNone, Search
 
 MORE: Final = "more"
@@ -154,6 +155,11 @@ class Options(SearchOptions):
     """Synonym of `formulation`, for models of one's own; empty: not used."""
     own: Mapping[str, str] = field(default_factory=dict)
     """The formulation's own options, such as "precedence"; those not given have its own defaults."""
+    iterations: int | None = option(
+        None, "N", "End after N iterations of local search, not by the clock: the same result for the same seed.",
+        kind=int,
+    )  # fmt: skip
+    """Iterations of a search that counts its work and asks no clock; None: searches in parallel, by the clock."""
     two_phase: bool | None = option(
         None, "", "First find any schedule within the budget, then shorten it.  [default: two phases with cp-sat]",
         kind=bool, flags=("--two-phase", "--one-phase"),
@@ -178,6 +184,7 @@ class Options(SearchOptions):
         super().__post_init__()
         if self.search != "off" and (not form.limited or form.model):
             raise InputError(f"search {self.search}: {form.called} runs alone, without local search and bounds")
+        check_iterations(self.iterations)
         if self.two_phase and not form.two_phase:
             raise InputError(f"{form.called} has no first phase")
         if self.if_none not in IF_NONE:
@@ -226,8 +233,11 @@ def model_options() -> dict[str, Option]:
     return {**options_of(Options), **own_options()}
 
 
-def default_if_none(max_computations: object) -> IfNone:
-    """Return the default of `Options.if_none`: a limit that is given on computations is kept."""
+def default_if_none(max_computations: object, iterations: object = None) -> IfNone:
+    """Return the default of `Options.if_none`: a limit that is given on computations is kept, and counted searches try
+    nothing else."""
+    if iterations is not None:
+        return STOP
     return MORE if max_computations is None else HINT
 
 

@@ -27,10 +27,12 @@ from typing import TYPE_CHECKING, ClassVar
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
 from moccasin_mzn.files import JsonObject
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.formulations.complexity import READS_PER_SECOND, reads_by_copies
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, is_kept, join
+from moccasin_mzn.log import LOGGER
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.board import Board
@@ -269,6 +271,7 @@ class Runner:
             self.errors.append(out_of_memory(failure) or failure)
             return
         self.threads.append((searcher, thread))  # only now: an interrupt may come before it has begun
+        LOGGER.debug("%s: begins", searcher.name)
 
     def _guarded(self, searcher: Searcher) -> None:
         """An error in any thread ends the search and is raised in the caller's."""
@@ -350,5 +353,10 @@ class Runner:
         if self.errors:
             return f"before the solver failed: {self.errors[0]}"
         remaining = self.deadline.remaining()
+        if self.enough() and not self.deadline.over():
+            return "before the search was stopped"
+        iterations = getattr(self.options, "iterations", None)
+        if iterations is not None and not self.deadline.over():
+            return f"within {count_text(iterations, 'iteration')}"
         gave_up = f"before the {'search' if self.several_memories else 'solver'} gave up"
         return "within the time limit" if remaining is not None and remaining < 1 else gave_up

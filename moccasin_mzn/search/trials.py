@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -21,6 +22,7 @@ from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import HINT, MORE, STOP, Options
+from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import (
     FOUND,
     NONE_FOUND,
@@ -67,6 +69,8 @@ class Trials:
     record: Board
     """The board of the search."""
     options: Options
+    stop: Callable[[], bool] = never
+    """Function that ends search and trials by returning true."""
     helps: list[Help] = field(default_factory=list)
     answer: Runner | None = None
     """Runner of a trial that found a schedule with more computations, where that may be the answer."""
@@ -97,7 +101,7 @@ class Trials:
             return result
         interrupted = result.interrupted
         try:
-            if not interrupted:
+            if not interrupted and not self.stop():
                 self._finish(result.status)
         except KeyboardInterrupt:
             interrupted = True
@@ -201,7 +205,12 @@ class Trials:
         self._thread.join()
 
     def _over(self) -> bool:
-        return self._stopping.is_set() or self.record.answer is not None or self.record.seconds > self.deadline
+        return (
+            self._stopping.is_set()
+            or self.stop()
+            or self.record.answer is not None
+            or self.record.seconds > self.deadline
+        )
 
     def _try_all(self) -> None:
         """Try one after the other, each with its share of the time that is left, until one finds a schedule."""

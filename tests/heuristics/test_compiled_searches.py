@@ -193,9 +193,10 @@ def test_where_nothing_can_be_kept(python, tmp_path):
 @pytest.mark.full
 def test_where_nothing_can_be_kept_a_run_compiles_once(python):
     code = """
-import subprocess, sys
+import logging, subprocess, sys
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.strategies.dtr import EVICTIONS
+logging.basicConfig(format="%(message)s")
 assert ready(EVICTIONS) > 0
 again = "from moccasin_mzn.heuristics.compiled_searches import ready; from moccasin_mzn.strategies.dtr import EVICTIONS"
 again += "; assert ready(EVICTIONS) == 0"

@@ -6,10 +6,12 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import FrozenInstanceError
 from fractions import Fraction
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from tiny_graphs import DIAMOND, graph_of
@@ -52,7 +54,9 @@ def test_importing_the_package_imports_nothing_heavy():
 
 def test_every_name_is_there_for_people_and_for_type_checkers():
     assert set(mz.__all__) <= set(dir(mz))
-    assert all(getattr(mz, name).__name__ == name and getattr(mz, name).__doc__ for name in mz.__all__)
+    assert all(
+        getattr(mz, name).__name__.rpartition(".")[2] == name and getattr(mz, name).__doc__ for name in mz.__all__
+    )
     with pytest.raises(AttributeError, match="has no attribute 'solv'"):
         mz.solv  # noqa: B018
     assert re.fullmatch(r"\d+\.\d+.*", mz.__version__) and mz.__version__ == version("moccasin_mzn")
@@ -70,7 +74,7 @@ def test_every_argument_is_explained_and_means_the_same_everywhere(function):
     for name, parameter in inspect.signature(function).parameters.items():
         others = "The others are those of `solve`" in function.__doc__ and name in everywhere
         assert others or f"{name}:" in function.__doc__, name
-        if name in everywhere and name not in ("time_limit", "seed", "on_progress", "warm_start"):
+        if name in everywhere and name not in ("time_limit", "seed", "warm_start", "model"):
             assert parameter.annotation == everywhere[name].annotation, name
 
 
@@ -124,12 +128,40 @@ def test_a_result_is_where_the_next_search_starts():
 
 
 def test_listeners_hear_of_improvements():
-    heard = []
-    mz.solve(U_SHAPE, 6, on_progress=heard.append)
-    mz.solve(U_SHAPE, 6, paging=PAGING, on_progress=heard.append)
-    mz.frontier(U_SHAPE, points=3, time_limit=5, on_progress=heard.append)
-    mz.order(U_SHAPE, on_progress=heard.append)
-    assert len({type(one) for one in heard}) >= 3
+    """Each of them is one and the same public type; the last one is what the result says."""
+
+    def heard(function, *args, **given):
+        events = []
+        result = function(*args, **given, on_progress=events.append)
+        assert events and all(type(one) is mz.Progress for one in events)
+        assert all(one.gap is None or 0 <= one.gap <= 1 for one in events)
+        return events, result
+
+    events, result = heard(mz.solve, U_SHAPE, 6, search="only")
+    last = [one for one in events if one.nodes][-1]
+    assert (last.value, last.peak, list(last.nodes)) == (result.duration, result.peak, result.sequence)
+    assert events[-1].bound == result.bound
+    events, result = heard(mz.solve, U_SHAPE, 6, paging=PAGING, search="only", time_limit=2)
+    last = [one for one in events if one.nodes][-1]
+    assert (last.value, last.peak, list(last.nodes)) == (result.duration, result.peak, result.sequence)
+    events, result = heard(mz.frontier, U_SHAPE, points=3, time_limit=5)
+    assert {one.budget for one in events} <= set(range(9)) and any(one.nodes for one in events)
+    events, result = heard(mz.order, U_SHAPE)
+    assert (events[-1].value, events[-1].bound) == (result.peak, result.bound)
+    events, result = heard(mz.compare, U_SHAPE, 1.0, only=["*-all"], time_limit=5)
+    assert [(one.method, one.value) for one in events] == [
+        (row.contender.label, row.result.duration if row.result.valid else None) for row in result.rows
+    ]
+    events, result = heard(mz.allocate, [mz.Buffer("a", 0, 2, 3), mz.Buffer("b", 1, 3, 2), mz.Buffer("c", 2, 4, 3)])
+    assert (events[-1].value, events[-1].bound) == (result.size, result.bound)
+
+
+def test_the_type_of_progress_says_what_it_has():
+    hints = get_type_hints(mz.Progress)
+    assert set(hints) == {"seconds", "value", "bound", "peak", "nodes", "source", "budget", "method"}
+    assert not [name for name, kind in hints.items() if "Any" in str(kind)]
+    with pytest.raises(FrozenInstanceError):
+        mz.Progress(0.0, 1, 1).value = 2
 
 
 @pytest.mark.parametrize(

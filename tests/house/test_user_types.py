@@ -80,10 +80,9 @@ def test_words_for_type_checkers_are_those_that_are_known(words, known):
 
 
 def test_options_for_type_checkers_are_those_that_are_known():
-    own = vocabulary.OwnOptions.__annotations__
-    assert set(own) == {*own_options(), "like"}
+    assert {*vocabulary.FormulationOptions.__annotations__, "model"} == {*own_options()}
     search = set(vocabulary.SearchArguments.__annotations__) - set(vocabulary.FormulationOptions.__annotations__)
-    assert search == set(options_of(Options)) - {"like", "time_limit", "threads", "seed"}
+    assert search == set(options_of(Options)) - {"like", "time_limit", "threads", "seed", "iterations"}
 
 
 def test_the_package_says_that_it_has_types():

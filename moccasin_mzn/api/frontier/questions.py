@@ -19,6 +19,7 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.problem import Account, Problem
 from moccasin_mzn.search.conclusion import scope
 from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Progress, Result
 
 
@@ -66,6 +67,8 @@ class Measured:
 
 ProgressLine = Callable[[str], None]
 """Function that is called with a line of progress."""
+PointListener = Callable[[FrontierPoint, float], None]
+"""Function that is called with a point about which more is known, and the seconds since the sweep began."""
 
 
 # --- What all variants of a sweep have in common --------------------------------------------------------------
@@ -84,6 +87,8 @@ class Variant(ABC, Generic[Varied]):
     """A problem with any budget."""
     options: SearchOptions
     """Options of each search; those of one memory are `Options`."""
+    stop: Callable[[], bool] = field(default=never, kw_only=True)
+    """Function that ends a search by returning true."""
 
     @property
     @abstractmethod

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from moccasin_mzn.api.frontier.points import Frontier
-from moccasin_mzn.api.frontier.questions import BudgetQuestion, Knowledge, ProgressLine, Variant
+from moccasin_mzn.api.frontier.questions import BudgetQuestion, Knowledge, PointListener, ProgressLine, Variant
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
@@ -64,12 +64,14 @@ class SweepPlan:
 
 
 def sweep(
-    variant: Variant, plan: SweepPlan, report: ProgressLine = lambda line: None, begin: float | None = None
-) -> Frontier:
+    variant: Variant, plan: SweepPlan, report: ProgressLine = lambda line: None, begin: float | None = None,
+    on_point: PointListener = lambda point, seconds: None,
+) -> Frontier:  # fmt: skip
     """Find the frontier as well as time allows. An interrupt from the keyboard ends the sweep, not this function.
 
     Args:
         report: called with a line of progress after each search.
+        on_point: likewise, with the point and the seconds since the sweep began.
         begin: the time limit counts from here, by `time.monotonic()`; default: from now.
 
     Raises:
@@ -77,7 +79,7 @@ def sweep(
         InputError: the first search failed; later ones that fail are reported and passed over.
     """
     deadline = Deadline(plan.seconds) if begin is None else Deadline(plan.seconds, begin)
-    return _Sweep(variant, plan, report, deadline).run()
+    return _Sweep(variant, plan, report, on_point, deadline).run()
 
 
 @dataclass
@@ -85,6 +87,7 @@ class _Sweep:
     variant: Variant
     plan: SweepPlan
     report: ProgressLine
+    on_point: PointListener
     deadline: Deadline
     chosen: set[int] = field(default_factory=set)
     """Budgets between the two ends."""
@@ -113,8 +116,8 @@ class _Sweep:
         return self.frontier(interrupted)
 
     def remaining(self, share: float = 1.0) -> float:
-        """Seconds until this share of the time is used up."""
-        return self.deadline.remaining(share) or 0.0
+        """Seconds until this share of the time is used up; 0 once the sweep is to stop."""
+        return 0.0 if self.variant.stop() else self.deadline.remaining(share) or 0.0
 
     @property
     def budgets(self) -> list[int]:
@@ -134,7 +137,8 @@ class _Sweep:
                     self.turn(budget, self.remaining(FIRST_SHARE) / (len(self.plan.budgets) - number))
             return
         for end in (self.budgets[0], self.variant.peak):
-            self.turn(end, self.remaining(FIRST_SHARE) / self.plan.points)
+            if not self.variant.stop():
+                self.turn(end, self.remaining(FIRST_SHARE) / self.plan.points)
         self.refine()
 
     def refine(self) -> None:
@@ -225,6 +229,7 @@ class _Sweep:
             elif self.knowledge.best(budget) is None:
                 self.hopeless.add(budget)
         self.report(self.line(budget))
+        self.on_point(self.knowledge.point(budget, round(self.spent[budget], 3)), self.deadline.elapsed())
         if answer.interrupted:
             raise KeyboardInterrupt
 

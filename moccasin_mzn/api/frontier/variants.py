@@ -93,7 +93,9 @@ class Rematerialization(Variant[Instance]):
 
     def solved(self, problem: Instance, options: SearchOptions, listener: Listener, start: Schedule | None) -> Result:
         assert isinstance(options, Options)
-        return solve_instance(problem, options, listener, warm_start=start, flow_bounds=self._flow_bounds)
+        return solve_instance(
+            problem, options, listener, warm_start=start, flow_bounds=self._flow_bounds, stop=self.stop
+        )
 
     @cached_property
     def _flow_bounds(self) -> FreeOrderBound | None:
@@ -117,7 +119,7 @@ class Rematerialization(Variant[Instance]):
         if answer.schedules or answer.infeasible or answer.interrupted:
             return answer
         seed = self.seed(question) or 0
-        found = fitting_schedule(instance, seed, lambda: deadline.over(FITTING_SHARE), question.near)
+        found = fitting_schedule(instance, seed, lambda: deadline.over(FITTING_SHARE) or self.stop(), question.near)
         if found is not None and self.start(instance, found) is not None:
             return replace(answer, schedules=((found, "local search for memory"),))
         rest = deadline.remaining()
@@ -210,7 +212,7 @@ class Plans(Variant[PlanProblem]):
         return simulation.peaks[SWEPT]
 
     def solved(self, problem: PlanProblem, options: SearchOptions, listener: Listener, start: Plan | None) -> Result:
-        return solve_problem(problem, self.formulation, options, listener, warm_start=start)
+        return solve_problem(problem, self.formulation, options, listener, warm_start=start, stop=self.stop)
 
 
 # --- What is swept, by the arguments of `moccasin_mzn.frontier` -----------------------------------------------
@@ -240,6 +242,8 @@ def prepared_sweep(
 
         return plans
     given_options, counted = model_of({"if_none": STOP, **given})
+    if given_options.iterations is not None:
+        raise InputError("iterations: a frontier takes many searches by the clock")
     options = adjusted(given_options)
     assert isinstance(options, Options)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -36,6 +37,7 @@ from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Listener, Result, Seconds
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import Backend, check_integers, find_backend
@@ -52,7 +54,9 @@ OVERTAKEN_SECONDS, OVERTAKEN_SHARE = 60.0, 0.5
 """Seconds, and share of its time, after which a local search that others have overtaken begins again from the best."""
 
 
-def race(record: Board, form: Searched, options: SearchOptions, on_progress: Listener) -> Result:
+def race(
+    record: Board, form: Searched, options: SearchOptions, on_progress: Listener, stop: Callable[[], bool] = never
+) -> Result:
     """Have the solvers of `options` race on the problem of a record, and our own searches with them.
 
     At most as many racers run at once as there are threads, if there is a time limit. Local search and bounds have one
@@ -66,7 +70,7 @@ def race(record: Board, form: Searched, options: SearchOptions, on_progress: Lis
         InputError: an unknown solver, or one of too narrow integers, before anything starts; all racers failed without
             a schedule; one is contradicted by the simulator or by another one (`JudgeError`).
     """
-    contest = _Race(record, form, options, options.threads or usable_cores())
+    contest = _Race(record, form, options, options.threads or usable_cores(), stop)
     try:
         backends = [find_backend(name) for name in options.solvers]
         problem = record.problem
@@ -85,6 +89,8 @@ class _Race:
     form: Searched
     options: SearchOptions
     threads: int
+    stop: Callable[[], bool]
+    """Function that ends the race by returning true."""
     racers: list[Racer] = field(default_factory=list)
     waiting: deque[Racer] = field(default_factory=deque)
     running: dict[str, tuple[Racer, threading.Thread]] = field(default_factory=dict)
@@ -152,7 +158,7 @@ class _Race:
         return Deadline(seconds, self.record.begin)
 
     def _over(self) -> bool:
-        return self.record.ended.is_set() or self.deadline.over()
+        return self.record.ended.is_set() or self.deadline.over() or self.stop()
 
     def _stop_all(self) -> None:
         """Stop all that run, and take their reports up to their end.

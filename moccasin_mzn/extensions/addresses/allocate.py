@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.checks import plain, sequence
@@ -26,6 +26,10 @@ SEARCH_SHARE = 0.5
 """The share of a time limit for the search, if the model is tried after the search."""
 MODEL_SECONDS = 30.0
 """Seconds for the model, without a time limit."""
+SEARCH = "search"
+"""Name of the search, in progress."""
+ArenaListener = Callable[[float, int, int, str], None]
+"""Function that is called with seconds, the size of an arena, the bound, and who found it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Allocation:
     status: str
     """"optimal": no arena is smaller; "feasible": not proven, or not sought since the capacity is kept; "infeasible":
     none is within the capacity; "unknown": none within it was found."""
+    interrupted: bool = False
+    """True if an interrupt from the keyboard ended the search."""
 
     def document(self, capacity: int | None = None) -> JsonObject:
         """The object that `allocate --json` prints, but for its seconds."""
@@ -50,11 +56,14 @@ class Allocation:
 def allocate_buffers(
     buffers: Iterable[Buffer], alignment: int = 1, *, capacity: int | None = None,
     begin_with: Iterable[int] | None = None, time_limit: float | None = None, threads: int | None = None, seed: int = 0,
+    stop: Callable[[], bool] = lambda: False, on_progress: ArenaListener = lambda seconds, size, bound, source: None,
 ) -> Allocation:  # fmt: skip
     """A small arena, or with a capacity one that is no larger. An interrupt from the keyboard ends it with the best.
 
     Args:
         begin_with: offsets to begin with, one for each buffer; refused if they are no arena.
+        stop: ends the search by returning true, with the best arena so far.
+        on_progress: called in this thread with the size of each smaller arena.
 
     Raises:
         InputError: sizes, offsets or an alignment that make no sense, buffers' own offsets that contradict each other,
@@ -75,19 +84,25 @@ def allocate_buffers(
     modelled = sum(len(pieces_of(buffer)) for buffer in buffers) <= MOST_MODELLED
     arena = search_arena(
         buffers, alignment, enough=capacity, seed=seed, begin_with=begin_with,
-        time_limit=time_limit and time_limit * (SEARCH_SHARE if modelled else 1),
+        time_limit=time_limit and time_limit * (SEARCH_SHARE if modelled else 1), stop=stop,
         on_interrupt=lambda: interrupted.append(True),
+        on_arena=lambda size: on_progress(deadline.elapsed(), size, bound, SEARCH),
     )  # fmt: skip
     hopeless = capacity is not None and bound > capacity
-    if arena.size > max(bound, capacity or 0) and modelled and not interrupted and not hopeless and not deadline.over():
+    over = deadline.over() or stop() or bool(interrupted)
+    if arena.size > max(bound, capacity or 0) and modelled and not hopeless and not over:
         left = deadline.remaining()
         limits = Limits(MODEL_SECONDS if left is None else left, threads, seed)
-        found, outcome = least_arena(buffers, alignment, begin_with=arena, limits=limits, enough=capacity)
+        found, outcome = least_arena(
+            buffers, alignment, begin_with=arena, limits=limits, enough=capacity, stop=stop,
+            on_arena=lambda one: on_progress(deadline.elapsed(), one.size, bound, MODEL),
+        )  # fmt: skip
+        interrupted += [True] * outcome.interrupted
         if found is not None and found.size < arena.size:
             arena = found
         if outcome.status == "optimal":
             bound = max(bound, arena.size)
-    return Allocation(arena, bound, _status(arena, bound, capacity))
+    return Allocation(arena, bound, _status(arena, bound, capacity), bool(interrupted))
 
 
 def _status(arena: Arena, bound: int, capacity: int | None) -> str:
@@ -105,6 +120,7 @@ MODEL, CHECKER = "addresses.mzn", "addresses.mzc.mzn"
 def least_arena(
     buffers: Sequence[Buffer], alignment: int = 1, *, begin_with: Arena | None = None, limit: int | None = None,
     enough: int | None = None, solver: str = "cp-sat", limits: Limits | None = None,
+    stop: Callable[[], bool] = lambda: False, on_arena: Callable[[Arena], None] = lambda arena: None,
 ) -> tuple[Arena | None, Outcome]:  # fmt: skip
     """An arena and how the run ended: with status "optimal" it is proven that none is smaller.
 
@@ -113,6 +129,8 @@ def least_arena(
         limit: only arenas that are no larger count; None: that of `begin_with`, or of all buffers side by side.
         enough: end as soon as an arena is no larger.
         limits: of the run; None: until proven.
+        stop: ends the run by returning true.
+        on_arena: called with each arena that the solver finds.
 
     Returns:
         The smallest arena the solver found, None if it found none; status "infeasible": there is none within `limit`.
@@ -132,11 +150,12 @@ def least_arena(
         if arena.size > claimed:
             raise InputError(f"{solver} reports an arena of {claimed}, but its buffers end at {arena.size}")
         found.append(arena)
+        on_arena(arena)
 
     backend, listener = find_backend(solver), OutputListener(note, lambda bound: None)
 
     def over() -> bool:
-        return enough is not None and any(arena.size <= enough for arena in found)
+        return stop() or (enough is not None and any(arena.size <= enough for arena in found))
 
     outcome = run_model(
         backend, models_folder() / MODEL, dzn_text(items), limits or Limits(), listener, over, begin_with is not None

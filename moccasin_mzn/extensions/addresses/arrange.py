@@ -35,6 +35,7 @@ from moccasin_mzn.problem.arena import Arena, Buffer, check_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
+from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Result, Status, TracePoint
 from moccasin_mzn.solvers.minizinc.run import Limits
 
@@ -52,6 +53,8 @@ class Arrangement:
     deadline: Deadline
     threads: int | None
     seed: int
+    stop: Callable[[], bool] = field(default=never, kw_only=True)
+    """Function that ends everything by returning true."""
     interrupted: bool = field(default=False, init=False)
     best: Result | None = field(default=None, init=False)
     """The answer of least value whose arenas fit."""
@@ -75,7 +78,7 @@ class Arrangement:
 
     def over(self) -> bool:
         left = self.remaining()
-        return self.interrupted or (left is not None and left <= 0)
+        return self.interrupted or self.stop() or (left is not None and left <= 0)
 
     def seconds(self, most: float, share: float = 1.0) -> float:
         """A share of what remains, at most `most`; a moment if nothing does."""
@@ -89,7 +92,7 @@ class Arrangement:
         """An arena of at most `enough`, or as near to it as can be; the search begins with offsets `near`, if any."""
         return search_arena(
             buffers, self.alignment, enough=enough, seed=self.seed + attempt, begin_with=near,
-            time_limit=MOMENT if self.over() else seconds, on_interrupt=self.interrupt,
+            time_limit=MOMENT if self.over() else seconds, stop=self.stop, on_interrupt=self.interrupt,
         )  # fmt: skip
 
     def least(self, arena: Arena, budget: int, most: int, seconds: float, enough: int | None = None) -> Arena | None:
@@ -97,7 +100,9 @@ class Arrangement:
         if arena.bound > budget or len(arena.buffers) > most or self.over():
             return None
         limits = Limits(seconds, self.threads, self.seed)
-        found, outcome = least_arena(arena.buffers, self.alignment, limit=budget, enough=enough, limits=limits)
+        found, outcome = least_arena(
+            arena.buffers, self.alignment, limit=budget, enough=enough, limits=limits, stop=self.stop
+        )
         self.interrupted |= outcome.interrupted
         return found
 
@@ -205,13 +210,14 @@ Search = Callable[[Instance, float | None], Result]
 
 def solve_with_addresses(
     instance: Instance, search: Search, alignment: int = 1, *, time_limit: float | None = None,
-    threads: int | None = None, seed: int = 0,
+    threads: int | None = None, seed: int = 0, stop: Callable[[], bool] = never,
 ) -> Result:  # fmt: skip
     """The best schedule whose arena is within the budget of `instance`, with that arena.
 
     Args:
         search: finds schedules within a memory budget; called again with lower budgets where needed.
         time_limit: seconds for everything; None: the first search has no limit, the rest is as long as it is useful.
+        stop: ends everything by returning true; `search` has to ask it too.
 
     Returns:
         Status "optimal": proven within the arena. "unknown" ("over-budget" for a strategy): the schedule is within the
@@ -222,7 +228,7 @@ def solve_with_addresses(
     """
     check_buffers(buffers_of(instance.graph, instance.baseline), alignment)  # before the search: it finds more of them
     ready(ADDRESSES, *compiled_for(instance.free_order))
-    return _Schedules(instance, search, alignment, Deadline(time_limit), threads, seed).answered()
+    return _Schedules(instance, search, alignment, Deadline(time_limit), threads, seed, stop=stop).answered()
 
 
 @dataclass
@@ -284,7 +290,7 @@ class _Schedules(Arrangement):
             return
         limits = Limits(self.seconds(MODEL_SECONDS, 0.5), self.threads, self.seed)
         staged = form.staged and not self.problem.free_order
-        answer = solve_jointly(self.problem, self.alignment, staged=staged, limits=limits)
+        answer = solve_jointly(self.problem, self.alignment, staged=staged, limits=limits, stop=self.stop)
         self.interrupted |= answer.interrupted
         self.bound = max(self.bound, answer.bound)
         if answer.status == "infeasible":
@@ -427,7 +433,7 @@ class _Schedules(Arrangement):
         seconds = LAST_SECONDS if limit is None else min(LAST_SECONDS, LAST_SHARE * limit)
         arena = search_arena(
             arena.buffers, self.alignment, seed=self.seed, begin_with=arena.offsets, time_limit=seconds,
-            on_interrupt=self.interrupt,
+            stop=self.stop, on_interrupt=self.interrupt,
         )  # fmt: skip
         return replace(result, arenas=arena)
 

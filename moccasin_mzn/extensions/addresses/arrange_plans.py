@@ -20,6 +20,7 @@ from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
 from moccasin_mzn.problem.platform import Plan
+from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Listener, Progress, Result, ignore
 
 FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.05
@@ -43,6 +44,7 @@ PlanSearch = Callable[[PlanProblem, float | None, Listener, Plan | None], Result
 def plan_with_arenas(
     problem: PlanProblem, search: PlanSearch, alignment: int = 1, *, begin: float | None = None,
     time_limit: float | None = None, threads: int | None = None, seed: int = 0, on_progress: Listener = ignore,
+    stop: Callable[[], bool] = never,
 ) -> Result:  # fmt: skip
     """The best plan whose arenas are within the budgets of their memories, with these arenas.
 
@@ -50,6 +52,7 @@ def plan_with_arenas(
         search: finds plans within memory budgets; called again with lower budgets where needed.
         begin: the time limit counts from here, by `time.monotonic()`; default: from now.
         time_limit: seconds for everything; None: the first search has no limit, the rest is as long as it is useful.
+        stop: ends everything by returning true; `search` has to ask it too.
 
     Returns:
         Status "optimal": proven for arenas. "unknown", without a plan: plans were found, but none with arenas that fit.
@@ -60,7 +63,7 @@ def plan_with_arenas(
     instance = problem.instance
     check_buffers(buffers_of(instance.graph, instance.baseline), alignment)  # before the search: it finds more of them
     deadline = Deadline(time_limit) if begin is None else Deadline(time_limit, begin)
-    return _Plans(problem, search, alignment, deadline, threads, seed, on_progress).answered()
+    return _Plans(problem, search, alignment, deadline, threads, seed, on_progress, stop=stop).answered()
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from moccasin_mzn.errors import InputError
@@ -39,12 +39,14 @@ class JointAnswer:
 def solve_jointly(
     instance: Instance, alignment: int = 1, *, staged: bool = True,
     incumbent: tuple[Sequence[int], Arena] | None = None, solver: str = "cp-sat", limits: Limits | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> JointAnswer:  # fmt: skip
     """The shortest schedule that has an arena within the budget, for small instances.
 
     Args:
         staged: only schedules in stages of the input order; else any order.
         incumbent: a schedule, with an arena within the budget, that the formulation has as a solution.
+        stop: ends the run by returning true.
 
     Raises:
         SolverError: MiniZinc or the solver failed.
@@ -60,7 +62,7 @@ def solve_jointly(
         dzn_text(items),
         limits or Limits(),
         listener,
-        lambda: False,
+        stop,
         sequence is not None,
     )
     return JointAnswer(outcome.status, search.sequence, search.arena, search.bound, outcome.interrupted)

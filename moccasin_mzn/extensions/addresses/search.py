@@ -57,7 +57,7 @@ MOST_BUFFERS = 20_000
 def search_arena(
     buffers: Sequence[Buffer], alignment: int = 1, *, enough: int | None = None, time_limit: float | None = None,
     seed: int = 0, begin_with: Sequence[int] | None = None, stop: Callable[[], bool] = lambda: False,
-    on_interrupt: Callable[[], None] | None = None,
+    on_interrupt: Callable[[], None] | None = None, on_arena: Callable[[int], None] = lambda size: None,
 ) -> Arena:  # fmt: skip
     """A small arena; the same one for the same seed if no time limit cuts the search short.
 
@@ -69,13 +69,14 @@ def search_arena(
         stop: called often; True ends the search.
         on_interrupt: called on an interrupt from the keyboard, which then ends the search with the best arena so far;
             None: the interrupt is raised.
+        on_arena: called with the size of each smaller arena.
 
     Raises:
         InputError: see `Arena`.
     """
     buffers, alignment = buffers_in(buffers), plain(alignment)
     check_buffers(buffers, alignment)
-    search = _Search(buffers, alignment, enough, seed, Deadline(time_limit), stop)
+    search = _Search(buffers, alignment, enough, seed, Deadline(time_limit), stop, on_arena)
     if begin_with is not None:
         search.take(np.array(begin_with, np.int64)[search.solid])
     try:
@@ -123,11 +124,11 @@ class _Search:
 
     def __init__(
         self, buffers: tuple[Buffer, ...], alignment: int, enough: int | None, seed: int, deadline: Deadline,
-        stop: Callable[[], bool],
+        stop: Callable[[], bool], on_arena: Callable[[int], None] = lambda size: None,
     ) -> None:  # fmt: skip
         from moccasin_mzn.heuristics.compiling import generator_of
 
-        self.deadline, self.stop = deadline, stop
+        self.deadline, self.stop, self.on_arena = deadline, stop, on_arena
         self.offsets = np.array([buffer.offset or 0 for buffer in buffers], np.int64)
         self.bound = bound_of(buffers, alignment)
         self.enough = max(self.bound, enough or 0)
@@ -155,6 +156,7 @@ class _Search:
         if self.best is None or size < self.best:
             self.best = size
             self.offsets[self.solid] = offset
+            self.on_arena(size)
 
     def hinted(self, buffers: tuple[Buffer, ...]) -> None:
         """Take the arena in which buffers lie at their hints, by start, if there are any hints."""

@@ -32,6 +32,8 @@ class Ordering:
     source: str
     """Who found the order; "start" if it is the one to start from."""
     bound_source: str = ""
+    interrupted: bool = False
+    """True if an interrupt from the keyboard ended the search."""
 
     def __post_init__(self) -> None:
         if self.bound > self.peak:
@@ -70,7 +72,7 @@ def never() -> bool:
 
 def least_peak_order(
     graph: ComputationGraph, *, time_limit: float | None = None, seed: int = 0, on_progress: Listener | None = None,
-    stop: Callable[[], bool] = never, start: Sequence[int] | None = None,
+    stop: Callable[[], bool] = never, start: Sequence[int] | None = None, turns: int | None = None,
 ) -> Ordering:  # fmt: skip
     """Search for an order of least peak, until it is proven, the time is up, `stop()` or an interrupt (Ctrl-C).
 
@@ -80,6 +82,7 @@ def least_peak_order(
         on_progress: called in this thread with every improvement.
         stop: asked many times a second.
         start: an order to start from, positions in `graph.nodes`; the answer is never worse. Default: the input order.
+        turns: end after so many turns of methods, without a clock: the same result for the same seed.
 
     Raises:
         InputError: nonsense as a limit or seed; a start that is no topological order of the graph.
@@ -88,7 +91,7 @@ def least_peak_order(
     check_seed(seed)
     start = _checked_start(graph, start)
     if graph.overwritable is not None:
-        return _in_place(graph, start, time_limit, seed, stop)
+        return _in_place(graph, start, time_limit, seed, stop, turns)
     from moccasin_mzn.heuristics.orders.order_search import OrderSearch  # here, because that takes a while
 
     ready(ORDERS)
@@ -98,12 +101,14 @@ def least_peak_order(
         source, order = (search.source, search.order) if new else (search.bound_source, None)
         (on_progress or ignore)(OrderProgress(deadline.elapsed(), search.peak, search.bound, source, order))
 
-    search = OrderSearch(graph, start, seed, report)
+    search, interrupted = OrderSearch(graph, start, seed, report), False
     try:
-        search.run(lambda: stop() or deadline.over())
+        search.run(lambda: stop() or deadline.over(), turns)
     except KeyboardInterrupt:
-        pass  # what was found so far is the answer
-    return Ordering(search.order, search.peak, search.bound, deadline.elapsed(), search.source, search.bound_source)
+        interrupted = True  # what was found so far is the answer
+    return Ordering(
+        search.order, search.peak, search.bound, deadline.elapsed(), search.source, search.bound_source, interrupted
+    )
 
 
 def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2.0) -> int:
@@ -125,7 +130,7 @@ def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2
 
 def good_orders(
     graph: ComputationGraph, *, seed: int = 0, stop: Callable[[], bool] = never, start: Sequence[int] | None = None,
-    windows: int = 50,
+    windows: int = 50, tries: int | None = None,
 ) -> Iterator[tuple[int, ...]]:  # fmt: skip
     """Diverse orders of low peak, in no order of merit; each comes from another random narrow search.
 
@@ -135,6 +140,7 @@ def good_orders(
         seed: the same orders in the same sequence for a seed.
         start: the order that is kept where nothing better is found. Default: the input order.
         windows: how much work to spend on each.
+        tries: how many searches there are; None: any number.
 
     Yields:
         Orders, positions in `graph.nodes`, no one twice.
@@ -146,18 +152,19 @@ def good_orders(
     start = _checked_start(graph, start)
     from moccasin_mzn.heuristics.orders.order_search import diverse_orders
 
-    return diverse_orders(relaxed(graph)[0], start, seed, stop, windows)
+    return diverse_orders(relaxed(graph)[0], start, seed, stop, windows, tries)
 
 
 def _in_place(
-    graph: ComputationGraph, start: tuple[int, ...], time_limit: float | None, seed: int, stop: Callable[[], bool]
-) -> Ordering:
+    graph: ComputationGraph, start: tuple[int, ...], time_limit: float | None, seed: int, stop: Callable[[], bool],
+    turns: int | None,
+) -> Ordering:  # fmt: skip
     """An order of a graph that runs in place: the best of its relaxation, where every computation spares what it may,
     if that is no worse than the start."""
     from moccasin_mzn.problem.judges.schedules import simulate
 
     other, more = relaxed(graph)
-    found = least_peak_order(other, start=start, time_limit=time_limit, seed=seed, stop=stop)
+    found = least_peak_order(other, start=start, time_limit=time_limit, seed=seed, stop=stop, turns=turns)
     before, after = simulate(graph, start).peak, simulate(graph, found.order).peak
     order, peak, source = (start, before, "start") if before < after else (found.order, after, found.source)
     return replace(found, order=order, peak=peak, bound=found.bound - more, source=source)

@@ -87,6 +87,8 @@ FIRST_PATIENCE = 1.0
 """Processor seconds to refute a limit, at first; twice as many nodes get four times the seconds."""
 FAILURES = 2
 """Limits that may stand before more nodes are looked at."""
+WINDOWS_PER_TURN = 50
+"""Windows of one turn where turns are counted."""
 FIRST_WINDOW_SECONDS, MOST_WINDOW_SECONDS = 0.05, 2.0
 """Seconds of one local improvement, which restarts from the best order: longer each time, up to the second number."""
 
@@ -116,8 +118,13 @@ class OrderSearch:
     def proven(self) -> bool:
         return self.peak <= self.bound
 
-    def run(self, over: Callable[[], bool]) -> None:
-        """Search until the best order is proven to be one, or `over()`. The methods share the time evenly."""
+    def run(self, over: Callable[[], bool], turns: int | None = None) -> None:
+        """Search until the best order is proven to be one, or `over()`. The methods share the time evenly.
+
+        Args:
+            turns: end after so many turns, which the methods then take one after the other; no clock is asked, so that
+                the same seed gives the same order and bound.
+        """
 
         def ended() -> bool:
             return self.proven or over()
@@ -128,7 +135,12 @@ class OrderSearch:
         cuts = CutBound(arrays)
         self._prove(cuts.improve(self.bound, simulate(self.graph, self.start).memory, over), "minimum cuts")
         methods = [self._widening(arrays, True, ended), self._widening(arrays, False, ended)]
-        methods.append(self._windows(Beam(arrays, WINDOW_WIDTH, self._seed), ended))
+        narrow = Beam(arrays, WINDOW_WIDTH, self._seed)
+        if turns is not None:
+            methods.append(self._counted_windows(narrow, ended))
+            self._take_turns(methods, turns, ended)
+            return
+        methods.append(self._windows(narrow, ended))
         methods.append(self._precedences(cuts, ended))
         spent = [0.0] * len(methods)
         while not ended():
@@ -136,6 +148,22 @@ class OrderSearch:
             begin = time.monotonic()
             next(methods[turn])
             spent[turn] += time.monotonic() - begin
+
+    def _take_turns(self, methods: Sequence[Iterator[None]], turns: int, ended: Callable[[], bool]) -> None:
+        """Give turns to the methods, one after the other."""
+        for turn in range(turns):
+            if ended():
+                return
+            next(methods[turn % len(methods)])
+
+    def _counted_windows(self, beam: Beam, ended: Callable[[], bool]) -> Iterator[None]:
+        """Local improvement of the best order; so many windows for each `next`."""
+        while True:
+            for order in improve_order(
+                self.graph, self.start, self.order, beam, self._random, ended, WINDOWS_PER_TURN
+            ):  # fmt: skip
+                self.offer(order, "windows")
+            yield
 
     def _widening(self, arrays: GraphArrays, backward: bool, ended: Callable[[], bool]) -> Iterator[None]:
         """Beams in one direction, wider and wider as long as memory lasts; one run for each `next`."""
@@ -238,15 +266,20 @@ def compile_all() -> None:
 
 
 def diverse_orders(
-    graph: ComputationGraph, start: tuple[int, ...], seed: int, stop: Callable[[], bool], rounds: int
-) -> Iterator[tuple[int, ...]]:
-    """Orders of low peak, each from a narrow beam of random taste whose order is improved in `rounds` windows."""
+    graph: ComputationGraph, start: tuple[int, ...], seed: int, stop: Callable[[], bool], rounds: int,
+    tries: int | None = None,
+) -> Iterator[tuple[int, ...]]:  # fmt: skip
+    """Orders of low peak, each from a narrow beam of random taste whose order is improved in `rounds` windows.
+
+    Args:
+        tries: how many beams; None: until stopped.
+    """
     arrays, random_numbers = graph_arrays(graph, start), random.Random(seed)
     seen: set[tuple[int, ...]] = set()
     beams = [Beam(arrays, width, seed) for width in (FIRST_WIDTH, WINDOW_WIDTH)]
     least, most = graph.largest_working_set().memory, simulate(graph, start).peak
     for number in itertools.count():
-        if stop():
+        if stop() or number == tries:
             return
         taste = Taste(
             backward=number % 2 == 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -62,6 +63,25 @@ def look(result: mz.Result) -> float:
     print(result.value, result.objective, result.recomputations, result.found_by, result.proved_by, result.interrupted)
     print(len(result.to_frame()), result.records(), result.figures(), result.tdi_percent, result.gap_percent)
     return result.seconds + (result.duration or 0) + result.bound
+
+
+def drive(graph: mz.ComputationGraph) -> mz.Proven:
+    event, heard = threading.Event(), list[mz.Progress]()
+
+    def listen(progress: mz.Progress) -> bool:
+        heard.append(progress)
+        print(progress.seconds, progress.value, progress.bound, progress.gap, progress.peak, progress.source)
+        print(progress.nodes, progress.budget, progress.method)
+        return len(heard) > 9
+
+    mz.solve(graph, 0.8, stop=[mz.stop.Gap(0.01), mz.stop.NoImprovement(10), event], on_progress=listen)
+    mz.frontier(graph, stop=mz.stop.TimeLimit(60), model="my.mzn", like="staged", on_progress=heard.append)
+    mz.compare(graph, 0.8, model=["my.mzn", Path("other.mzn")], stop=event)
+    try:
+        mz.solve(graph, 0.8, stop=mz.stop.Iterations(1_000_000), certificate="proof.json", interrupts="raise")
+    except mz.Interrupted as interrupted:
+        print(interrupted.result.interrupted, interrupted.result.to_frame())
+    return mz.check_certificate(graph, "proof.json")
 
 
 def others(graph: mz.ComputationGraph) -> None:

@@ -20,6 +20,9 @@ mz.solve(graph, 0.8, paging={}, goal="speed")  # arg-type
 mz.solve(graph, 0.8, time_limi=3)  # call-arg
 mz.solve(graph, 0.8, precedence="served_by")  # arg-type
 mz.solve(graph, 0.8, time_limit="60")  # arg-type
+mz.solve(graph, 0.8, stop=60)  # arg-type
+mz.solve(graph, 0.8, interrupts="drop")  # arg-type
+mz.stop.Gaps(0.1)  # attr-defined
 mz.solve(graph, [0.8])  # arg-type
 mz.frontier(graph, search="none")  # arg-type
 mz.frontier(graph, budgets=0.8)  # arg-type

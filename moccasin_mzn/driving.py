@@ -1,0 +1,222 @@
+"""How a function of the package is driven: who hears of progress, what ends it, and how an interrupt is passed on.
+
+::
+
+    search ── progress ──> Drive.tell ── on_progress ──> the caller's function
+       │                      │ NoImprovement, Gap, an event, True or an error of that function
+       └── stop? ──────────> Drive.over
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, TypeVar
+
+from moccasin_mzn.api.frontier.points import FrontierPoint
+from moccasin_mzn.bench.compare import Row
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+from moccasin_mzn.heuristics.orders.least_peak import OrderProgress
+from moccasin_mzn.log import LOGGER
+from moccasin_mzn.problem.platform import Action
+from moccasin_mzn.report.answers import Answer
+from moccasin_mzn.search.result import Progress as Found
+from moccasin_mzn.stop import Criteria
+
+Interrupts: TypeAlias = Literal["keep", "raise"]
+"""What Ctrl-C does: "keep": the best answer so far is returned; "raise": `Interrupted` is raised, which has it."""
+Answered = TypeVar("Answered", bound=Answer)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A better answer or a better bound, while a function of the package goes on."""
+
+    seconds: float
+    """Seconds since the search began."""
+    value: int | None
+    """What is minimized, of the best answer so far: a duration or another objective, the peak of an order, the size of
+    an arena; None while there is none."""
+    bound: int
+    """Lower bound on the value of all answers."""
+    peak: int | None = None
+    """Peak memory of the best answer, in the graph's size unit, with several memories in the first one; before there is
+    an answer within the budget, the least peak seen; None where nothing is known."""
+    nodes: tuple[NodeId, ...] | None = None
+    """Ids of the nodes in the order in which the new best answer computes them; None where only the bound is better."""
+    source: str = ""
+    """Name of who found the answer or proved the bound: a search, a solver, a strategy."""
+    budget: int | None = None
+    """In `frontier` and `compare`, the budget that this is about, in the graph's size unit."""
+    method: str = ""
+    """In `compare`, the name of the formulation or strategy."""
+
+    @property
+    def gap(self) -> float | None:
+        """(value - bound) / value, a fraction; None without an answer."""
+        if self.value is None:
+            return None
+        return (self.value - self.bound) / self.value if self.value else 0.0
+
+    def __str__(self) -> str:
+        parts = [f"{self.seconds:.1f} s"]
+        parts += [] if self.budget is None else [f"budget {self.budget:,}"]
+        parts += [self.method] if self.method else []
+        parts += ["no answer yet"] if self.value is None else [f"value {self.value:,}"]
+        parts += [f"bound {self.bound:,}"]
+        parts += [] if self.gap is None else [f"gap {100 * self.gap:.3f} %"]
+        parts += [] if self.peak is None else [f"peak {self.peak:,}"]
+        return ", ".join(parts) + (f", {self.source}" if self.source else "")
+
+
+OnProgress: TypeAlias = Callable[[Progress], object]
+"""A function of the caller's; if it returns True or raises StopIteration, the search ends with its best answer."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, raised after everything has been stopped, with `interrupts="raise"`.
+
+    Attributes:
+        result: the best answer so far, as the function would have returned it with `interrupts="keep"`.
+    """
+
+    def __init__(self, result: Answer) -> None:
+        super().__init__("interrupted; the best answer so far is its attribute result")
+        self.result = result
+
+
+@dataclass
+class Drive:
+    """One call of a function of the package.
+
+    Raises:
+        InputError: unknown `interrupts`.
+    """
+
+    what: str
+    """The function, for the log."""
+    on_progress: OnProgress | None = None
+    criteria: Criteria = Criteria()
+    interrupts: str = "keep"
+    gap: float | None = None
+    """The search ends at this gap, where it does not see to that itself."""
+    why: str = ""
+    """Which criterion has ended the search; empty: none has."""
+    best: int | None = None
+    """Value of the best answer so far."""
+    latest: float = 0.0
+    """When it was found, by `time.monotonic()`."""
+    errors: list[BaseException] = field(default_factory=list)
+    """What the caller's function has raised."""
+
+    def __post_init__(self) -> None:
+        if self.interrupts not in ("keep", "raise"):
+            raise InputError(f"interrupts {shown(self.interrupts)}: expected one of keep, raise")
+        LOGGER.info("%s: begins", self.what)
+
+    def over(self) -> bool:
+        """Return whether the search is to end; called from any thread."""
+        if not self.why:
+            wait, since = self.criteria.no_improvement, self.latest
+            if any(event.is_set() for event in self.criteria.events):
+                self.why = "an event of the caller's"
+            elif wait is not None and self.best is not None and time.monotonic() > since + wait:
+                self.why = f"NoImprovement({wait:g})"
+        return bool(self.why)
+
+    def tell(self, progress: Progress) -> None:
+        """Pass an improvement on, in the caller's thread; errors of the caller's function wait until all is stopped."""
+        if progress.value is not None and (self.best is None or progress.value < self.best):
+            self.best, self.latest = progress.value, time.monotonic()
+        LOGGER.log(logging.DEBUG if progress.nodes is None else logging.INFO, "%s: %s", self.what, progress)
+        if self.gap is not None and progress.gap is not None and progress.gap <= self.gap:
+            self.why = self.why or f"Gap({self.gap:g})"
+        if self.on_progress is None or self.errors:
+            return
+        try:
+            ends = self.on_progress(progress) is True
+        except KeyboardInterrupt:
+            raise
+        except StopIteration:
+            ends = True
+        except BaseException as error:
+            self.errors.append(error)
+            ends = True
+        if ends:
+            self.why = self.why or "on_progress"
+
+    def ended(self, answer: Answered) -> Answered:
+        """Return the answer, unless something is to be raised now that everything has been stopped.
+
+        Raises:
+            BaseException: what the caller's function has raised.
+            Interrupted: there was an interrupt from the keyboard, and the caller wants it raised.
+        """
+        status = getattr(answer, "status", "")
+        LOGGER.info("%s: ends%s", self.what, f", {status}" if status else "")
+        for error in self.errors:
+            raise error
+        if answer.interrupted and self.interrupts == "raise":
+            raise Interrupted(answer)
+        return answer
+
+    # Listeners for searches
+
+    def heard(self, graph: ComputationGraph) -> Callable[[Found], None]:
+        """Return a listener for searches for schedules and plans of a graph."""
+
+        def listen(found: Found) -> None:
+            figures = found.figures
+            peak = figures["peak"] if "peak" in figures else next(iter((figures["peaks"] or {}).values()), None)
+            nodes = None if found.answer is None else tuple(map(graph.nodes.__getitem__, _computed(found.answer)))
+            self.tell(Progress(found.seconds, found.value, found.bound, peak, nodes, found.source))
+
+        return listen
+
+    def heard_order(self, graph: ComputationGraph) -> Callable[[OrderProgress], None]:
+        """Return a listener for searches for orders of a graph."""
+
+        def listen(found: OrderProgress) -> None:
+            nodes = None if found.order is None else tuple(graph.nodes[v] for v in found.order)
+            self.tell(Progress(found.seconds, found.peak, found.bound, found.peak, nodes, found.source))
+
+        return listen
+
+    def heard_point(self, graph: ComputationGraph) -> Callable[[FrontierPoint, float], None]:
+        """Return a listener for points of a frontier."""
+
+        def listen(point: FrontierPoint, seconds: float) -> None:
+            nodes = None if point.sequence is None else tuple(graph.nodes[v] for v in _computed(point.sequence))
+            source = point.source or point.bound_source
+            self.tell(Progress(seconds, point.duration, point.bound, point.peak, nodes, source, point.budget))
+
+        return listen
+
+    def heard_arena(self, seconds: float, size: int, bound: int, source: str) -> None:
+        """Hear of a smaller arena."""
+        self.tell(Progress(seconds, size, bound, source=source))
+
+    def heard_row(self, row: Row, seconds: float) -> None:
+        """Hear of a method that has been run."""
+        result, budget = row.result, row.instance.budget
+        bound = row.instance.baseline.duration if result is None else result.bound
+        value, peak, nodes = None, None, None
+        if result is not None and result.valid:
+            value, peak = result.duration, result.peak
+            nodes = tuple(row.instance.graph.nodes[v] for v in result.sequence)
+        source = "" if result is None else result.found_by
+        self.tell(Progress(seconds, value, bound, peak, nodes, source, budget, row.contender.label))
+
+
+def _computed(answer: tuple[object, ...]) -> list[int]:
+    """Return the positions of the nodes that a schedule or a plan computes, in their order."""
+    positions: list[int] = []
+    for step in answer:
+        if isinstance(step, int):
+            positions.append(step)
+        elif isinstance(step, Action) and step.source is None:
+            positions.append(step.node)
+    return positions

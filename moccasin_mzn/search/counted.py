@@ -1,0 +1,198 @@
+"""A search that counts its work and asks no clock: for a seed the same schedule, value and bound on any machine.
+
+::
+
+    input order    local search for all iterations, then the bound by relaxations
+    free order     local search along the input order for half of them, a few orders of low peak, annealing over
+                   sequences from all these for the other half, then flow covers
+
+One thread does one thing after the other. The work of bounds is in proportion to the iterations; what ends the search
+before is a proof or a gap, which are the same every time, or the caller.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moccasin_mzn.bounds.duration import duration_bound
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.formulations.searched import Searched
+from moccasin_mzn.heuristics.orders.least_peak import good_orders
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import Simulation, judge
+from moccasin_mzn.problem.problem import Problem
+from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, RELAXATION
+from moccasin_mzn.search.options import Options, SearchOptions
+from moccasin_mzn.search.result import Listener, Result
+from moccasin_mzn.search.runner import Runner
+from moccasin_mzn.search.searchers.any_order import ANNEALING, STARTS
+
+ITERATIONS_PER_WORK = 1_000_000
+"""Iterations for which bounds get one of CP-SAT's deterministic seconds."""
+DRAFTS, WINDOWS, MOST_ORDERED = 3, 20, 3_000
+"""Orders of low peak to start from in free order, the windows in which each is improved, and the most nodes of a graph
+for which they are made."""
+
+
+def check_countable(problem: Problem, form: Searched, options: SearchOptions) -> None:
+    """Refuse iterations where a search cannot count all it does.
+
+    Raises:
+        InputError: several memories, several threads, a model, a solver, or trials that need a clock.
+    """
+    if not isinstance(options, Options) or options.iterations is None:
+        return
+    why = None
+    if not isinstance(problem, Instance):
+        why = "they are for one memory, searches of several go by the clock"
+    elif not isinstance(form, Formulation) or not form.staged or not form.limited or form.model:
+        why = f"they are for the local search and bounds of the formulation staged, not for {form.called}"
+    elif options.search == "off":
+        why = "search off leaves only a model, whose solver goes by the clock"
+    elif options.solver != type(options).solver:
+        why = f"no model is solved then, leave out solver {options.solver}"
+    elif options.threads not in (None, 1):
+        why = f"threads race by the clock, {options.threads} of them give another result every time: threads 1"
+    elif options.if_none != "stop":
+        why = f"if none {options.if_none} tries other problems by the clock: stop"
+    if why is not None:
+        raise InputError(f"iterations: {why}")
+
+
+def search_counted(
+    board: Board, form: Searched, options: Options, on_progress: Listener, stop: Callable[[], bool]
+) -> Result:
+    """Search for the iterations of the options, in this thread, and return the best that is found and what is proven.
+
+    Args:
+        stop: ends the search before by returning true. So does a time limit; an interrupt from the keyboard as well.
+    """
+    runner = Runner(board=board, options=options, form=form, searchers=(), enough=stop)
+    try:
+        _Counted(board, runner, options, on_progress).run()
+    except KeyboardInterrupt:
+        runner.interrupted = True
+    return runner.result()
+
+
+@dataclass
+class _Counted:
+    board: Board[int, Simulation]
+    runner: Runner
+    options: Options
+    on_progress: Listener
+
+    def run(self) -> None:
+        board, count = self.board, self.options.iterations or 0
+        try:
+            if board.instance.free_order:
+                self._anneal_in_any_order(count)
+            else:
+                self._search_along_input_order(count, count)
+                if not self.runner.over():
+                    self._bound_along_input_order(count / ITERATIONS_PER_WORK)
+            if board.instance.free_order and not self.runner.over():
+                self._bound_in_any_order(count / ITERATIONS_PER_WORK)
+        finally:
+            self._pass_on()
+
+    def _offer(self, sequence: tuple[int, ...], source: str, phase: str = "") -> None:
+        self.board.offer(sequence, source, phase)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        while not self.board.news.empty():
+            self.on_progress(self.board.news.get())
+
+    # Input order
+
+    def _search_along_input_order(self, count: int, whole: int) -> None:
+        """Local search; `count` of `whole` iterations."""
+        from moccasin_mzn.heuristics.staged.search import LocalSearch
+
+        board, runner = self.board, self.runner
+        problem = board.problem.along(board.instance.order) if board.instance.free_order else board.problem
+        assert isinstance(problem, Instance)
+        search = LocalSearch(problem, runner.seed)
+        search.run(
+            lambda found: self._offer(found, LOCAL_SEARCH),
+            lambda: runner.over() or search.moves >= count,
+            runner.better_than if count == whole else lambda duration: None,
+            on_peak=lambda found: self._offer(found, LOCAL_SEARCH, "peak"),
+        )
+
+    def _bound_along_input_order(self, work: float) -> None:
+        board, runner = self.board, self.runner
+
+        def note_draft(sequence: tuple[int, ...]) -> None:
+            if board.answer is None:
+                self._offer(sequence, RELAXATION, "peak")
+
+        def note_bound(bound: int) -> None:
+            board.improve_bound(bound, RELAXATION)
+            self._pass_on()
+
+        proven = duration_bound(
+            board.instance, time_limit=None, work=work, seed=runner.seed, on_bound=note_bound,
+            on_schedule=lambda sequence: self._offer(sequence, RELAXATION), on_draft=note_draft, stop=runner.over,
+            incumbent=lambda: board.value,
+        )  # fmt: skip
+        if proven.infeasible:
+            board.refute(RELAXATION)
+
+    # Free order
+
+    def _anneal_in_any_order(self, count: int) -> None:
+        from moccasin_mzn.heuristics.free_order.search import OrderAnnealing
+
+        board, runner, half = self.board, self.runner, count // 2
+        self._search_along_input_order(half, count)
+        drafts = [] if runner.over() else self._drafts()
+        search = OrderAnnealing(board.instance, runner.seed)
+        if not runner.over():
+            search.run(
+                lambda found: self._offer(tuple(found), ANNEALING),
+                lambda: runner.over() or search.moves >= count - half,
+                runner.better_than,
+                lambda: drafts.pop(0) if drafts else None,
+                on_peak=lambda found: self._offer(tuple(found), ANNEALING, "peak"),
+            )
+
+    def _drafts(self) -> list[tuple[int, ...]]:
+        """Orders of low peak that are no schedules yet; those that are, are offered."""
+        board, runner, instance = self.board, self.runner, self.board.instance
+        if len(instance.order) > MOST_ORDERED:
+            return []
+        orders = good_orders(
+            instance.graph, seed=runner.seed, stop=runner.over, start=instance.order, windows=WINDOWS, tries=DRAFTS
+        )  # fmt: skip
+        drafts = []
+        for order in orders:
+            assert all(times == 1 for times in Counter(order).values())
+            fits = judge(instance.graph, order, board.instance.budget).feasible
+            self._offer(order, STARTS, "" if fits else "peak")
+            drafts.append(order)
+            if runner.over():
+                break
+        return drafts
+
+    def _bound_in_any_order(self, work: float) -> None:
+        from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+        from moccasin_mzn.bounds.flow_covers.counted import CountedCovers
+
+        board, runner = self.board, self.runner
+        bounds = FreeOrderBound.of(board.instance.graph)
+        if bounds is None:
+            return
+
+        def note_bound(bound: int) -> None:
+            board.improve_bound(bound, FLOW_COVERS)
+            self._pass_on()
+
+        CountedCovers(
+            bounds, board.instance.budget, work, runner.seed, note_bound, lambda: board.value, runner.over
+        ).run()  # fmt: skip
