@@ -121,7 +121,7 @@ def test_a_gap_that_is_good_enough(command, skip):
         (["--max-computations", "x"], "max computations 'x': expected"),
         (["--order", "none.txt"], "none.txt: cannot read"),
         (["--threads", "0"], "threads 0 is not a positive"),
-        (["--plot", "x.pdf"], "x.pdf: expected a name that ends in .png"),
+        (["--plot", "x.gif"], "x.gif: expected a name that ends in .png"),
         (["--csv", "none/x.csv"], "none/x.csv: there is no folder"),
         (["--output", "/"], "/: is a directory"),
     ],
