@@ -184,8 +184,8 @@ def equal(one: Sequence[object], other: Sequence[object]) -> bool:
 
     def same(a: object, b: object) -> bool:
         if isinstance(a, numpy.ndarray) and isinstance(b, numpy.ndarray):
-            equal = a.dtype == b.dtype and a.shape == b.shape
-            return equal and (bool((a == b).all()) if a.dtype == object else a.tobytes() == b.tobytes())
+            of_one_kind = a.dtype == b.dtype and a.shape == b.shape
+            return of_one_kind and (bool((a == b).all()) if a.dtype == object else a.tobytes() == b.tobytes())
         if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
             return equal(a, b)
         return bool(a == b)

@@ -138,6 +138,8 @@ def test_computed_once_rejects_unknown_nodes(given, complaint, tmp_path, command
 
 
 def test_positions_are_checked():
-    for wrong in ((5,), (-1,), (True,), ("a",)):
+    with pytest.raises(InputError, match="node 'no node' is not in the graph"):
+        replace(SKIP, computed_once=("no node",))
+    for wrong in ((5,), (-1,), (True,)):
         with pytest.raises(InputError, match="computed_once: .* is not a position 0..4"):
             replace(SKIP, computed_once=wrong)
