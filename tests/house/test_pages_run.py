@@ -71,7 +71,7 @@ def test_the_first_command_prints_what_the_readme_shows(folder):
     folder.prepare([])
     (folder.path / "build").mkdir()
     status, out, error = folder.call(*words)
-    (shown,) = (block.text for block in page("README.md").blocks if "63 + 7 nodes" in block.text)
+    (shown,) = (block.text for block in page("README.md").blocks if "63 + 8 nodes" in block.text)
     any_of_them = r"[\d.]+ s  63 \+ \d+|(?<=  schedule  )[▁-█]+|(?<=1\.96 GiB) +[\d.]+|(?<=found by )[a-z ]+"
     progress, _, told = re.sub(any_of_them, "...", shown.strip("\n")).partition("\n")
     assert status == 0 and (folder.path / "build" / "schedule.html").is_file()
