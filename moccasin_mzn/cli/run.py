@@ -51,8 +51,8 @@ def run_() -> None:
     option("--evaluation", is_flag=True, help="Put the network in evaluation mode, not in training mode."),
     option("--device", default="cpu", show_default=True, metavar="cpu|cuda|cuda:N", help="Device of the training."),
     option("--onednn/--no-onednn", default=True, show_default=True,
-           help="Let PyTorch use oneDNN. A plan runs recurrent layers of oneDNN as single operators; their results are "
-                "equal bit for bit only without oneDNN."),
+           help="Let PyTorch use oneDNN. oneDNN computes a recurrent layer, such as an LSTM, as one operator, a plan "
+                "as several for each step of the sequence; results are equal bit for bit only without oneDNN."),
 )  # fmt: skip
 @option_group(
     "Plan",
