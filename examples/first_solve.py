@@ -2,7 +2,7 @@
 
 $ python examples/first_solve.py
 optimal: proven: no schedule with first computations in the input order ... is shorter
-peak 1.57 GiB of 1.96 GiB, duration +0.078 %
+peak 1.56 GiB of 1.96 GiB, duration +0.078 %
 recomputed: ...
 """
 

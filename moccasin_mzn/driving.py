@@ -113,7 +113,7 @@ class Drive:
     """What the caller's function has raised."""
 
     def __post_init__(self) -> None:
-        if self.interrupts not in ("keep", "raise"):
+        if not isinstance(self.interrupts, str) or self.interrupts not in ("keep", "raise"):
             raise InputError(f"interrupts {shown(self.interrupts)}: expected one of keep, raise")
         LOGGER.info("%s: begins", self.what)
 

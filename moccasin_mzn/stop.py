@@ -126,6 +126,7 @@ class Criteria:
         Raises:
             InputError: there is something else among the criteria, or a shorthand contradicts one.
         """
+        check_time_limit(time_limit)
         given = () if stop is None else (stop,) if isinstance(stop, Criterion) else sequence(stop, "stop", _EXPECTED)
         for one in given:
             if not isinstance(one, Criterion):

@@ -26,6 +26,7 @@ from moccasin_mzn.heuristics.compiled_searches import (
     LOADING_SECONDS,
     CompiledSearch,
     can_keep,
+    check_address_space,
     compiled_for,
     is_kept,
     ready,
@@ -218,6 +219,7 @@ def _compiled_first(board: Board, options: AnyOptions, searches: tuple[CompiledS
     Within a short time limit load them before the others begin, and give these the time that this took in addition:
     such a limit is for searching.
     """
+    check_address_space()
     counted = isinstance(options, Options) and options.iterations is not None
     if options.search == "only" or counted or not can_keep():
         board.begin += ready(*searches)

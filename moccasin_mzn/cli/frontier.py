@@ -74,11 +74,12 @@ def frontier(
     from moccasin_mzn.api.frontier.variants import prepared_sweep
     from moccasin_mzn.checks import check_time_limit
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.heuristics.compiled_searches import ready
+    from moccasin_mzn.heuristics.compiled_searches import check_address_space, ready
     from moccasin_mzn.problem.budget import Budget
 
     begin = time.monotonic()
     check_time_limit(time_limit)
+    check_address_space()
     plan, amounts = SweepPlan(points, time_limit), [Budget.parse(budget) for budget in budgets]
     inputs = {"the graph": graph, "the order": options["order"], "a limit of computations": options["max_computations"],
               "the model": options["model"]}  # fmt: skip

@@ -113,6 +113,15 @@ class CompiledSearch:
     """Its `compile_all()` calls every compiled function of the search once, as the search itself does."""
 
 
+def check_address_space() -> None:
+    """Check that this process may map as much as searches need, before anything of theirs is imported.
+
+    Raises:
+        OutOfMemoryError: it may not.
+    """
+    require_address_space("a search", LEAST_ADDRESS_SPACE)
+
+
 def ready(*searches: CompiledSearch) -> float:
     """Have the functions of searches compiled; a note is logged if they have to be compiled now.
 
@@ -124,7 +133,7 @@ def ready(*searches: CompiledSearch) -> float:
     """
     if all(search in _ready for search in searches):
         return 0.0
-    require_address_space("a search", LEAST_ADDRESS_SPACE)
+    check_address_space()
     with _loading:
         return sum(_made_ready(search) for search in searches if search not in _ready)
 

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.searched import Searched
@@ -135,6 +134,8 @@ class _Counted:
         def note_bound(bound: int) -> None:
             board.improve_bound(bound, RELAXATION)
             self._pass_on()
+
+        from moccasin_mzn.bounds.duration import duration_bound  # with OR-Tools, which are slow to import
 
         proven = duration_bound(
             board.instance, time_limit=None, work=work, seed=runner.seed, on_bound=note_bound,

@@ -183,7 +183,8 @@ class Options(SearchOptions):
             object.__setattr__(self, "search", "off")  # a baseline, or a model of one's own, which is to be seen alone
         super().__post_init__()
         if self.search != "off" and (not form.limited or form.model):
-            raise InputError(f"search {self.search}: {form.called} runs alone, without local search and bounds")
+            called = " ".join(form.called.split())
+            raise InputError(f"search {self.search}: {called} runs alone, without local search and bounds")
         check_iterations(self.iterations)
         if self.two_phase and not form.two_phase:
             raise InputError(f"{form.called} has no first phase")

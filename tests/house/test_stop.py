@@ -20,6 +20,8 @@ from moccasin_mzn.problem.judges.schedules import judge
 
 GRAPH = random_layered(200, 1)
 """At 0.8 it has a first schedule at once, and no proof for many seconds."""
+LARGE = random_layered(1000, 1)
+"""Its order of least peak is not proven for many seconds."""
 BUFFERS = [mz.Buffer(str(k), 11 * k % 40, 11 * k % 40 + 3 + 7 * k % 17, 1 + 29 * k % 23) for k in range(80)]
 """No arena of them is as small as the bound that is known."""
 
@@ -40,7 +42,7 @@ CALLS = {
     "plan-addresses": lambda **given: mz.solve(
         GRAPH, 0.95, paging={"out_time": 0.25}, addresses=True, search="only", **given
     ),
-    "order": lambda **given: mz.order(GRAPH, **given),
+    "order": lambda **given: mz.order(LARGE, **given),
     "frontier": lambda **given: mz.frontier(GRAPH, budgets=[0.8], search="only", **{**given, "stop": soon(given)}),
     "compare": lambda **given: mz.compare(GRAPH, 0.8, only=["staged", "chen-*"], **given),
     "allocate": lambda **given: mz.allocate(BUFFERS, **given),

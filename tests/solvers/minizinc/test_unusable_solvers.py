@@ -8,7 +8,6 @@ import re
 import pytest
 from others import installed, script
 
-from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.solvers.minizinc.solvers import find_backend, solver_list
 
@@ -140,10 +139,9 @@ def test_schedules_of_other_searches_are_kept_when_a_solver_fails(home, skip, co
 
 
 @pytest.mark.full
-def test_a_bench_records_the_refusal(useless, tmp_path, command):
+def test_a_bench_refuses_before_the_first_run(useless, tmp_path, command):
     (tmp_path / "experiment.toml").write_text(EXPERIMENT, encoding="utf-8")
     store = tmp_path / "s.sqlite"
     status, _, err = command("bench", "run", tmp_path / "experiment.toml", "--store", store)
-    with Store.open(store) as opened:
-        (row,) = opened.rows()
-    assert row["status"] == "error" and re.fullmatch(f"{WHY['gone']}{PAGE}", row["reason"]), (status, err)
+    assert status == 2 and err.startswith("error: ") and err.count("\n") == 1 and not store.exists()
+    assert re.search(f"{WHY['gone']}{PAGE}", err), err
