@@ -12,9 +12,12 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from soaking.questions import API, PROCESS, Question
+
+if TYPE_CHECKING:
+    from moccasin_mzn import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-m", "moccasin_mzn"]
@@ -107,10 +110,16 @@ def _call(question: Question) -> Reply:
     from moccasin_mzn.errors import InputError
 
     begin, steps = time.monotonic(), []
+    position = {node: at for at, node in enumerate(question.problem.graph.nodes)}
+
+    def note(step: Progress) -> None:
+        sequence = None if step.nodes is None else tuple(position[node] for node in step.nodes)
+        steps.append((step.value, step.bound, sequence))
+
     try:
         result = solve(
             question.problem.graph, **_arguments(question),
-            on_progress=lambda step: steps.append((step.value, step.bound, step.answer)),
+            on_progress=note,
         )  # fmt: skip
         text = json.dumps(result.details.as_dict(), allow_nan=False)
     except InputError as error:
