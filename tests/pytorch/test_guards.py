@@ -268,7 +268,7 @@ def test_a_plan_in_a_file(tmp_path, model, x):
     [
         (lambda model, x, y: plan(model, x, budget=0.9), r"the inputs are a tensor, expected .*: \(x,\)"),
         (lambda model, x, y: plan(network, (x,), budget=0.9), "the network is .*, expected a torch.nn.Module"),
-        (lambda model, x, y: plan(model, (x, y), loss="mse", budget=0.9), "the loss is 'mse', expected a function"),
+        (lambda model, x, y: plan(model, (x, y), loss="mse", budget=0.9), "loss: expected a function, got 'mse'"),
         (lambda model, x, y: plan(model, (x, y), budget=0.9), "too many positional arguments; a target needs a loss"),
         (lambda model, x, y: plan(model, (x,), loss=nn.functional.mse_loss, budget=0.9),
          "missing a required argument: 'input'; the last one is the target, for the loss"),
