@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import inspect
 import textwrap
@@ -18,6 +19,14 @@ from hypothesis import strategies as st
 from tiny_graphs import graph_of
 
 import moccasin_mzn as mz
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _elsewhere(tmp_path_factory):
+    """Names of files that are nonsense are written to no checkout."""
+    with contextlib.chdir(tmp_path_factory.mktemp("nonsense")):
+        yield
+
 
 CHAIN = graph_of([1] * 4, [2] * 4, [(0, 1), (1, 2), (2, 3), (0, 3)])
 BUFFERS = (mz.Buffer("a", 0, 2, 3), mz.Buffer("b", 1, 3, 2))
