@@ -58,8 +58,8 @@ def test_a_schedule_in_free_order_is_kept_and_offered(command, here, form):
         (found,) = [one for one in json.loads(out)["shortfall"]["helps"] if one["sequence"]]
         assert json.loads(kept.read_text()) == found["sequence"]
     status, out, _ = command(*words[1:], *(() if form else ("--json",)))
-    told = json.loads(out.splitlines()[-1])
-    assert status == 0 and told["trace"][0][3] == "the warm start" and told["order"] == "free"
+    reported = json.loads(out.splitlines()[-1])
+    assert status == 0 and reported["trace"][0][3] == "the warm start" and reported["order"] == "free"
     graph, written = read_graph(here), json.loads(Path("out.json").read_text())
     assert judge(graph, [graph.position_of(node) for node in written["sequence"]], 8).feasible
 
@@ -111,5 +111,5 @@ def test_why_there_is_no_schedule_is_printed_once(command, here, ask):
     status, out, err = command("solve", big, *ask)
     assert status == 1 and err.splitlines()[-1] == Page.INFEASIBLE.after("no schedule")
     (reason,) = [line for line in out.splitlines() if line.startswith(("infeasible: ", "over-budget: "))]
-    told = json.loads(command("solve", big, *ask, "--json")[1])
-    assert reason == f"{told['status']}: {told['reason']}" and (out + err).count(told["reason"]) == 1
+    reported = json.loads(command("solve", big, *ask, "--json")[1])
+    assert reason == f"{reported['status']}: {reported['reason']}" and (out + err).count(reported["reason"]) == 1

@@ -48,24 +48,24 @@ def run(text, status=0):
 
 @pytest.mark.parametrize("out", ["a 'folder'", pytest.param("my data.dzn", marks=pytest.mark.full), "-odd"])
 def test_export_prints_what_solves_its_files(command, here, out):
-    status, told, _ = command("export", NAME, "--budget", 10, f"--output={out}")
-    lines = told.splitlines()
+    status, reported, _ = command("export", NAME, "--budget", 10, f"--output={out}")
+    lines = reported.splitlines()
     assert status == 0 and len(lines) == 2 and lines[0].startswith("moccasin-mzn install-solver    # once: ")
-    answered = run(told)
+    answered = run(reported)
     assert "CORRECT" in answered and "==========" in answered
-    told = command("export", NAME, "--budget", 10, f"--output={out}")[1]
-    assert told == f"{lines[1]}\n"  # nothing is to be installed any more
+    reported = command("export", NAME, "--budget", 10, f"--output={out}")[1]
+    assert reported == f"{lines[1]}\n"  # nothing is to be installed any more
 
 
 @pytest.mark.parametrize("folder", [None, "my solvers"])
 def test_install_solver_prints_how_to_use_and_to_remove_them(command, here, folder):
     where = () if folder is None else ("--folder", folder)
-    told = command("install-solver", *where)[1].splitlines()
+    reported = command("install-solver", *where)[1].splitlines()
     Path("model.mzn").write_text("int: n; var 1..n: x; solve maximize x;")
     Path("data.dzn").write_text("n = 7;")
-    use = [line for line in told if "minizinc --solver" in line]
+    use = [line for line in reported if "minizinc --solver" in line]
     assert len(use) == 3 and "x = 7;" in run(use[0])
-    assert run(told[-1]).count("removed ") == 3
+    assert run(reported[-1]).count("removed ") == 3
     assert list((Path(folder) if folder else Path.home() / ".minizinc/solvers").iterdir()) == []
 
 
@@ -97,9 +97,9 @@ def test_bench_run_prints_what_makes_the_report(command, here):
         'name = "it\'s mine"\nbudgets = ["1.0"]\n[[graphs]]\ngenerate = "chain -n 4"\n'
         '[[methods]]\nstrategy = "keep-all"\n'
     )
-    told = command("bench", "run", "e.toml", "--store", "my runs.sqlite")[1].splitlines()
-    assert told[-1] == "next: moccasin-mzn bench report 'my runs.sqlite'"
-    assert "written: " in run(told[-1].removeprefix("next: "))
+    reported = command("bench", "run", "e.toml", "--store", "my runs.sqlite")[1].splitlines()
+    assert reported[-1] == "next: moccasin-mzn bench report 'my runs.sqlite'"
+    assert "written: " in run(reported[-1].removeprefix("next: "))
 
 
 def test_words_are_quoted_and_paths_are_no_options():

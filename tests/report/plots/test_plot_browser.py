@@ -23,7 +23,7 @@ MEASURE = """<script>
 addEventListener("load", () => { ACT; setTimeout(() => {
   const all = (what) => [...document.querySelectorAll(what)];
   const box = (of) => { const r = of.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };
-  const told = {
+  const reported = {
     inner: innerWidth, scroll: document.documentElement.scrollWidth,
     ground: getComputedStyle(document.body).backgroundColor,
     figure: box(document.getElementById("figure")), memory: box(document.querySelector(".subplot.xy")),
@@ -34,7 +34,7 @@ addEventListener("load", () => { ACT; setTimeout(() => {
     rows: document.getElementById("figure").layout.yaxis2.range,
     tips: all("[data-title]").map((button) => button.dataset.title),
   };
-  const out = document.createElement("pre"); out.id = "told"; out.textContent = JSON.stringify(told);
+  const out = document.createElement("pre"); out.id = "reported"; out.textContent = JSON.stringify(reported);
   parent.document.body.append(out);
 }, 500); });
 </script></head>"""
@@ -42,7 +42,7 @@ addEventListener("load", () => { ACT; setTimeout(() => {
 
 def measured(page: str, folder, width: int, dark: bool, act: str = "") -> dict:
     """What a browser reports of a page in a window of this width, 900 high, after a script."""
-    framed = folder / "framed.html"  # a window is never narrower than 500, a frame is as narrow as it is told to be
+    framed = folder / "framed.html"  # a window is never narrower than 500, a frame is as narrow as it is reported to be
     inside = escape(page.replace("</head>", MEASURE.replace("ACT", act), 1))
     framed.write_text(
         f'<meta charset="utf-8"><meta name="color-scheme" content="light dark"><body style="margin: 0">'
@@ -51,7 +51,7 @@ def measured(page: str, folder, width: int, dark: bool, act: str = "") -> dict:
     scheme = f"--blink-settings=preferredColorScheme={int(not dark)}"
     flags = ("--dump-dom", "--window-size=1400,1000", "--virtual-time-budget=20000", scheme)
     dom = browse(framed, folder / "profile", *flags, "--host-resolver-rules=MAP * ~NOTFOUND")
-    return json.loads(unescape(re.search(r'<pre id="told">(.*?)</pre>', dom, re.DOTALL)[1]))
+    return json.loads(unescape(re.search(r'<pre id="reported">(.*?)</pre>', dom, re.DOTALL)[1]))
 
 
 def rgb(colour: str) -> str:
@@ -84,35 +84,35 @@ PICTURES = {"small": lambda: random_picture(7, 6, "event", budget=12), "100": la
 @pytest.mark.parametrize("name", PICTURES)
 def test_pages_are_right_at_every_width_light_and_dark(tmp_path, name, width, dark):
     picture = PICTURES[name]()
-    told = measured(render(picture), tmp_path, width, dark)
-    assert told["inner"] == width >= told["scroll"]
-    assert told["ground"] == rgb(NIGHT[GROUND] if dark else GROUND)
-    assert len(told["bars"]) == len(picture.bars) and min(told["bars"]) > 0
-    assert told["memory"][3] < 900, "memory is in the first screen"
-    for left, _, right, bottom in told["buttons"]:
-        assert 0 <= left < right <= width and bottom <= told["figure"][1], "the legend covers nothing"
-    assert told["toolbar"][0] >= max(told["memory"][2] - 1, 0) and told["toolbar"][2] <= width
-    texts = [text for text, *_ in told["texts"]]
-    for text, _, (left, _, right, _) in told["texts"]:
+    reported = measured(render(picture), tmp_path, width, dark)
+    assert reported["inner"] == width >= reported["scroll"]
+    assert reported["ground"] == rgb(NIGHT[GROUND] if dark else GROUND)
+    assert len(reported["bars"]) == len(picture.bars) and min(reported["bars"]) > 0
+    assert reported["memory"][3] < 900, "memory is in the first screen"
+    for left, _, right, bottom in reported["buttons"]:
+        assert 0 <= left < right <= width and bottom <= reported["figure"][1], "the legend covers nothing"
+    assert reported["toolbar"][0] >= max(reported["memory"][2] - 1, 0) and reported["toolbar"][2] <= width
+    texts = [text for text, *_ in reported["texts"]]
+    for text, _, (left, _, right, _) in reported["texts"]:
         assert left >= -1 and right <= width + 1, f"{text} is cut off"
-    inks = {colour for _, colour, _ in told["texts"]}
+    inks = {colour for _, colour, _ in reported["texts"]}
     assert inks == {rgb(NIGHT[each] if dark else each) for each in (INK, COLOURS["again"])}
     marked = picture.panels[0].marked
-    named = [text for text, colour, _ in told["texts"] if colour == rgb(NIGHT[COLOURS["again"]] if dark else
+    named = [text for text, colour, _ in reported["texts"] if colour == rgb(NIGHT[COLOURS["again"]] if dark else
                                                                         COLOURS["again"])]  # fmt: skip
     ids = {str(picture.graph.nodes[v]) for v in marked}
     assert named and {re.split(r" \(|…", text)[0] for text in named} <= ids
     if name in ("small", "100"):
         assert len(texts) > len(picture.order), "all rows have names"
-    assert set(told["tips"]) == {"Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes", "Download plot as a PNG"}
+    assert set(reported["tips"]) == {"Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes", "Download plot as a PNG"}
 
 
 def test_zoomed_rows_have_all_names_and_stay_zoomed_when_a_trace_is_hidden(tmp_path):
     picture = large(1000)
     zoom = 'Plotly.relayout("figure", {"yaxis2.range": [130.4, 99.6]})'
     hide = 'document.querySelectorAll("button[data-traces]")[3].click()'
-    whole, told = (measured(render(picture), tmp_path, 1280, False, act) for act in ("", f"{zoom}; {hide}"))
-    assert whole["rows"] == [999.6, -0.6] and told["rows"] == [130.4, 99.6]
-    names = [text for text, *_ in told["texts"] if "(" in text]
+    whole, reported = (measured(render(picture), tmp_path, 1280, False, act) for act in ("", f"{zoom}; {hide}"))
+    assert whole["rows"] == [999.6, -0.6] and reported["rows"] == [130.4, 99.6]
+    names = [text for text, *_ in reported["texts"] if "(" in text]
     assert [int(name.split(" (")[0]) for name in names] == list(range(130, 99, -1))
-    assert 0 < len(told["bars"]) < len(whole["bars"]) == len(picture.bars)
+    assert 0 < len(reported["bars"]) < len(whole["bars"]) == len(picture.bars)
