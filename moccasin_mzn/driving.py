@@ -21,8 +21,8 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.heuristics.orders.least_peak import OrderProgress
 from moccasin_mzn.log import LOGGER
-from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.report.answers import Answer
+from moccasin_mzn.report.parts import computed_nodes
 from moccasin_mzn.search.result import Progress as Found
 from moccasin_mzn.stop import Criteria
 
@@ -171,7 +171,7 @@ class Drive:
         def listen(found: Found) -> None:
             figures = found.figures
             peak = figures["peak"] if "peak" in figures else next(iter((figures["peaks"] or {}).values()), None)
-            nodes = None if found.answer is None else tuple(map(graph.nodes.__getitem__, _computed(found.answer)))
+            nodes = None if found.answer is None else computed_nodes(graph, found.answer)
             self.report(Progress(found.seconds, found.value, found.bound, peak, nodes, found.source))
 
         return listen
@@ -180,7 +180,7 @@ class Drive:
         """Return a listener for searches for orders of a graph."""
 
         def listen(found: OrderProgress) -> None:
-            nodes = None if found.order is None else tuple(graph.nodes[v] for v in found.order)
+            nodes = None if found.order is None else computed_nodes(graph, found.order)
             self.report(Progress(found.seconds, found.peak, found.bound, found.peak, nodes, found.source))
 
         return listen
@@ -189,7 +189,7 @@ class Drive:
         """Return a listener for points of a frontier."""
 
         def listen(point: FrontierPoint, seconds: float) -> None:
-            nodes = None if point.sequence is None else tuple(graph.nodes[v] for v in _computed(point.sequence))
+            nodes = None if point.sequence is None else computed_nodes(graph, point.sequence)
             source = point.source or point.bound_source
             self.report(Progress(seconds, point.duration, point.bound, point.peak, nodes, source, point.budget))
 
@@ -206,17 +206,6 @@ class Drive:
         value, peak, nodes = None, None, None
         if result is not None and result.valid:
             value, peak = result.duration, result.peak
-            nodes = tuple(row.instance.graph.nodes[v] for v in result.sequence)
+            nodes = computed_nodes(row.instance.graph, result.sequence)
         source = "" if result is None else result.found_by
         self.report(Progress(seconds, value, bound, peak, nodes, source, budget, row.contender.label))
-
-
-def _computed(answer: tuple[object, ...]) -> list[int]:
-    """Return the positions of the nodes that a schedule or a plan computes, in their order."""
-    positions: list[int] = []
-    for step in answer:
-        if isinstance(step, int):
-            positions.append(step)
-        elif isinstance(step, Action) and step.source is None:
-            positions.append(step.node)
-    return positions

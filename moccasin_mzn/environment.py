@@ -6,6 +6,7 @@ import contextlib
 import os
 import site
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,6 +33,20 @@ def own_environment() -> dict[str, str]:
     """The environment of this process, in which a new Python finds this package."""
     path = python_path()
     return dict(os.environ) if path is None else {**os.environ, "PYTHONPATH": path}
+
+
+def user_cache() -> Path:
+    """Return the folder of this package in the user's cache, which may not be there yet.
+
+    Raises:
+        OSError: the user has no home folder.
+    """
+    given = os.environ.get({"win32": "LOCALAPPDATA", "darwin": ""}.get(sys.platform, "XDG_CACHE_HOME"), "")
+    usual = {"win32": "AppData/Local", "darwin": "Library/Caches"}.get(sys.platform, ".cache")
+    try:
+        return (Path(given) if given else Path.home() / usual) / "moccasin_mzn"
+    except RuntimeError as error:
+        raise OSError(str(error)) from None
 
 
 # --- Processes that are waited for until they end, or have to stop ---------------------------------------------

@@ -43,7 +43,7 @@ from moccasin_mzn.problem.validate import repeats
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START, Board
 from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once
-from moccasin_mzn.search.counted import check_countable, search_counted
+from moccasin_mzn.search.counted import check_countable, is_counted, search_counted
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Listener, Result, Seconds, Status, ignore
@@ -82,7 +82,7 @@ def answer(
             return solve_problem(problem, form, options, listener, begin, start, stop=stop)
         return solve_with_arenas(problem, form, options, request.alignment, listener or ignore, begin, start, stop)
     assert isinstance(problem, Instance)
-    if request.alignment is not None and isinstance(options, Options) and options.iterations is not None:
+    if request.alignment is not None and is_counted(options):
         raise InputError("iterations: offsets are searched for by the clock, leave out addresses")
     if request.alignment is None:
         return _noted(_schedule(problem, options, request.start, listener, begin, stop))
@@ -220,8 +220,7 @@ def _compiled_first(board: Board, options: AnyOptions, searches: tuple[CompiledS
     such a limit is for searching.
     """
     check_address_space()
-    counted = isinstance(options, Options) and options.iterations is not None
-    if options.search == "only" or counted or not can_keep():
+    if options.search == "only" or is_counted(options) or not can_keep():
         board.begin += ready(*searches)
     limit = options.time_limit
     if limit is None or not LOADING_SECONDS <= limit < SHORT or not all(map(is_kept, searches)):
@@ -254,7 +253,7 @@ def _searched(
     flow_bounds: FreeOrderBound | None = None, stop: Callable[[], bool] = never,
 ) -> Result:  # fmt: skip
     """Search in this process; several solvers race in processes of their own."""
-    if isinstance(options, Options) and options.iterations is not None:
+    if is_counted(options):
         return search_counted(board, form, options, on_progress, stop)
     if len(options.solvers) > 1:
         from moccasin_mzn.api.race.race import race

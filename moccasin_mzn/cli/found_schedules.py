@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.cli.invocation import with_changes
+from moccasin_mzn.environment import user_cache
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.search.options import own_options
 from moccasin_mzn.search.result import FOUND
@@ -28,14 +27,12 @@ MOST = 20
 
 
 def folder() -> Path:
-    """Return the folder of kept schedules, in the user's cache."""
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "moccasin_mzn" / "schedules"
+    """Return the folder of kept schedules, in the user's cache.
+
+    Raises:
+        OSError: the user has no home folder.
+    """
+    return user_cache() / "schedules"
 
 
 def offer(result: Result) -> str:
@@ -61,8 +58,8 @@ def _keep(found: Help, result: Result) -> Path | None:
     assert found.sequence is not None
     graph = result.instance.graph
     text = json.dumps([graph.nodes[v] for v in found.sequence]) + "\n"
-    path = folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
     try:
+        path = folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text)
     except (InputError, OSError):

@@ -29,7 +29,7 @@ from pathlib import Path
 from types import FrameType
 
 from moccasin_mzn.clock import POLL_SECONDS
-from moccasin_mzn.environment import own_environment
+from moccasin_mzn.environment import own_environment, user_cache
 from moccasin_mzn.errors import require_address_space
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.log import note_once
@@ -290,9 +290,10 @@ def _mark_of(search: CompiledSearch) -> Path | None:
 def _marks_folder() -> Path | None:
     """The folder of the marks; None if none can be written to. Like numba: with the sources, or in the user's cache."""
     given = os.environ.get("NUMBA_CACHE_DIR")
-    users = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "moccasin_mzn"
-    for folder in (Path(given),) if given else (Path(__file__).parent / "__pycache__", users):
+    places = (lambda: Path(given),) if given else (lambda: Path(__file__).parent / "__pycache__", user_cache)
+    for place in places:
         with contextlib.suppress(OSError):
+            folder = place()
             folder.mkdir(parents=True, exist_ok=True)
             if os.access(folder, os.W_OK):
                 return folder
@@ -306,10 +307,10 @@ def _state() -> str:
     places = [place for room in ("heuristics", "extensions", "strategies") for place in (package / room).rglob("*.py")]
     places += [] if numba is None or numba.origin is None else [Path(numba.origin).with_name("_version.py")]
     stamps = [(str(place), place.stat().st_mtime_ns, place.stat().st_size) for place in sorted(places)]
-    cores = ""
-    with contextlib.suppress(OSError):
-        cores = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
-    chosen = [line for line in cores.splitlines() if line.startswith(("model name", "flags", "Features", "CPU"))]
+    first: list[str] = []
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as cores:
+        first = list(itertools.takewhile(str.strip, cores))  # there may be hundreds more
+    chosen = [line for line in first if line.startswith(("model name", "flags", "Features", "CPU"))]
     known = (stamps, sys.version, chosen, os.environ.get("NUMBA_BOUNDSCHECK"), os.environ.get("NUMBA_CPU_NAME"))
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
 

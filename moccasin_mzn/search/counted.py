@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Formulation
@@ -37,13 +38,18 @@ DRAFTS, WINDOWS, MOST_ORDERED = 3, 20, 3_000
 for which they are made."""
 
 
+def is_counted(options: object) -> TypeGuard[Options]:
+    """Return whether a search is to end after so many iterations."""
+    return isinstance(options, Options) and options.iterations is not None
+
+
 def check_countable(problem: Problem, form: Searched, options: SearchOptions) -> None:
     """Refuse iterations where a search cannot count all it does.
 
     Raises:
         InputError: several memories, several threads, a model, a solver, or trials that need a clock.
     """
-    if not isinstance(options, Options) or options.iterations is None:
+    if not is_counted(options):
         return
     why = None
     if not isinstance(problem, Instance):
