@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moccasin_mzn import stop
+    from moccasin_mzn.api.driving import Interrupted, Progress
     from moccasin_mzn.api.frontier.points import FrontierPoint
-    from moccasin_mzn.driving import Interrupted, Progress
     from moccasin_mzn.errors import InputError
     from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
     from moccasin_mzn.face import allocate, check_certificate, compare, frontier, order, solve
@@ -44,8 +44,8 @@ _HOMES = {
     "ComparisonResult": "report.answers", "ComputationGraph": "graphs.graph", "CopyCosts": "extensions.platforms",
     "Device": "extensions.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
     "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.parts", "InputError": "errors",
-    "Interrupted": "driving", "Interval": "report.parts", "OrderResult": "report.answers",
-    "PagingCosts": "extensions.platforms", "Progress": "driving",
+    "Interrupted": "api.driving", "Interval": "report.parts", "OrderResult": "report.answers",
+    "PagingCosts": "extensions.platforms", "Progress": "api.driving",
     "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "vocabulary",
     "read_graph": "graphs.formats", "write_graph": "graphs.formats",
 }  # fmt: skip

@@ -25,6 +25,11 @@ def own_seconds() -> Callable[[], float]:
     return lambda: time.monotonic() - begin
 
 
+def never() -> bool:
+    """Do not stop; the `stop` of a search that ends by itself."""
+    return False
+
+
 @contextmanager
 def halting(stop: Callable[[], bool], halt: Callable[[], object]) -> Iterator[None]:
     """Have a second thread call `stop` every 50 ms, and `halt` whenever that returns true, until this context ends."""

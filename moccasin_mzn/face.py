@@ -9,14 +9,14 @@ from decimal import Decimal
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
+from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
 from moccasin_mzn.api.request import Given, Memories, prepared
 from moccasin_mzn.api.solve import answer
 from moccasin_mzn.arguments import check_certificate_file, checked, file_name, file_names
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
 from moccasin_mzn.doc_links import Page
-from moccasin_mzn.driving import Drive, Interrupts, OnProgress
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.memories import TAKEN, Amount, several_memories_problem
@@ -37,11 +37,14 @@ from moccasin_mzn.problem.judges.certificates import CertificateError, Proven
 from moccasin_mzn.problem.judges.certificates import check_certificate as judge_certificate
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Goal, Plan
+from moccasin_mzn.problem.platform import Goal, Plan, computed_nodes
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
-from moccasin_mzn.search.options import model_options, parse_gap
+from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.stop import Criteria, Stop
 from moccasin_mzn.vocabulary import FormulationName, FormulationOptions, IfNone, Objective, Search, StrategyName
+
+if TYPE_CHECKING:
+    from moccasin_mzn.bench.compare import Row
 
 Graph = ComputationGraph | str | PathLike[str]
 Order = str | PathLike[str] | Iterable[int | str]
@@ -151,7 +154,7 @@ def solve(
         Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
     begin = time.monotonic()
-    criteria = Criteria.of(stop, time_limit, _gap(until_gap))
+    criteria = Criteria.of(stop, time_limit, gap_of(until_gap))
     drive = Drive("solve", on_progress, criteria, interrupts)
     check_alignment(alignment)
     if alignment != 1 and not addresses:
@@ -176,7 +179,7 @@ def solve(
     found = answer(request, drive.heard(request.problem.graph), begin, drive.over)
     if drive.why and found.status in ("feasible", "unknown"):
         found = replace(found, notes=(*found.notes, f"stopped by {drive.why}"))
-    result = drive.ended(Result(found))
+    result = drive.ended(Result(found), found.interrupted)
     if certificate is not None:
         from moccasin_mzn.bounds.certificates.document import certificate_text
         from moccasin_mzn.search.certifying import certificate_of
@@ -221,7 +224,8 @@ def order(
         computation_graph, time_limit=criteria.time_limit, seed=seed, on_progress=drive.heard_order(computation_graph),
         stop=drive.over, start=begin_with, turns=criteria.iterations,
     )  # fmt: skip
-    return drive.ended(OrderResult(computation_graph, simulate(computation_graph, begin_with).peak, found))
+    result = OrderResult(computation_graph, simulate(computation_graph, begin_with).peak, found)
+    return drive.ended(result, result.interrupted)
 
 
 @checked(others=model_options)
@@ -272,7 +276,7 @@ def frontier(
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
     from moccasin_mzn.api.frontier.variants import prepared_sweep
 
-    criteria = Criteria.of(stop, time_limit, _gap(until_gap), default=SWEEP_SECONDS)
+    criteria = Criteria.of(stop, time_limit, gap_of(until_gap), default=SWEEP_SECONDS)
     criteria.refuse("frontier, which makes many searches by the clock", "iterations", "no_improvement")
     drive = Drive("frontier", on_progress, criteria, interrupts)
     check_time_limit(criteria.time_limit)
@@ -291,9 +295,8 @@ def frontier(
         SWEEP_SECONDS if criteria.time_limit is None else criteria.time_limit,
         tuple(map(variant.amount, wanted)),
     )
-    return drive.ended(
-        FrontierResult(sweep(variant, plan, begin=begin, on_point=drive.heard_point(variant.graph), stop=drive.over))
-    )
+    found = sweep(variant, plan, begin=begin, on_point=drive.heard_point(variant.graph), stop=drive.over)
+    return drive.ended(FrontierResult(found), found.interrupted)
 
 
 @checked()
@@ -355,11 +358,11 @@ def compare(
         for row in run_all(
             computation_graph.name, computation_graph, amount, chosen, effort, count_fixed=count_fixed, stop=drive.over
         ):
-            drive.heard_row(row, time.monotonic() - begin)
+            drive.report(_compared(row, time.monotonic() - begin))
             result = ComparisonResult((*result.rows, row))
         if result.interrupted:
             break
-    return drive.ended(result)
+    return drive.ended(result, result.interrupted)
 
 
 @checked()
@@ -407,7 +410,7 @@ def allocate(
         buffers, alignment, capacity=capacity, begin_with=begin_with, time_limit=criteria.time_limit, threads=threads,
         seed=seed, stop=drive.over, on_progress=drive.heard_arena,
     )  # fmt: skip
-    return drive.ended(AllocationResult(found))
+    return drive.ended(AllocationResult(found), found.interrupted)
 
 
 @checked()
@@ -432,6 +435,18 @@ def check_certificate(graph: Graph, certificate: str | PathLike[str]) -> Proven:
         return judge_certificate(computation_graph, load_json(Path(certificate), Page.CERTIFICATES))
     except CertificateError as error:
         raise InputError(Page.CERTIFICATES.after(f"{certificate}: {error}")) from None
+
+
+def _compared(row: Row, seconds: float) -> Progress:
+    """Return the progress that a method which has been run is."""
+    result, budget = row.result, row.instance.budget
+    bound = row.instance.baseline.duration if result is None else result.bound
+    value, peak, nodes = None, None, None
+    if result is not None and result.valid:
+        value, peak = result.duration, result.peak
+        nodes = computed_nodes(row.instance.graph, result.sequence)
+    source = "" if result is None else result.found_by
+    return Progress(seconds, value, bound, peak, nodes, source, budget, row.contender.label)
 
 
 def _graph(given: Graph, in_place: bool = False) -> ComputationGraph:
@@ -481,11 +496,6 @@ def _started(given: Start | None, attribute: str) -> object:
     if start is None:
         raise InputError("warm start: the result has no answer of this kind")
     return start
-
-
-def _gap(given: float | str | None) -> float | None:
-    """Return a gap as a fraction."""
-    return parse_gap(given) if isinstance(given, str) else given
 
 
 def _given(**arguments: object) -> Given:

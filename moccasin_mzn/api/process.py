@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from moccasin_mzn.api.request import AllocationRequest, Request
+from moccasin_mzn.clock import never
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.problem.platform import OBJECTIVES
-from moccasin_mzn.search.processes.guarded import GRACE_SECONDS, Ending, never, run_guarded
+from moccasin_mzn.search.processes.guarded import GRACE_SECONDS, Ending, run_guarded
 from moccasin_mzn.search.result import TracePoint
 
 WORKER = "moccasin_mzn.api.worker"

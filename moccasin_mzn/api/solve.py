@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions
+from moccasin_mzn.clock import never
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained
 from moccasin_mzn.extensions.addresses import ADDRESSES
@@ -45,7 +46,6 @@ from moccasin_mzn.search.board import INSTANT, WARM_START, Board
 from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once
 from moccasin_mzn.search.counted import check_countable, is_counted, search_counted
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
-from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Listener, Result, Seconds, Status, ignore
 from moccasin_mzn.search.runner import Runner
 from moccasin_mzn.search.searchers import searchers

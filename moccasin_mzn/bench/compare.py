@@ -9,6 +9,7 @@ from typing import TextIO
 
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.bench.published import Published, line_for
+from moccasin_mzn.clock import never
 from moccasin_mzn.errors import InputError, NotApplicableError, shown
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text, nearest
@@ -19,7 +20,6 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.options import Effort, Options, own_models
-from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.strategies import find_strategy, strategies
 

@@ -20,6 +20,7 @@ from moccasin_mzn.api.process import Attempt, run_request
 from moccasin_mzn.bench.matrix import Run, parsed, unpacked
 from moccasin_mzn.bench.methods import plan_problem, several_memories
 from moccasin_mzn.bench.rows import INTEGER_BITS, TRACE_VALUES, Row
+from moccasin_mzn.clock import never
 from moccasin_mzn.errors import InputError, NotApplicableError
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
@@ -30,7 +31,7 @@ from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platfo
 from moccasin_mzn.problem.files.schedules import claimed_schedule
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.validate import validate_plan, validate_schedule
-from moccasin_mzn.search.processes.guarded import Ending, never
+from moccasin_mzn.search.processes.guarded import Ending
 from moccasin_mzn.search.result import percent_over
 
 _KILLED = {"time": "out-of-time", "memory": "out-of-memory"}

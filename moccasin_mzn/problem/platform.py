@@ -23,7 +23,7 @@ from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text, one_of
 from moccasin_mzn.graphs.checks import TOTAL_LIMIT, as_tuple
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.vocabulary import Objective
 
@@ -216,3 +216,13 @@ Plan = tuple[Action, ...]
 def plan_of_sequence(sequence: Sequence[int], memory: int = 0) -> Plan:
     """The plan that computes a schedule of one memory there."""
     return tuple(Action(v, memory) for v in sequence)
+
+
+def computed_nodes(graph: ComputationGraph, answer: Sequence[int] | Plan) -> tuple[NodeId, ...]:
+    """Return the ids of the nodes that a schedule or a plan computes, in their order."""
+    computed = (step.node if isinstance(step, Action) else step for step in answer if _computes(step))
+    return tuple(graph.nodes[v] for v in computed)
+
+
+def _computes(step: int | Action) -> bool:
+    return not isinstance(step, Action) or step.source is None

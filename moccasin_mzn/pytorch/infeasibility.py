@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Knowledge
@@ -17,7 +17,7 @@ from moccasin_mzn.api.frontier.sweep import seek_least
 from moccasin_mzn.api.frontier.variants import Rematerialization, fitting_schedule
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound, retained_in_stages
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
@@ -179,7 +179,9 @@ def prepare(instance: Instance) -> None:
     least_budget_bound(instance.graph)
 
 
-def least_schedules(instance: Instance, options: Options, deadline: Deadline) -> Least:
+def least_schedules(
+    instance: Instance, options: Options, deadline: Deadline, stop: Callable[[], bool] = never
+) -> Least:
     """Schedules of ever less peak, until there is a proof, or time is over.
 
     An interrupt from the keyboard ends the search, not this function.
@@ -190,7 +192,7 @@ def least_schedules(instance: Instance, options: Options, deadline: Deadline) ->
         deadline: after some minutes all ends in any case.
     """
     seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
-    search = _Search(instance, replace(options, if_none=STOP))
+    search = _Search(instance, replace(options, if_none=STOP), stop)
     if options.search != "off":
         begin += ready(*compiled_for(free_order=False))
         more = instance.with_more_computations() if options.if_none == MORE else None
@@ -207,6 +209,7 @@ def least_schedules(instance: Instance, options: Options, deadline: Deadline) ->
 class _Search:
     instance: Instance
     options: Options
+    stop: Callable[[], bool] = never
     interrupted: bool = False
     passes: int = 0
     variant: Rematerialization = field(init=False)
@@ -214,6 +217,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.variant = Rematerialization(self.instance, self.options)
+        self.variant.stop = self.stop
         self.knowledge = Knowledge(self.variant)
         self.knowledge.least = max(self.knowledge.least, retained_bound(self.instance))
 
@@ -224,7 +228,7 @@ class _Search:
 
     def among(self, instance: Instance) -> _Search:
         """The search among more schedules, which knows those found here."""
-        wider = _Search(instance, self.options, self.interrupted)
+        wider = _Search(instance, self.options, self.stop, self.interrupted)
         wider.knowledge.found = list(self.knowledge.found)
         return wider
 
@@ -250,7 +254,7 @@ class _Search:
     def _left(self, deadline: Deadline) -> float:
         """Seconds that are worth a search."""
         left = deadline.remaining() or 0.0
-        return 0.0 if self.interrupted or left < _SHORTEST else left
+        return 0.0 if self.interrupted or self.stop() or left < _SHORTEST else left
 
     def _ask(self, question: BudgetQuestion) -> None:
         question, deadline = replace(question, attempt=self.passes), Deadline(question.seconds)
@@ -264,7 +268,7 @@ class _Search:
         if self.options.search == "off":
             return None
         instance, seed = self.variant.at(question.budget), self.variant.seed(question) or 0
-        found = fitting_schedule(instance, seed, lambda: deadline.over(_AT_ONCE_SHARE), question.near)
+        found = fitting_schedule(instance, seed, lambda: deadline.over(_AT_ONCE_SHARE) or self.stop(), question.near)
         return None if found is None else BudgetAnswer(((found, "local search for memory"),))
 
 
@@ -296,7 +300,9 @@ class LeastFound:
         return cls(least, best, taken[best])
 
 
-def least_in_seconds(traced: Traced, most: int, memory: OneMemory, interrupted: bool) -> LeastFound:
+def least_in_seconds(
+    traced: Traced, most: int, memory: OneMemory, interrupted: bool, stop: Callable[[], bool]
+) -> LeastFound:
     """What is found in a part of the time, where no plan is found within a budget.
 
     Args:
@@ -305,8 +311,8 @@ def least_in_seconds(traced: Traced, most: int, memory: OneMemory, interrupted: 
     """
     instance = unlimited(traced, most)
     prepare(instance)
-    seconds = 0.0 if interrupted else Deadline(memory.options.time_limit).share(SEEK_SHARE, SEEK_LONGEST)
-    return LeastFound.of(traced, least_schedules(instance, memory.options, Deadline(seconds)))
+    seconds = 0.0 if interrupted or stop() else Deadline(memory.options.time_limit).share(SEEK_SHARE, SEEK_LONGEST)
+    return LeastFound.of(traced, least_schedules(instance, memory.options, Deadline(seconds), stop))
 
 
 def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | None) -> str:
@@ -321,18 +327,19 @@ def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | No
     return infeasible(traced.problem, found.least.instance, amount, min(proven, seen), seen)
 
 
-def bound_within(result: Result, amount: int, memory: Memories, begin: float) -> int:
+def bound_within(result: Result, amount: int, memory: Memories, begin: float, stop: Callable[[], bool] = never) -> int:
     """What is proven of durations within all of a budget, where constants and copies have left less to the search.
 
     Args:
         begin: of the search, by `time.monotonic()`; it takes as long again, and a second.
+        stop: ends that by returning true.
     """
     if result.instance.budget >= amount:
         return result.bound
-    if result.interrupted or not isinstance(memory, OneMemory):
+    if result.interrupted or stop() or not isinstance(memory, OneMemory):
         return result.instance.baseline.duration
     spent = time.monotonic() - begin
     seconds = min(2 * spent + 1, memory.options.time_limit or math.inf)
     instance = replace(result.instance, budget=amount)
     options = replace(memory.options, time_limit=seconds, if_none=STOP)
-    return solve_instance(instance, options, None, begin, warm_start=result.sequence).bound
+    return solve_instance(instance, options, None, begin, warm_start=result.sequence, stop=stop).bound

@@ -9,9 +9,9 @@ from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, Unpack
 
+from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.arguments import checked
-from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text, memory_text
@@ -39,8 +39,9 @@ from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_
 from moccasin_mzn.pytorch.runtime import Runtime, planned_module
 from moccasin_mzn.pytorch.steps import EagerStep, eager_step_or_none, runtime_of, share_and_overhead
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced
-from moccasin_mzn.search.options import model_options
-from moccasin_mzn.search.result import Listener, Result
+from moccasin_mzn.search.options import gap_of, model_options
+from moccasin_mzn.search.result import Result
+from moccasin_mzn.stop import Criteria, Stop
 from moccasin_mzn.vocabulary import Durations, Gradients, SearchArguments, Status, Workspaces
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
+SEARCH_SECONDS = 60.0
+"""Time limit of the search where none is given."""
 LEAST_SHARE = 0.6
 """Fraction of the time to seek the least peak; the rest is for a shorter plan of the same peak."""
 _AT_ONCE = 1e-3
@@ -69,7 +72,7 @@ def plan(
     kwargs: Mapping[str, PyTree] | None = None,
     loss: Callable[[PyTree, PyTree], PyTree] | None = None,
     budget: str | int | float | Fraction | Budget,
-    time_limit: float | None = 60.0,
+    time_limit: float | None = SEARCH_SECONDS,
     threads: int | None = None,
     seed: int | None = None,
     order: Literal["input"] = "input",
@@ -79,7 +82,9 @@ def plan(
     gradients: Gradients = RETURNED,
     paging: Paging | None = None,
     slow_memory: str | int | float | Fraction | Budget | None = None,
-    on_progress: Listener | None = None,
+    stop: Stop | None = None,
+    on_progress: OnProgress | None = None,
+    interrupts: Interrupts = "keep",
     **how: Unpack[SearchArguments],
 ) -> Plan:
     """Find what to recompute in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
@@ -109,22 +114,29 @@ def plan(
         paging: True: outputs may be written to host memory and read back, the host's on CUDA, which takes as long as is
             measured; or what that takes for each byte, in the unit of durations, such as {"out_time": 0.1}.
         slow_memory: its capacity, as a budget, which asks for paging by itself; None: as much as there may be.
-        on_progress: called with every new incumbent and bound.
+        stop: see `moccasin_mzn.solve`; of the search, as the time limit; `Iterations` is refused, for durations are
+            measured and differ from call to call.
+        on_progress: called with a `moccasin_mzn.Progress` for every new incumbent and bound; see `moccasin_mzn.solve`.
+        interrupts: see `moccasin_mzn.solve`.
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
         NoPlanError: no plan within the budget was found; the message names what is proven.
         PlanError: the network cannot be planned.
         InputError: nonsense in an argument.
+        Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
     require_torch()
     if order != "input":
         raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
-    check_time_limit(time_limit)
+    criteria = Criteria.of(stop, time_limit, gap_of(how.pop("until_gap", None)), default=SEARCH_SECONDS)
+    criteria.refuse("plans of networks, whose operators are measured", "iterations")
+    drive = Drive("pytorch.plan", on_progress, criteria, interrupts)
     check_gradients(gradients)
     arguments, tensors = Structure.of_call(inputs, kwargs)
     amount = None if budget == LEAST else Budget.of(budget)
-    searching = {"time_limit": time_limit, "threads": threads, "seed": seed, **how}
+    searching = {"time_limit": criteria.time_limit, "threads": threads, "seed": seed, **how}
+    searching |= {} if criteria.gap is None else {"until_gap": criteria.gap}
     memory = memories_asked(paging, slow_memory, searching)
     if amount is None and not isinstance(memory, OneMemory):
         raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with offloading to host memory")
@@ -132,10 +144,11 @@ def plan(
     traced = Traced.of(Step(model, loss), arguments, forms, Costs(durations, workspaces), gradients)
     if amount is None:
         assert isinstance(memory, OneMemory)
-        return _timed(_least(traced, memory, max_computations, on_progress), inputs, kwargs or {})
+        found, interrupted = _least(traced, memory, max_computations, drive)
+        return drive.ended(_timed(found, inputs, kwargs or {}), interrupted)
     eager = eager_step_or_none(traced, inputs, kwargs or {}) if amount.fraction is not None else None
-    found = _searched(traced, amount, eager, memory, max_computations, on_progress)
-    return _timed(found, inputs, kwargs or {}) if eager is None else found
+    found, interrupted = _searched(traced, amount, eager, memory, max_computations, drive)
+    return drive.ended(_timed(found, inputs, kwargs or {}) if eager is None else found, interrupted)
 
 
 def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Plan:
@@ -159,8 +172,9 @@ def _overhead(traced: Traced, eager: EagerStep | None) -> float:
 
 def _searched(
     traced: Traced, budget: Budget, eager: EagerStep | None, memory: Memories, most: int,
-    on_progress: Listener | None,
-) -> Plan:  # fmt: skip
+    drive: Drive,
+) -> tuple[Plan, bool]:  # fmt: skip
+    """The plan, and whether an interrupt has ended the search."""
     graph = traced.problem.graph
     order = graph.input_order()
     unplanned = peaks(traced.linear(order))
@@ -168,18 +182,8 @@ def _searched(
     begin = time.monotonic()
     if unplanned.whole <= amount:
         overhead = _overhead(traced, eager)
-        return Plan(
-            traced,
-            order,
-            unplanned,
-            unplanned,
-            amount,
-            Status.OPTIMAL,
-            overhead,
-            overhead,
-            _peak(eager),
-            overhead=overhead,
-        )
+        figures = unplanned, unplanned, amount, Status.OPTIMAL, overhead, overhead, _peak(eager)
+        return Plan(traced, order, *figures, overhead=overhead), False
     asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
     search = memory.search(traced.device, graph.duration_unit, unplanned.whole)
     result: Result | None = None
@@ -187,14 +191,14 @@ def _searched(
         if asked < 1:
             break
         instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
-        result = search(instance, on_progress, begin)
+        result = search(instance, drive, begin)
         if result.answer is None:
             break
         found = peaks(traced.linear(result.answer))
         if found.whole <= amount:
-            bound = bound_within(result, amount, memory, begin)
-            return _plan(traced, result, found, unplanned, amount, eager, bound)
-        if result.interrupted:
+            bound = bound_within(result, amount, memory, begin, drive.over)
+            return _plan(traced, result, found, unplanned, amount, eager, bound), result.interrupted
+        if result.interrupted or drive.over():
             break
         if isinstance(memory, OneMemory):
             asked = min(asked, result.peak)
@@ -202,10 +206,10 @@ def _searched(
     if not isinstance(memory, OneMemory):
         raise NoPlanError(infeasible_with_copies(traced.problem, unlimited(traced, most), amount))
     interrupted = result is not None and result.interrupted
-    least = least_in_seconds(traced, most, memory, interrupted)
+    least = least_in_seconds(traced, most, memory, interrupted, drive.over)
     if least.peaks.whole > amount:
         raise NoPlanError(why_none(traced, least, amount, result))
-    return _from_least(traced, memory, least, unplanned, amount, on_progress, begin, eager)
+    return _from_least(traced, memory, least, unplanned, amount, drive, begin, eager)
 
 
 def _plan(
@@ -224,32 +228,35 @@ def _plan(
     return Plan(traced, computed, *figures, actions=answer if copied else (), overhead=overhead)
 
 
-def _least(traced: Traced, memory: OneMemory, most: int, on_progress: Listener | None) -> Plan:
-    """The plan of least peak that is found, and as short as is found then."""
+def _least(traced: Traced, memory: OneMemory, most: int, drive: Drive) -> tuple[Plan, bool]:
+    """The plan of least peak that is found, and as short as is found then; and whether an interrupt has ended it."""
     instance = unlimited(traced, most)
     prepare(instance)
     begin = time.monotonic()
-    found = least_schedules(instance, memory.options, Deadline(memory.options.time_limit, begin).part(LEAST_SHARE))
+    deadline = Deadline(memory.options.time_limit, begin).part(LEAST_SHARE)
+    found = least_schedules(instance, memory.options, deadline, drive.over)
     least = LeastFound.of(traced, found)
     unplanned = peaks(traced.linear(instance.order))
-    plan = _from_least(traced, memory, least, unplanned, least.peaks.whole, on_progress, begin)
-    return replace(plan, least_proven=min(found.proven, plan.peaks.whole))
+    plan, interrupted = _from_least(traced, memory, least, unplanned, least.peaks.whole, drive, begin)
+    return replace(plan, least_proven=min(found.proven, plan.peaks.whole)), interrupted
 
 
 def _from_least(
     traced: Traced, memory: OneMemory, known: LeastFound, unplanned: Peaks, amount: int,
-    on_progress: Listener | None, begin: float, eager: EagerStep | None = None,
-) -> Plan:  # fmt: skip
+    drive: Drive, begin: float, eager: EagerStep | None = None,
+) -> tuple[Plan, bool]:  # fmt: skip
     """The shortest plan that is found within an amount that a schedule is known for, of no more than its peak."""
     least, simulation = known.least, simulate(traced.problem.graph, known.sequence)
     within = replace(least.instance, budget=simulation.peak)
     options = replace(memory.options, time_limit=_AT_ONCE) if least.interrupted else memory.options
-    result = solve_instance(within, options, on_progress, begin, warm_start=known.sequence)
+    listener = drive.heard(within.graph)
+    result = solve_instance(within, options, listener, begin, warm_start=known.sequence, stop=drive.over)
     result = replace(result, interrupted=result.interrupted or least.interrupted)
     found = peaks(traced.linear(result.sequence))
     if found.whole > amount:  # constants and copies live longer
         result, found = replace(result, answer=known.sequence, simulation=simulation), known.peaks
-    return _plan(traced, result, found, unplanned, amount, eager, bound_within(result, amount, memory, begin))
+    bound = bound_within(result, amount, memory, begin, drive.over)
+    return _plan(traced, result, found, unplanned, amount, eager, bound), result.interrupted
 
 
 def _bytes(amount: int) -> str:

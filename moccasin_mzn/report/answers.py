@@ -19,8 +19,8 @@ from moccasin_mzn.heuristics.orders.least_peak import Ordering
 from moccasin_mzn.problem.buffer import Buffer
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Plan
-from moccasin_mzn.report.parts import Incumbent, Interval, computed_nodes, incumbents_of, intervals_of
+from moccasin_mzn.problem.platform import Plan, computed_nodes
+from moccasin_mzn.report.parts import Incumbent, Interval, incumbents_of, intervals_of
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Picture
 from moccasin_mzn.report.shown import Answer, Drawing, ProvenAnswer, drawn

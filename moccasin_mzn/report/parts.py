@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+from moccasin_mzn.graphs.graph import NodeId
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Action, Plan
+from moccasin_mzn.problem.platform import Plan, computed_nodes
 from moccasin_mzn.search.result import Result as Found
 from moccasin_mzn.search.result import TracePoint
 
@@ -73,14 +72,6 @@ def _incumbents(result: Found, points: tuple[TracePoint, ...]) -> Iterator[Incum
         schedule = None if answer is None else computed_nodes(result.problem.graph, answer)
         plan = tuple(answer) if several and answer is not None else None
         yield Incumbent(point.seconds, value, point.bound, point.source, schedule, plan)
-
-
-def computed_nodes(graph: ComputationGraph, answer: Sequence[Any]) -> tuple[NodeId, ...]:
-    """Return the ids of the nodes that a schedule or a plan computes, in their order."""
-    nodes = graph.nodes
-    if answer and isinstance(answer[0], Action):
-        return tuple(nodes[action.node] for action in answer if action.source is None)
-    return tuple(nodes[v] for v in answer)
 
 
 def intervals_of(result: Found) -> tuple[Interval, ...] | None:

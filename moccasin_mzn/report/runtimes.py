@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO
 
 from moccasin_mzn.extensions.platforms import SLOW
-from moccasin_mzn.files import Json, JsonObject
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.pytorch.gradients import ACCUMULATED
 from moccasin_mzn.report.tables import Lines, console, plain_table, print_lines, print_table
 from moccasin_mzn.search.result import percent_over
 
 if TYPE_CHECKING:
+    from moccasin_mzn.api.driving import Progress
     from moccasin_mzn.deploy.onnx_deployment import Deployment
     from moccasin_mzn.deploy.onnx_session import Comparison
     from moccasin_mzn.pytorch.planning import Plan
     from moccasin_mzn.pytorch.side_by_side import Measured, SideBySide
-    from moccasin_mzn.search.result import Progress, Result
+    from moccasin_mzn.search.result import Result
 
 
 _HEADINGS = {
@@ -29,23 +30,21 @@ _UNEQUAL_SHOWN = 5
 class SearchLines(Lines):
     """Prints a line for each plan and each bound that is better, at most a few per second."""
 
+    plan = ""
+    """What the best plan does."""
+
     def __call__(self, progress: Progress) -> None:
         """Print the line, or delay it if one was printed just before."""
-        text = "no schedule yet"
-        if progress.phase != "peak" and progress.value is not None:
-            gap = 100 * (progress.value - progress.bound) / progress.value if progress.value else 0.0
-            text = f"a plan with {_plan_text(progress.figures)}, gap {gap:.3f} %"
-        elif "peak" in progress.figures:
+        text, nodes = "no schedule yet", progress.nodes
+        if progress.peaks is not None:
+            self.plan = f"{memory_text(tuple(progress.peaks.values())[SLOW], 'byte')} in host memory"
+        elif nodes is not None:
+            self.plan = count_text(len(nodes) - len(set(nodes)), "recomputation")
+        if progress.gap is not None:
+            text = f"a plan with {self.plan}, gap {100 * progress.gap:.3f} %"
+        elif progress.peak is not None:
             text += f", the least peak is {memory_text(progress.peak, 'byte')}"
         self._print(progress.seconds, text, at_once=False)
-
-
-def _plan_text(figures: Mapping[str, Json]) -> str:
-    """Describe what a plan does; `figures` are those of `Problem.figures`."""
-    if "peaks" not in figures:
-        return count_text(figures["recomputations"], "recomputation")
-    peaks = tuple(figures["peaks"].values())
-    return f"{memory_text(peaks[SLOW], 'byte')} in host memory"
 
 
 def print_side_by_side(found: Plan, measured: SideBySide, out: TextIO) -> None:

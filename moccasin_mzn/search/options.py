@@ -37,6 +37,15 @@ def parse_gap(text: str) -> float:
     return float(form[1]) / (100 if form[2] else 1)
 
 
+def gap_of(given: float | str | None) -> float | None:
+    """Return a gap, a fraction or a text, as a fraction.
+
+    Raises:
+        InputError: a text that is no gap.
+    """
+    return parse_gap(given) if isinstance(given, str) else given
+
+
 def _plain(number: float) -> str:
     """Return all digits of a number, without an exponent."""
     return format(Decimal(repr(number)), "f")

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from moccasin_mzn.clock import POLL_SECONDS, Deadline
+from moccasin_mzn.clock import POLL_SECONDS, Deadline, never
 from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text
@@ -38,7 +38,6 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Listener, Result, Seconds
 from moccasin_mzn.solvers.minizinc.run import Outcome, SolverError, reported_version
 from moccasin_mzn.solvers.minizinc.solvers import Backend, check_integers, find_backend

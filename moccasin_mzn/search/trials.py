@@ -16,13 +16,12 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
-from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.clock import POLL_SECONDS, never
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import HINT, MORE, STOP, Options
-from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import (
     FOUND,
     NONE_FOUND,

@@ -16,7 +16,7 @@ PACKAGE = "moccasin_mzn"
 GROUND = "ground"
 """The loose modules, but for those of the face."""
 FACE = "face"
-"""The package itself (`__init__`), its functions (`face`), how they are driven (`driving`), and `__main__`."""
+"""The package itself (`__init__`), its functions (`face`), and `__main__`."""
 FLOORS = (
     (GROUND,), ("solvers",), ("graphs",), ("problem",), ("heuristics",), ("bounds", "formulations"), ("strategies",),
     ("search",), ("extensions",), ("api",), ("deploy", "pytorch"), ("bench",), ("report",), ("cli",), (FACE,),
@@ -87,7 +87,7 @@ def inside() -> nx.DiGraph:
 
 def room_of(module: str) -> str:
     parts = module.split(".")
-    if len(parts) == 1 or parts[1] in ("__main__", "driving", "face"):
+    if len(parts) == 1 or parts[1] in ("__main__", "face"):
         return FACE
     return GROUND if parts[1] in GROUND_FILES else parts[1]
 

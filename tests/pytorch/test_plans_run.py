@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 torch = pytest.importorskip("torch", minversion="2.6")
@@ -12,8 +14,10 @@ from more_networks import MORE
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
 
+import moccasin_mzn as mz
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.pytorch import NoPlanError, memories
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.pytorch import NoPlanError, memories, plan
 from moccasin_mzn.pytorch import infeasibility as limits
 
 BUDGETS = {"mlp": (0.9, 0.7, 0.5), "resnet": (0.9, 0.7, 0.6), "gpt": (0.9, 0.7, 0.5), "unet": (0.9, 0.8, 0.7),
@@ -101,6 +105,53 @@ def test_an_interrupt_ends_all_of_it_with_the_plan_that_is_there(monkeypatch):
     assert excess(found, found.module(), inputs)[0] == 0
 
 
+class Heard(list):
+    """Progress that was reported; the first plan sets an event, or raises what is to be raised."""
+
+    def __init__(self, event=None, error=None):
+        self.event, self.error = event, error
+
+    def __call__(self, progress):
+        assert isinstance(progress, mz.Progress) and str(progress)
+        self.append(progress)
+        if progress.value is not None:
+            if self.event is not None:
+                self.event.set()
+            if self.error is not None:
+                raise self.error
+
+
+def test_an_event_ends_the_search_and_keeps_the_plan():
+    event = threading.Event()
+    heard = Heard(event)
+    model, inputs = made(NETWORKS["resnet"])
+    found = planned(model, inputs, 0.7, until_gap=0.0, time_limit=600, stop=event, on_progress=heard)
+    assert event.is_set() and found.predicted_peak <= found.budget
+    first = next(progress for progress in heard if progress.nodes is not None)
+    assert set(first.nodes) <= set(found.graph.nodes) and len(first.nodes) > len(set(first.nodes))
+    assert excess(found, found.module(), inputs)[0] == 0
+
+
+def test_an_error_of_the_listener_and_an_interrupt_are_raised_when_asked_for():
+    model, inputs = made(NETWORKS["mlp"])
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        planned(model, inputs, 0.7, on_progress=Heard(error=ZeroDivisionError("mine")))
+    with pytest.raises(mz.Interrupted) as raised:
+        planned(model, inputs, 0.7, until_gap=0.0, on_progress=Heard(error=KeyboardInterrupt()), interrupts="raise")
+    kept = raised.value.result
+    assert kept.predicted_peak <= kept.budget and excess(kept, kept.module(), inputs)[0] == 0
+
+
+def test_criteria_that_plans_cannot_keep_to_are_refused():
+    model, inputs = made(NETWORKS["mlp"])
+    with pytest.raises(InputError, match="Iterations is not for plans of networks, whose operators are measured"):
+        plan(model, inputs, budget=0.7, stop=mz.stop.Iterations(10))
+    with pytest.raises(InputError, match=r"stop: Gap\(0.5\) and until gap 0.1 contradict each other"):
+        plan(model, inputs, budget=0.7, stop=mz.stop.Gap(0.5), until_gap=0.1)
+    with pytest.raises(InputError, match="interrupts 'stop': expected one of keep, raise"):
+        plan(model, inputs, budget=0.7, interrupts="stop")
+
+
 class Tables(torch.nn.Module):
     """Small outputs become large by the addition of constants, which are read again where that is computed again."""
 
@@ -126,7 +177,7 @@ def test_constants_that_are_read_again_are_within_the_budget():
 def test_a_plan_that_is_found_for_another_budget_is_not_missed():
     torch.manual_seed(0)
     model, x = Tables(), torch.rand(64, 32)  # what is asked of the search is less by more than a plan needs
-    options = {"durations": "flop", "workspaces": "none", "until_gap": 0.0, "time_limit": 5.0}
+    options = {"durations": "flop", "workspaces": "none", "until_gap": 0.0, "time_limit": 15.0}
     for budget in (80_281, 78_000, 74_547):
         assert planned(model, [x], budget, **options).predicted_peak <= budget
 

@@ -10,6 +10,7 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from moccasin_mzn.api.frontier.points import FrontierPoint, PointStatus, Schedule
+from moccasin_mzn.clock import never
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations.searched import Searched
@@ -19,7 +20,6 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.problem import Account, Problem
 from moccasin_mzn.search.conclusion import scope
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Progress, Result
 
 

@@ -27,7 +27,7 @@ from moccasin_mzn.api.race.racer import (
     usable_cores,
 )
 from moccasin_mzn.api.request import Request
-from moccasin_mzn.clock import POLL_SECONDS, Deadline
+from moccasin_mzn.clock import POLL_SECONDS, Deadline, never
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
@@ -37,7 +37,6 @@ from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Listener, Result, Seconds
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import Backend, check_integers, find_backend

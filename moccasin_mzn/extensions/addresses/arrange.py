@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.allocate import least_arena
 from moccasin_mzn.extensions.addresses.joint import MOST_COMPUTATIONS, solve_jointly
@@ -35,7 +35,6 @@ from moccasin_mzn.problem.arena import Arena, Buffer, check_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
-from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Result, Status, TracePoint
 from moccasin_mzn.solvers.minizinc.run import Limits
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.extensions.addresses.arrange import Arrangement
 from moccasin_mzn.formatting import over_text
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
 from moccasin_mzn.problem.platform import Plan
-from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.result import Listener, Progress, Result, ignore
 
 FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.05

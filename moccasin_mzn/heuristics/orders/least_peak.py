@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.checks import check_seed, check_time_limit
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed
@@ -64,10 +64,6 @@ class OrderProgress:
 
 
 Listener = Callable[[OrderProgress], None]
-
-
-def never() -> bool:
-    return False
 
 
 def least_peak_order(

@@ -20,7 +20,7 @@ from typing import IO, Literal
 
 import psutil
 
-from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.clock import POLL_SECONDS, never
 from moccasin_mzn.environment import own_environment
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import JsonObject
@@ -59,11 +59,6 @@ class Ending:
 
 def ignore(line: str) -> None:
     """Do nothing with a line."""
-
-
-def never() -> bool:
-    """Do not stop."""
-    return False
 
 
 def run_guarded(

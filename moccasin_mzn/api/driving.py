@@ -11,24 +11,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
 from moccasin_mzn.api.frontier.points import FrontierPoint
-from moccasin_mzn.bench.compare import Row
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.heuristics.orders.least_peak import OrderProgress
 from moccasin_mzn.log import LOGGER
-from moccasin_mzn.report.answers import Answer
-from moccasin_mzn.report.parts import computed_nodes
+from moccasin_mzn.problem.platform import computed_nodes
 from moccasin_mzn.search.result import Progress as Found
 from moccasin_mzn.stop import Criteria
 
 Interrupts: TypeAlias = Literal["keep", "raise"]
 """What Ctrl-C does: "keep": the best answer so far is returned; "raise": `Interrupted` is raised, which has it."""
-Answered = TypeVar("Answered", bound=Answer)
+Answered = TypeVar("Answered")
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,8 @@ class Progress:
     """In `frontier` and `compare`, the budget that this is about, in the graph's size unit."""
     method: str = ""
     """In `compare`, the name of the formulation or strategy."""
+    peaks: Mapping[str, int] | None = None
+    """With several memories the peak in each, by name."""
 
     @property
     def gap(self) -> float | None:
@@ -83,7 +83,7 @@ class Interrupted(KeyboardInterrupt):
         result: the best answer so far, as the function would have returned it with `interrupts="keep"`.
     """
 
-    def __init__(self, result: Answer) -> None:
+    def __init__(self, result: object) -> None:
         super().__init__("interrupted; the best answer so far is its attribute result")
         self.result = result
 
@@ -148,7 +148,7 @@ class Drive:
         if ends:
             self.why = self.why or "on_progress"
 
-    def ended(self, answer: Answered) -> Answered:
+    def ended(self, answer: Answered, interrupted: bool) -> Answered:
         """Return the answer, unless something is to be raised now that everything has been stopped.
 
         Raises:
@@ -159,7 +159,7 @@ class Drive:
         LOGGER.info("%s: ends%s", self.what, f", {status}" if status else "")
         for error in self.errors:
             raise error
-        if answer.interrupted and self.interrupts == "raise":
+        if interrupted and self.interrupts == "raise":
             raise Interrupted(answer)
         return answer
 
@@ -170,9 +170,10 @@ class Drive:
 
         def listen(found: Found) -> None:
             figures = found.figures
-            peak = figures["peak"] if "peak" in figures else next(iter((figures["peaks"] or {}).values()), None)
+            peaks = figures.get("peaks")
+            peak = figures["peak"] if "peak" in figures else next(iter((peaks or {}).values()), None)
             nodes = None if found.answer is None else computed_nodes(graph, found.answer)
-            self.report(Progress(found.seconds, found.value, found.bound, peak, nodes, found.source))
+            self.report(Progress(found.seconds, found.value, found.bound, peak, nodes, found.source, peaks=peaks))
 
         return listen
 
@@ -198,14 +199,3 @@ class Drive:
     def heard_arena(self, seconds: float, size: int, bound: int, source: str) -> None:
         """Hear of a smaller arena."""
         self.report(Progress(seconds, size, bound, source=source))
-
-    def heard_row(self, row: Row, seconds: float) -> None:
-        """Hear of a method that has been run."""
-        result, budget = row.result, row.instance.budget
-        bound = row.instance.baseline.duration if result is None else result.bound
-        value, peak, nodes = None, None, None
-        if result is not None and result.valid:
-            value, peak = result.duration, result.peak
-            nodes = computed_nodes(row.instance.graph, result.sequence)
-        source = "" if result is None else result.found_by
-        self.report(Progress(seconds, value, bound, peak, nodes, source, budget, row.contender.label))
