@@ -44,7 +44,7 @@ from moccasin_mzn.stop import Criteria, Stop
 from moccasin_mzn.vocabulary import FormulationName, FormulationOptions, IfNone, Objective, Search, StrategyName
 
 if TYPE_CHECKING:
-    from moccasin_mzn.bench.compare import Row
+    from moccasin_mzn.api.compare import Row
 
 Graph = ComputationGraph | str | PathLike[str]
 Order = str | PathLike[str] | Iterable[int | str]
@@ -337,8 +337,8 @@ def compare(
         InputError: nonsense in an argument.
         Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
-    from moccasin_mzn.bench.compare import ContenderOptions, contenders
-    from moccasin_mzn.bench.compare import compare as run_all
+    from moccasin_mzn.api.compare import ContenderOptions, contenders
+    from moccasin_mzn.api.compare import compare as run_all
 
     begin, criteria = time.monotonic(), Criteria.of(stop, time_limit, default=DEFAULT_SECONDS)
     criteria.refuse("compare, which runs many methods by the clock", "iterations", "no_improvement")

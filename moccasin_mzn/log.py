@@ -24,6 +24,11 @@ def note_once(line: str, level: int = logging.INFO) -> None:
         _NOTES.log(level, "%s", line)
 
 
+def note(line: str) -> None:
+    """Log what is being done, for people."""
+    _NOTES.info("%s", line)
+
+
 class _Lines(logging.Handler):
     """Prints messages on what is `sys.stderr` at the time."""
 

@@ -55,8 +55,8 @@ def report(
 ) -> int:  # fmt: skip
     """Write tables, plots and statistics of the runs in STORE: an HTML page, Markdown and LaTeX."""
     require("bench", "sqlalchemy", "pandas", "matplotlib", "jinja2")
+    from moccasin_mzn.api.published import read_published
     from moccasin_mzn.bench.best_known import read_table
-    from moccasin_mzn.bench.published import read_published
     from moccasin_mzn.bench.report.runs import read_runs
     from moccasin_mzn.bench.report.sections import document
     from moccasin_mzn.bench.report.writing import check_folder, write

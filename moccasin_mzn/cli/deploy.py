@@ -20,6 +20,9 @@ from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import OptionValue, group
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.files import JsonObject
+from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.search.result import percent_over
 
 if TYPE_CHECKING:
     from moccasin_mzn.deploy.onnx_deployment import Deployment
@@ -220,15 +223,78 @@ def _write(deployed: Deployment, model: Path, output: Path) -> None:
 def _print(
     deployed: Deployment, made: Result | None, found: Comparison | None, output: Path | None, as_json: bool
 ) -> None:
-    from moccasin_mzn.report.runtimes import comparison_lines, deployment_dict, deployment_line, schedule_line
-
     for note in deployed.notes:
         click.echo(f"note: {note}", err=True)
     if as_json:
-        click.echo(json.dumps(deployment_dict(deployed, made, found)))
+        click.echo(json.dumps(_deployment_dict(deployed, made, found)))
         return
     if made is not None:
-        click.echo(schedule_line(made))
-    click.echo(f"{'not written' if output is None else output}: {deployment_line(deployed)}")
-    for line in () if found is None else comparison_lines(deployed, found):
+        click.echo(_schedule_line(made))
+    click.echo(f"{'not written' if output is None else output}: {_deployment_line(deployed)}")
+    for line in () if found is None else _comparison_lines(deployed, found):
         click.echo(line)
+
+
+def _schedule_line(made: Result) -> str:
+    """Return status, reason, duration and bound of the schedule that was searched for, in a line."""
+    over = percent_over(made.bound, made.instance.baseline.duration)
+    return f"{made.status}: {made.reason}; duration +{made.tdi_percent:.3f} %, bound +{over:.3f} %"
+
+
+def _deployment_line(deployed: Deployment) -> str:
+    """Return counts and the planned peak, in a line."""
+    recomputations = deployed.computations - deployed.nodes
+    peaks = [memory_text(peak, "byte") for peak in (deployed.planned_peak, deployed.former_peak)]
+    return (
+        f"{count_text(deployed.nodes, 'operator')}, {count_text(recomputations, 'recomputation')}, "
+        f"planned peak {peaks[0]} instead of {peaks[1]}"
+    )
+
+
+def _comparison_lines(deployed: Deployment, found: Comparison) -> list[str]:
+    """Return the results of running both models, in lines."""
+    equal = {
+        True: "outputs are equal, bit for bit",
+        False: "outputs are not equal",
+        None: "outputs are not equal, but the model draws numbers, which are others in each file",
+    }
+    names = ("the new model", "the model in the order of its file", "the model in the order of ONNX Runtime")
+    peaks = (found.peak, found.former_peak, found.usual_peak)
+    lines = [equal[found.equal], f"order: {_order(found)}"]
+    if found.peak > deployed.planned_values:
+        over = percent_over(found.peak, deployed.planned_values)
+        planned = memory_text(deployed.planned_values, "byte")
+        lines.append(f"the measured peak is above the planned one, {planned} of values: by {over:.1f} %")
+    return lines + [
+        f"measured peak of {name}: {memory_text(peak, 'byte')}" for name, peak in zip(names, peaks, strict=True)
+    ]
+
+
+def _order(found: Comparison) -> str:
+    if found.late is None:
+        return "that of the schedule"
+    return f"not that of the schedule: ONNX Runtime moves {found.late}, or takes it apart"
+
+
+def _deployment_dict(deployed: Deployment, made: Result | None, found: Comparison | None) -> JsonObject:
+    """Return the same for JSON, without what was not searched for or not measured."""
+    document = {
+        "operators": deployed.nodes,
+        "computations": deployed.computations,
+        "planned_peak": deployed.planned_peak,
+        "planned_values": deployed.planned_values,
+        "former_peak": deployed.former_peak,
+        "notes": [*deployed.notes],
+    }
+    if made is not None:
+        document |= {name: getattr(made, name) for name in ("status", "reason", "duration", "bound", "tdi_percent")}
+    if found is None:
+        return document
+    return document | {
+        "equal": found.equal,
+        "in_order": found.late is None,
+        "within_plan": found.peak <= deployed.planned_values,
+        "measured_peak": found.peak,
+        "measured_former_peak": found.former_peak,
+        "measured_usual_peak": found.usual_peak,
+    }

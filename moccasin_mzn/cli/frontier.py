@@ -177,9 +177,9 @@ def compare(
     warm_start: bool, published: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run all formulations and strategies on each GRAPH and budget, and print their figures side by side."""
-    from moccasin_mzn.bench.compare import ComparisonTable, ContenderOptions, contenders
-    from moccasin_mzn.bench.compare import compare as run_all
-    from moccasin_mzn.bench.published import read_published
+    from moccasin_mzn.api.compare import ComparisonTable, ContenderOptions, contenders
+    from moccasin_mzn.api.compare import compare as run_all
+    from moccasin_mzn.api.published import read_published
     from moccasin_mzn.checks import check_time_limit
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget

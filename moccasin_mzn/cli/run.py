@@ -16,13 +16,18 @@ from cloup import option, option_group
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
 from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, group, named_options
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.extensions.platforms import SLOW
+from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.log import note
 from moccasin_mzn.option import flag
 from moccasin_mzn.pytorch.gradients import GRADIENTS
+from moccasin_mzn.report.tables import Lines
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from moccasin_mzn.api.driving import Progress
     from moccasin_mzn.graphs.importers.torch.spec import Input
     from moccasin_mzn.pytorch.planning import Plan
 
@@ -96,14 +101,14 @@ def torch(
     from moccasin_mzn.graphs.importers.torch.spec import load_loss, load_network, users_code
     from moccasin_mzn.graphs.importers.torch.trace import require_torch
     from moccasin_mzn.pytorch.errors import NoPlanError
-    from moccasin_mzn.pytorch.side_by_side import side_by_side
-    from moccasin_mzn.report.runtimes import equality_text, print_side_by_side, side_by_side_dict
+    from moccasin_mzn.pytorch.side_by_side import equality_text, print_side_by_side, side_by_side, side_by_side_dict
 
     code = spec.rpartition(":")[0]
     check_outputs(
         {"--output": save}, {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
     )
     inputs = _checked(plan_file, options)
+    note("loading PyTorch")
     require_torch()
     try:
         with _isolated(onednn):
@@ -197,7 +202,6 @@ def _searched(
 
     from moccasin_mzn.pytorch.planning import plan
     from moccasin_mzn.pytorch.side_by_side import at_random
-    from moccasin_mzn.report.runtimes import SearchLines
 
     made = [
         (each.name, at_random(torch.empty(each.shape, dtype=getattr(torch, each.dtype), device=device)))
@@ -205,7 +209,7 @@ def _searched(
     ]
     args = [tensor for name, tensor in made if name is None]
     kwargs = {name: tensor for name, tensor in made if name is not None}
-    lines = SearchLines(sys.stderr)
+    lines = _SearchLines(sys.stderr)
     how = {name: value for name, value in options.items() if value is not None}
     with stopped_by_signals():
         found = plan(model, args, kwargs=kwargs, loss=loss, on_progress=lines, **how)
@@ -238,3 +242,23 @@ def _report_none(error: InputError, as_json: bool) -> int:
         click.echo(json.dumps({"status": "none", "reason": str(error)}))
     click.echo(f"no plan: {error}", err=True)
     return EXIT_NONE
+
+
+class _SearchLines(Lines):
+    """Prints a line for each plan and each bound that is better, at most a few per second."""
+
+    plan = ""
+    """What the best plan does."""
+
+    def __call__(self, progress: Progress) -> None:
+        """Print the line, or delay it if one was printed just before."""
+        text, nodes = "no schedule yet", progress.nodes
+        if progress.peaks is not None:
+            self.plan = f"{memory_text(tuple(progress.peaks.values())[SLOW], 'byte')} in host memory"
+        elif nodes is not None:
+            self.plan = count_text(len(nodes) - len(set(nodes)), "recomputation")
+        if progress.gap is not None:
+            text = f"a plan with {self.plan}, gap {100 * progress.gap:.3f} %"
+        elif progress.peak is not None:
+            text += f", the least peak is {memory_text(progress.peak, 'byte')}"
+        self._print(progress.seconds, text, at_once=False)

@@ -15,12 +15,14 @@ import statistics
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.environment import own_environment
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.importers.torch.graph import REPEATS, member_shares
 from moccasin_mzn.graphs.importers.torch.memory import Member
 from moccasin_mzn.graphs.importers.torch.nodes import (
@@ -32,6 +34,7 @@ from moccasin_mzn.graphs.importers.torch.nodes import (
     viewed_argument,
     with_mask,
 )
+from moccasin_mzn.log import note
 from moccasin_mzn.pytorch.devices import CPU, device_of
 from moccasin_mzn.pytorch.operator_worker import (
     Argument,
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
 
 _BEGIN = "from moccasin_mzn.pytorch.operator_worker import main; main()"
 """Not run as a module: what is sent would be of the classes of another one, `__main__`."""
+_NOTE_SECONDS = 2.0
+"""Seconds between two notes on how far measuring is."""
 _PATIENCE = 300.0
 """Seconds to wait for an operator, after which its process is killed."""
 
@@ -157,6 +162,7 @@ class Worker:
         fresh = self._running is None
         try:
             asked = self._asked(job)
+            whole, counted, noted = sum(count for _, _, count in job.calls), 0, time.monotonic()
             while asked.poll(None if begun is None else _PATIENCE):
                 message = asked.recv()
                 if isinstance(message, Done):
@@ -165,6 +171,10 @@ class Worker:
                     begun = message.number
                 elif isinstance(message, Sample):
                     found[message.number].add(message)
+                    counted += 1
+                    if time.monotonic() > noted + _NOTE_SECONDS:
+                        noted = time.monotonic()
+                        note(f"measuring operators: {100 * counted // whole} % of {count_text(whole, 'call')}")
                 elif isinstance(message, Failed):
                     found[message.number].failed = True
         except (EOFError, OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
@@ -14,19 +15,21 @@ from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.extensions.platforms import CopyCosts, with_slow_memory
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.platform import Action
+from moccasin_mzn.problem.platform import Action, Memory, Platform, plan_of_sequence
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, RETURNED, check_gradients
 from moccasin_mzn.pytorch.infeasibility import (
     LeastFound,
     bound_within,
+    called,
     infeasible_with_copies,
     least_in_seconds,
     least_schedules,
@@ -42,13 +45,14 @@ from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced
 from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.stop import Criteria, Stop
-from moccasin_mzn.vocabulary import Durations, Gradients, SearchArguments, Status, Workspaces
+from moccasin_mzn.vocabulary import Axis, Durations, Gradients, SearchArguments, Status, Workspaces
 
 if TYPE_CHECKING:
     import torch
     from torch.utils._pytree import PyTree
 
     from moccasin_mzn.pytorch.steps import Verification
+    from moccasin_mzn.report.shown import Drawing
 
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
@@ -59,6 +63,8 @@ LEAST_SHARE = 0.6
 _AT_ONCE = 1e-3
 """Seconds for a search that is over before it begins."""
 _TRIES = 6
+_SHOWN = 3
+"""So many of the computations that are repeated are named in a report."""
 _FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak", "least_proven", "overhead")
 """What is kept in files of what the search has found, besides the sequence."""
 _PREDICTED = ("peaks", "unplanned")
@@ -384,19 +390,54 @@ class Plan:
 
         return verified(self.traced, self.runtime(), self.peaks, inputs, kwargs or {})
 
+    @property
+    def recomputed(self) -> dict[str, int]:
+        """How many more times each computation that is repeated is computed, those of most time first.
+
+        The keys are texts for people: operators with the module that calls them, and the node's name in `graph`.
+        """
+        more = Counter(self.sequence)
+        nodes = [node for node, count in more.items() if count > 1]
+        nodes.sort(key=lambda node: -(more[node] - 1) * self.graph.durations[node])
+        return {called(self.traced.problem, node): more[node] - 1 for node in nodes}
+
+    def plot(self, path: str | PathLike[str] | None = None, by: Axis = "event") -> Drawing | None:
+        """Draw the plan as `Result.plot` draws a schedule: memory over time, and when each output is in it.
+
+        Args:
+            path: the file, .png, .svg, .pdf or .html; None: an interactive picture is returned.
+            by: the unit of the horizontal axis, "event" or "stage".
+
+        Raises:
+            InputError: the drawing library is not installed, or the file cannot be written.
+        """
+        from moccasin_mzn.report.plots.picture import Picture
+        from moccasin_mzn.report.shown import drawn
+
+        graph = self.graph
+        schedule = self.actions or plan_of_sequence(self.sequence)
+        budget = max(self.budget, simulate(graph, self.sequence).peak) if not self.actions else None
+        platform = Platform(graph, (Memory("memory", budget, graph.durations),))
+        if self.actions:
+            platform = with_slow_memory(platform, None, CopyCosts(), CopyCosts())
+        return drawn(Picture(platform, schedule, graph.input_order(), by), path)
+
     def report(self) -> str:
         """A few lines for people."""
-        proven = "proven least" if self.status == "optimal" else f"at least {100 * self.bound:.2f} %"
-        peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
-        code = f", {100 * self.overhead:+.2f} % of it without recomputing anything" if self.overhead else ""
+        before = self.unplanned.whole if self.eager_peak is None else self.eager_peak
+        peak, share = _bytes(self.predicted_peak), self.predicted_peak / before if before else 1.0
         lines = [
             f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are repeated",
-            f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
+            f"peak      {peak} of {_bytes(self.budget)}, {100 * share:.1f} % of {_bytes(before)} without the plan",
             f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
-            f"duration  {100 * self.predicted_increase:+.2f} % ({proven}){code}",
+            f"duration  {self._duration_text()}",
         ]
         if self.least_proven is not None:
-            lines[1] += f", at least {_bytes(self.least_proven)} is proven to be needed"
+            lines[1] += f"; {_bytes(self.least_proven)} or more is proven to be needed"
+        if self.recomputations:
+            names = [name if more == 1 else f"{name} {more} times" for name, more in self.recomputed.items()]
+            rest = len(names) - _SHOWN
+            lines.append("again     " + "; ".join(names[:_SHOWN]) + (f"; {rest} more" if rest > 0 else ""))
         if self.traced.gradients == ACCUMULATED:
             lines.insert(2, f"first     {_bytes(self.first_peak)} in a step that makes the gradients' memory")
         if self.copies:
@@ -407,6 +448,15 @@ class Plan:
             could = count_text(len(self.estimated), "operator")
             lines.append(f"estimated {could} could not be measured, the peak lacks what they take inside: {some}")
         return "\n".join(lines)
+
+    def _duration_text(self) -> str:
+        """What is recomputed takes, with what is proven of it, and what running a plan's code takes besides."""
+        repeated, least = self.predicted_increase - self.overhead, self.bound - self.overhead
+        proven = "proven least" if self.status == "optimal" else f"{100 * least:.2f} % or more is proven"
+        text = f"{100 * repeated:+.2f} % by recomputation ({proven})"
+        if not self.overhead:
+            return text
+        return f"{text}, {100 * self.overhead:+.2f} % by running a plan's code: {100 * self.predicted_increase:+.2f} %"
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan as JSON; the network is not part of it."""

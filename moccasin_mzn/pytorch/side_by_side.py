@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from moccasin_mzn.files import JsonObject
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
 from moccasin_mzn.pytorch.gradients import ACCUMULATED
 from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, storage_peak, time_of
 from moccasin_mzn.pytorch.offloading import slow_meter
 from moccasin_mzn.pytorch.steps import differences, hint_of
+from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 
 if TYPE_CHECKING:
     import torch
@@ -259,3 +261,83 @@ def at_random(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_floating_point() or tensor.is_complex():
         return tensor.normal_()
     return tensor.random_(0, 2)
+
+
+# --- For people and programs -----------------------------------------------------------------------------------
+
+
+_HEADINGS = {
+    "allocator_peak": "allocator", "storage_peak": "storages", "first_peak": "first step", "slow_peak": "host memory"
+}  # fmt: skip
+_UNEQUAL_SHOWN = 5
+
+
+def print_side_by_side(found: Plan, measured: SideBySide, out: TextIO) -> None:
+    """Print a table of both runs with the predicted figures, and whether all results are equal."""
+    predicted = _predicted(found)
+    amounts = [heading for what in predicted for heading in (_HEADINGS[what], "predicted")]
+    table = plain_table(None, ("", *amounts, "ms", "over eager", "predicted"), left=("",))
+    if measured.eager is not None:
+        table.add_row("eager", *_cells(measured.eager, dict.fromkeys(predicted)), "-", "-")
+    increases = (_percent(increase) for increase in (measured.increase, found.predicted_increase))
+    table.add_row("plan", *_cells(measured.plan, predicted), *increases)
+    to = console(out)
+    print_lines(to, found.report().splitlines())
+    print_table(to, table)
+    print_lines(to, [equality_text(measured)])
+
+
+def _predicted(found: Plan) -> dict[str, int | None]:
+    """Return the predicted figures that are shown, by the name of the measured ones."""
+    predicted: dict[str, int | None] = {
+        "allocator_peak": found.predicted_peak,
+        "storage_peak": found.predicted_storage_peak,
+    }
+    if found.traced.gradients == ACCUMULATED:
+        predicted["first_peak"] = found.first_peak
+    if found.copies:
+        predicted["slow_peak"] = found.predicted_slow_peak
+    return predicted
+
+
+def equality_text(measured: SideBySide) -> str:
+    """Return a sentence that states whether all results are equal."""
+    steps = count_text(measured.steps, "step")
+    if measured.equal is None:
+        return f"{steps} with the plan; without it there is too little memory, so that nothing is compared"
+    if measured.equal:
+        return f"equal after {steps}, bit for bit: outputs, gradients, parameters, buffers, the random state"
+    those = ", ".join(measured.unequal[:_UNEQUAL_SHOWN])
+    more = len(measured.unequal) - _UNEQUAL_SHOWN
+    those += f" and {more} more" if more > 0 else ""
+    hint = f" ({measured.hint})" if measured.hint else ""
+    return f"not equal after {steps}: {those}; the largest difference is {measured.largest_difference:.3g}{hint}"
+
+
+def side_by_side_dict(found: Plan, measured: SideBySide) -> JsonObject:
+    """All figures, for JSON: memory in bytes, time in seconds, increases of the time as fractions."""
+    return {
+        "status": found.status,
+        "budget": found.budget,
+        "nodes": len(found.graph.nodes),
+        "gradients": found.traced.gradients,
+        "recomputations": found.recomputations,
+        "copies": found.copies,
+        "least_proven": found.least_proven,
+        "predicted_peak": found.predicted_peak,
+        "predicted_storage_peak": found.predicted_storage_peak,
+        "predicted_first_peak": found.first_peak,
+        "predicted_slow_peak": found.predicted_slow_peak,
+        "predicted_increase": found.predicted_increase,
+        "bound": found.bound,
+        **measured.as_dict(),
+    }
+
+
+def _percent(increase: float | None) -> str:
+    return "-" if increase is None else f"{100 * increase:+.1f} %"
+
+
+def _cells(side: Measured, predicted: Mapping[str, int | None]) -> list[str]:
+    amounts = [amount for what, forecast in predicted.items() for amount in (getattr(side, what), forecast)]
+    return [*("-" if each is None else memory_text(each, "byte") for each in amounts), f"{1000 * side.median:,.2f}"]

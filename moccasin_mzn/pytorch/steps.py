@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.torch.trace import other_state
+from moccasin_mzn.log import note
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, kind_of_device
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
@@ -107,7 +108,7 @@ class EagerStep:
     peak: int
     """Bytes at the allocator."""
     nanoseconds: int
-    """CPU time of the calling thread, or time of another device."""
+    """CPU time of the calling thread, or time of another device; 0 where durations are not times."""
     overhead: float
     """What the same operators take in the same order as a plan's code, as a fraction of that: below 0 if that
     is less, as nothing is recorded then."""
@@ -127,8 +128,10 @@ def eager_step_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping
     """
     if without_memory(traced.step.model, traced.forms):
         return None
+    note("running the step as it is, for the memory and the time that it takes")
     try:
-        nanoseconds, overhead = _eager_and_overhead(traced, inputs, kwargs)
+        timed = traced.problem.graph.duration_unit == "ns"
+        nanoseconds, overhead = _eager_and_overhead(traced, inputs, kwargs) if timed else (0, 0.0)
         with scratch_copy(traced, inputs, kwargs) as scratch:
             peak = allocator_peak(partial(scratch.step, traced.step), traced.device)
     except RuntimeError as error:

@@ -11,6 +11,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.platforms import LOCAL, CopyCosts, with_slow_memory
 from moccasin_mzn.graphs.importers.torch.memory import Member
 from moccasin_mzn.graphs.importers.torch.nodes import storage_bytes
+from moccasin_mzn.log import note
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.platform import Action, Memory, Platform
 from moccasin_mzn.pytorch.call import Form, Step, Structure
@@ -188,6 +189,7 @@ class Traced:
             costs = None
         if costs is not None:
             worker().begin()
+        note("tracing the network")
         joint = trace_joint(step, arguments, forms)
         whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes)
         program = computations(joint, whole)

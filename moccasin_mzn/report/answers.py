@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 
+from moccasin_mzn.api.compare import Row
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
 from moccasin_mzn.arguments import checked
-from moccasin_mzn.bench.compare import Row
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import Allocation

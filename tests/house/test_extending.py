@@ -23,7 +23,7 @@ BLOCK = re.compile(r"^(?:`([^`\n]+)`:\n\n)?```(\w+)\n(.*?)^```$", re.MULTILINE |
 PARTS = ("moccasin_mzn", "models")
 MOST_FILES = 2
 NAMES = """
-from moccasin_mzn.bench.compare import contenders
+from moccasin_mzn.api.compare import contenders
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.graphs.formats import kinds_text
 from moccasin_mzn.graphs.generators.catalogue import NETWORKS

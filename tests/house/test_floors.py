@@ -19,7 +19,7 @@ FACE = "face"
 """The package itself (`__init__`), its functions (`face`), and `__main__`."""
 FLOORS = (
     (GROUND,), ("solvers",), ("graphs",), ("problem",), ("heuristics",), ("bounds", "formulations"), ("strategies",),
-    ("search",), ("extensions",), ("api",), ("deploy", "pytorch"), ("bench",), ("report",), ("cli",), (FACE,),
+    ("search",), ("extensions",), ("api",), ("bench", "report"), ("deploy", "pytorch"), ("cli",), (FACE,),
 )  # fmt: skip
 """From below; a room imports lower ones only."""
 GROUND_FILES = {

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from moccasin_mzn import strategies
-from moccasin_mzn.bench.compare import contenders
+from moccasin_mzn.api.compare import contenders
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.formulations.models import models_folder
 from moccasin_mzn.graphs import formats

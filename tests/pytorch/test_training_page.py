@@ -19,7 +19,7 @@ from documents import page
 LIMITED = """
 import resource
 from moccasin_mzn.pytorch.side_by_side import side_by_side
-from moccasin_mzn.report.runtimes import equality_text
+from moccasin_mzn.pytorch.side_by_side import equality_text
 side_by_side(found, (x, y), {}, steps=1)
 step = found.module()
 step(x, y).backward()

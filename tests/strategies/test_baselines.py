@@ -12,7 +12,7 @@ from few import few
 from flat import least_duration
 from solving import solve
 
-from moccasin_mzn.bench.compare import contenders
+from moccasin_mzn.api.compare import contenders
 from moccasin_mzn.errors import NotApplicableError
 from moccasin_mzn.formulations import find_formulation, staged_events
 from moccasin_mzn.formulations.presolve import ModelData

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from moccasin_mzn.bench.published import FAMILY_TITLES, Published, number_of
+from moccasin_mzn.api.published import FAMILY_TITLES, Published, number_of
 from moccasin_mzn.bench.report import drawing
 from moccasin_mzn.bench.report.document import Figure, Mark, Panel
 from moccasin_mzn.bench.report.drawing import LEAST_SIZES, PUBLISHED, VIRTUAL_BEST, PowerLaw, fit

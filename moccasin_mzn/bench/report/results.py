@@ -10,8 +10,8 @@ from itertools import groupby
 
 import pandas as pd
 
+from moccasin_mzn.api.published import BUDGET_TOLERANCE, FAMILY_TITLES, Published, families_of
 from moccasin_mzn.bench.best_known import Known
-from moccasin_mzn.bench.published import BUDGET_TOLERANCE, FAMILY_TITLES, Published, families_of
 from moccasin_mzn.bench.report.document import Cell, Group, Row, Table, amount, percent, seconds_text, spread_text
 from moccasin_mzn.bench.report.runs import PROOFS, ReportedProblem, Runs, option_of
 from moccasin_mzn.bench.report.statistics import Spread, Summary

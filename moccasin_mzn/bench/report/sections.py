@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from moccasin_mzn.api.published import Published, line_for
 from moccasin_mzn.bench.best_known import Known
-from moccasin_mzn.bench.published import Published, line_for
 from moccasin_mzn.bench.report import ablation, figures, records, results, statistics
 from moccasin_mzn.bench.report.document import (
     Document,

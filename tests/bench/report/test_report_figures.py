@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from report_frames import frames, row
 
+from moccasin_mzn.api.published import read_published
 from moccasin_mzn.bench.experiment import read_experiment
 from moccasin_mzn.bench.matrix import load_graphs, matrix
-from moccasin_mzn.bench.published import read_published
 from moccasin_mzn.bench.report.document import Figure
 from moccasin_mzn.bench.report.runs import read_runs
 from moccasin_mzn.bench.report.sections import document

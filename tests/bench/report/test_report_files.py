@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from report_frames import AWKWARD, METHODS, frames, real_store, row
 
+from moccasin_mzn.api.published import Published, read_published
 from moccasin_mzn.bench.best_known import Known
-from moccasin_mzn.bench.published import Published, read_published
 from moccasin_mzn.bench.report.document import Figure, Table
 from moccasin_mzn.bench.report.runs import read_runs
 from moccasin_mzn.bench.report.sections import document

@@ -200,14 +200,17 @@ def _values_refused(where: str) -> Iterator[None]:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """No warnings of PyTorch, neither on stderr nor in logs."""
-    before = logging.root.manager.disable
-    logging.disable(logging.ERROR)
+    tree = [logging.getLogger("torch"), *map(logging.getLogger, [*logging.root.manager.loggerDict])]
+    before = {logger: logger.level for logger in tree if logger.name.partition(".")[0] == "torch"}
     try:
+        for logger in before:
+            logger.setLevel(logging.CRITICAL)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.disable(before)
+        for logger, level in before.items():
+            logger.setLevel(level)
 
 
 # --- afterwards ------------------------------------------------------------------------------------------------

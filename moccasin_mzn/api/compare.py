@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TextIO
 
+from moccasin_mzn.api.published import Published, line_for
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.bench.published import Published, line_for
 from moccasin_mzn.clock import never
 from moccasin_mzn.errors import InputError, NotApplicableError, shown
 from moccasin_mzn.files import JsonObject
