@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.pytorch.errors import PlanError
 
@@ -71,13 +73,17 @@ class Structure:
         """The structure of a call's arguments as a pair, positional and by name, and its tensors in their order.
 
         Raises:
-            InputError: the inputs are no sequence, but a tensor, whose rows would be taken for inputs.
+            InputError: the inputs are no sequence, but a tensor, whose rows would be taken for inputs; or one is an
+                array of numpy.
         """
         import torch
 
         if isinstance(inputs, torch.Tensor):
             raise InputError("the inputs are a tensor, expected a sequence of all that is passed: (x,)")
-        return cls.of((tuple(inputs), dict(kwargs or {})))
+        structure, tensors = cls.of((tuple(inputs), dict(kwargs or {})))
+        if any(isinstance(leaf, np.ndarray) for leaf in structure.rest):
+            raise InputError("an input is a numpy array, expected a tensor: torch.from_numpy makes one")
+        return structure, tensors
 
     def filled(self, tensors: Sequence[torch.Tensor]) -> PyTree:
         """The value with these tensors in it."""
@@ -114,6 +120,14 @@ class Step:
 
         if not isinstance(self.model, torch.nn.Module):
             raise InputError(f"the network is {shown(self.model)}, expected a torch.nn.Module")
+        if hasattr(self.model, "_orig_mod"):
+            raise InputError(
+                "the network is compiled by torch.compile: give the network itself, or compile it with "
+                "moccasin_mzn.pytorch.backend"
+            )
+        if isinstance(self.loss, type):
+            name = self.loss.__name__
+            raise InputError(f"the loss is the class {name}, expected a function or an instance: {name}()")
         if self.loss is not None and not callable(self.loss):
             raise InputError(f"the loss is {shown(self.loss)}, expected a function of outputs and a target")
 

@@ -405,7 +405,7 @@ class CompiledStep:
             failed = self._search(known.limit(amount))
         answer = known.answer(amount)
         if answer is None:
-            raise NoPlanError(_refusal(self.problem, failed, amount))
+            raise NoPlanError(_refusal(self.problem, failed, amount, self.unplanned.peak))
         return answer
 
     def _unbeaten(self, amount: int) -> bool:
@@ -455,12 +455,12 @@ def _draws(meaning: object) -> bool:
     return isinstance(meaning, Computation) and any(devices.draws(member.node) for member in meaning.members)
 
 
-def _refusal(problem: Planned, result: Result | None, amount: int) -> str:
+def _refusal(problem: Planned, result: Result | None, amount: int, eager: int) -> str:
     lacking = None if result is None else result.shortfall
     if lacking is None:
         return f"budget {memory_text(amount, 'byte')}: no plan was found"
     seen = lacking.least_peak + amount - lacking.instance.budget
-    return infeasible(problem, lacking.instance, amount, min(lacking.scope_floor, seen), seen)
+    return infeasible(problem, lacking.instance, amount, min(lacking.scope_floor, seen), seen, eager)
 
 
 def halves(step: AotStep, plan: Linear) -> tuple[fx.GraphModule, fx.GraphModule]:

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
-from moccasin_mzn.graphs.importers.torch.spec import one_line
-from moccasin_mzn.graphs.importers.torch.trace import fake_state, quiet
+from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
+from moccasin_mzn.graphs.importers.torch.trace import fake_state, quiet, reads_values
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit
 from moccasin_mzn.pytorch.devices import forked_random_state
 from moccasin_mzn.pytorch.errors import PlanError
@@ -136,11 +136,6 @@ def _is_plain(generator: str) -> bool:
 PARAMETER, BUFFER, INPUT, TANGENT = "parameter", "buffer", "input", "tangent"
 """What a placeholder is."""
 _FORWARD = "moccasin_forward"
-_DEPENDS_ON_VALUES = {
-    "GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException",
-    "UnsupportedOperatorException",
-}  # fmt: skip
-"""Exceptions of PyTorch."""
 
 
 @dataclass(frozen=True)
@@ -215,9 +210,10 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
                 raise PlanError(wrong) from error
-            if type(error).__name__ not in _DEPENDS_ON_VALUES:
+            if not reads_values(error):
                 raise
-            text = f"{type(error).__name__}: {one_line(error)}"
+            place = line_of(error, step.model)
+            text = f"{f'{place}; ' if place else ''}{type(error).__name__}: {one_line(error)}"
             raise PlanError(f"the network has data-dependent control flow, it cannot be planned ({text})") from error
     _check_captured(joint, step.model)
     return replace(joint, recurrent=cells.seen)

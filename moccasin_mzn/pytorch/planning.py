@@ -140,7 +140,7 @@ def plan(
     drive = Drive("pytorch.plan", on_progress, criteria, interrupts)
     check_gradients(gradients)
     arguments, tensors = Structure.of_call(inputs, kwargs)
-    amount = None if budget == LEAST else Budget.of(budget)
+    amount = _amount(budget)
     searching = {"time_limit": criteria.time_limit, "threads": threads, "seed": seed, **how}
     searching |= {} if criteria.gap is None else {"until_gap": criteria.gap}
     memory = memories_asked(paging, slow_memory, searching)
@@ -155,6 +155,16 @@ def plan(
     eager = eager_step_or_none(traced, inputs, kwargs or {}) if amount.fraction is not None else None
     found, interrupted = _searched(traced, amount, eager, memory, max_computations, drive)
     return drive.ended(_timed(found, inputs, kwargs or {}) if eager is None else found, interrupted)
+
+
+def _amount(budget: str | int | float | Fraction | Budget) -> Budget | None:
+    """Return a budget; None: the least."""
+    if isinstance(budget, str) and budget.strip().lower() == LEAST:
+        return None
+    try:
+        return Budget.of(budget)
+    except InputError as error:
+        raise InputError(f"{error}, or {LEAST}") from None
 
 
 def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Plan:
@@ -214,7 +224,7 @@ def _searched(
     interrupted = result is not None and result.interrupted
     least = least_in_seconds(traced, most, memory, interrupted, drive.over)
     if least.peaks.whole > amount:
-        raise NoPlanError(why_none(traced, least, amount, result))
+        raise NoPlanError(why_none(traced, least, amount, result, _peak(eager) or unplanned.whole))
     return _from_least(traced, memory, least, unplanned, amount, drive, begin, eager)
 
 
@@ -438,8 +448,13 @@ class Plan:
             names = [name if more == 1 else f"{name} {more} times" for name, more in self.recomputed.items()]
             rest = len(names) - _SHOWN
             lines.append("again     " + "; ".join(names[:_SHOWN]) + (f"; {rest} more" if rest > 0 else ""))
+        fixed = [f"{kind} {_bytes(amount)}" for kind, amount in self.graph.fixed_memory.items() if amount]
+        if fixed:
+            lines.append(f"besides   {', '.join(fixed)}; an optimizer's state comes on top of all that")
         if self.traced.gradients == ACCUMULATED:
-            lines.insert(2, f"first     {_bytes(self.first_peak)} in a step that makes the gradients' memory")
+            lines.insert(
+                2, f"first     {_bytes(self.first_peak)} in the first step, which allocates the parameters' .grad"
+            )
         if self.copies:
             copies = count_text(self.copies, "copy", "copies")
             lines.append(f"slow      {_bytes(self.predicted_slow_peak)} at most, {copies} there and back")

@@ -250,7 +250,7 @@ class Guards:
                 raise PlanError(f"planned in {modes[1]} mode, {_called(name)} is in {modes[0]} mode")
         now = autocast_now()
         if now != self.autocast:
-            raise PlanError(f"planned {_autocast_text(self.autocast)}, called {_autocast_text(now)}")
+            raise PlanError(f"planned {autocast_text(self.autocast)}, called {autocast_text(now)}")
 
 
 class _Dtypes(dict[str, "torch.dtype"]):
@@ -280,7 +280,8 @@ def _called(name: str) -> str:
     return f"'{name}'" if name else "the network"
 
 
-def _autocast_text(autocast: Autocast) -> str:
+def autocast_text(autocast: Autocast) -> str:
+    """Where autocast is on, for messages."""
     if not autocast:
         return "without autocast"
     return "under autocast to " + ", ".join(f"{dtype} on {device}" for device, dtype in autocast)

@@ -11,7 +11,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.platforms import LOCAL, CopyCosts, with_slow_memory
 from moccasin_mzn.graphs.importers.torch.memory import Member
 from moccasin_mzn.graphs.importers.torch.nodes import storage_bytes
-from moccasin_mzn.log import note
+from moccasin_mzn.log import underway
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.platform import Action, Memory, Platform
 from moccasin_mzn.pytorch.call import Form, Step, Structure
@@ -189,8 +189,8 @@ class Traced:
             costs = None
         if costs is not None:
             worker().begin()
-        note("tracing the network")
-        joint = trace_joint(step, arguments, forms)
+        with underway("tracing the network"):
+            joint = trace_joint(step, arguments, forms)
         whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes)
         program = computations(joint, whole)
         guards = Guards.of(step.model, joint, arguments)
