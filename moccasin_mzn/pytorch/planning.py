@@ -31,6 +31,7 @@ from moccasin_mzn.pytorch.infeasibility import (
     why_none,
 )
 from moccasin_mzn.pytorch.instructions import Peaks, peaks
+from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
 from moccasin_mzn.pytorch.plans import Plan
@@ -63,7 +64,8 @@ def plan(
     inputs: Sequence[PyTree],
     *,
     kwargs: Mapping[str, PyTree] | None = None,
-    loss: Callable[[PyTree, PyTree], PyTree] | None = None,
+    loss: Callable[..., PyTree] | None = None,
+    differentiate: Differentiate = None,
     budget: str | int | float | Fraction | Budget,
     time_limit: float | None = SEARCH_SECONDS,
     threads: int | None = None,
@@ -90,8 +92,12 @@ def plan(
         inputs: tensors and whatever else the network is called with: the step is run on them, from its own state, which
             is left as it was. Of tensors on the meta device only the forms matter.
         kwargs: the same by name.
-        loss: of the network's outputs and a target, which is then the last of the inputs. None: the loss is an output
-            of the network, or computed from its outputs by whoever calls the step.
+        loss: a function of the network's outputs, such as `lambda out: out.loss`, or of them and a target, which is
+            then the last of the inputs. None: the loss is an output of the network, or computed from its outputs by
+            whoever calls the step.
+        differentiate: the outputs whose gradients the backward pass is called with: names such as "loss" or
+            "hidden_states.0", positions, or "all". None: those called loss; else the only one that is a single number
+            and requires a gradient; else all that require one. A gradient of another output is refused.
         budget: of the allocator's memory above parameters, buffers and inputs: bytes, or a fraction of the peak of the
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one. For
@@ -135,7 +141,9 @@ def plan(
         raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with offloading to host memory")
     forms = [Form.of(tensor) for tensor in tensors]
     MEASURED_COSTS.forget_failures()
-    traced = Traced.of(Step(model, loss), arguments, forms, Costs(durations, workspaces, MEASURED_COSTS), gradients)
+    traced = Traced.of(
+        Step(model, loss), arguments, forms, Costs(durations, workspaces, MEASURED_COSTS), gradients, (), differentiate
+    )
     if amount is None:
         assert isinstance(memory, OneMemory)
         found, interrupted = _least(traced, memory, max_computations, drive)

@@ -261,7 +261,7 @@ class Plan:
         path: str | PathLike[str],
         model: torch.nn.Module,
         *,
-        loss: Callable[[PyTree, PyTree], PyTree] | None = None,
+        loss: Callable[..., PyTree] | None = None,
     ) -> Plan:
         """Read a plan of a network, which is traced again to see that it is the same.
 
