@@ -309,6 +309,7 @@ def _views() -> dict[object, torch._ops.OpOverload]:
         aten.t_.default: aten.t.default,
         aten.transpose_.default: aten.transpose.int,
         aten.unsqueeze_.default: aten.unsqueeze.default,
+        aten.as_strided_.default: aten.as_strided.default,
         **{getattr(aten.squeeze_, name): getattr(aten.squeeze, name) for name in ("default", "dim", "dims")},
     }
 
