@@ -36,6 +36,7 @@ from moccasin_mzn.graphs.importers.torch.nodes import (
 from moccasin_mzn.pytorch.devices import draws, given_out
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
+from moccasin_mzn.pytorch.values import is_check
 
 if TYPE_CHECKING:
     import torch
@@ -257,9 +258,9 @@ class _Follower:
         return None if effect and made is not self.latest_effect else made  # effects stay in their order
 
     def _effect(self, node: fx.Node) -> bool:
-        """Does it take random numbers, or update statistics in place?"""
+        """Does it take random numbers, update statistics in place, or compare what was read?"""
         statistics = any(root in self.in_place for each in written_arguments(node) for root in self._roots(each))
-        return draws(node) or statistics
+        return draws(node) or statistics or is_check(node)
 
     def _fuse(self, node: fx.Node, group: Sequence[int], made: Computation) -> Computation:
         del self.order[made]
@@ -277,6 +278,7 @@ class _Follower:
             members, dict.fromkeys(self._inputs(node)), [], self._live(node), node in self.joint.backward
         )
         made.once = (main and any(_of(root, BUFFER) for root in written)) or (not main and not is_masked(node))
+        made.once |= is_check(node)
         self.order[made] = None
         if self._effect(node):
             self.latest_effect = made
@@ -289,6 +291,7 @@ class _Follower:
         given = (root.given for root, made in self.reads[node].items() if made is None)
         return (
             draws(node)
+            or is_check(node)
             or any(each is not None and each.kind in (INPUT, TANGENT) for each in given)
             or any(made.live for made in self._inputs(node))
             or any(root in self.in_place for root in self.reads[node])

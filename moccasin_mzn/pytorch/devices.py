@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
+import random
+import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 from moccasin_mzn.graphs.importers.torch.nodes import schema_of
+from moccasin_mzn.graphs.importers.torch.spec import user_line
+from moccasin_mzn.pytorch.errors import PlanError
 
 if TYPE_CHECKING:
     import torch
@@ -57,6 +66,72 @@ def forked_random_state() -> Iterator[None]:
     used = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     with torch.random.fork_rng(devices=used):
         yield
+
+
+@contextlib.contextmanager
+def no_autocast() -> Iterator[None]:
+    """Switch autocast off, as it is outside of its context, where the backward pass runs."""
+    import torch
+
+    with contextlib.ExitStack() as stack:
+        for device in (CPU, CUDA):
+            if torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        yield
+
+
+Ran = TypeVar("Ran")
+
+
+@contextlib.contextmanager
+def none_drawn_by_python(network: torch.nn.Module, run: Callable[[], Ran]) -> Iterator[Callable[[], Ran]]:
+    """Refuse a network that draws numbers by Python's `random` or by numpy's: a plan would use the same ones always.
+
+    Raises:
+        PlanError: it does; names the line.
+    """
+    before = _python_state()
+    try:
+        yield run
+        if _python_state() == before:
+            return
+        _set_python_state(before)
+        place = _drawing_line(network, run)
+        raise PlanError(
+            f"the network draws numbers by Python's random or by numpy's, which a plan cannot draw again: {place}; "
+            "draw them by PyTorch, or switch it off, such as layerdrop=0"
+        )
+    finally:
+        _set_python_state(before)
+
+
+_PythonState = tuple[object, bytes]
+
+
+def _python_state() -> _PythonState:
+    return random.getstate(), pickle.dumps(np.random.get_state())  # which np.random.rand and others draw from
+
+
+def _set_python_state(state: _PythonState) -> None:
+    random.setstate(state[0])  # type: ignore[arg-type]  # as `getstate` gave it
+    np.random.set_state(pickle.loads(state[1]))
+
+
+def _drawing_line(network: torch.nn.Module, run: Callable[[], object]) -> str:
+    """The user's line that draws first, or the next one that calls anything, found by running once more."""
+    found: list[str] = []
+    before = _python_state()
+
+    def look(frame: FrameType, _event: str, _called: object) -> None:
+        if not found and _python_state() != before:
+            found.append(user_line(reversed([*traceback.walk_stack(frame)]), network))
+
+    sys.setprofile(look)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return found[0] if found and found[0] else "the line is not known"
 
 
 # --- Random numbers drawn once: what is recomputed draws what it drew before, and the stream goes on as

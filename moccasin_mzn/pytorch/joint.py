@@ -28,10 +28,11 @@ from unittest import mock
 from moccasin_mzn.errors import shown
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
-from moccasin_mzn.graphs.importers.torch.trace import fake_state, quiet, reads_values
+from moccasin_mzn.graphs.importers.torch.trace import fake_state, other_state, quiet, reads_values, scratch
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
-from moccasin_mzn.pytorch.devices import forked_random_state
+from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python
 from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.values import reading, with_checks
 
 if TYPE_CHECKING:
     import torch
@@ -188,13 +189,18 @@ class Joint:
         return [node for node, given in self.given.items() if given.form.requires_grad and given.kind != TANGENT]
 
 
-def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form], differentiate: Differentiate = None) -> Joint:
-    """Trace a step with fake tensors: nothing of the network's size is made.
+def trace_joint(
+    step: Step, arguments: Structure, forms: Sequence[Form], differentiate: Differentiate = None,
+    numbers: Sequence[torch.Tensor] | None = None,
+) -> Joint:  # fmt: skip
+    """Trace a step, on fake tensors, so that nothing of the network's size is made, or on numbers, as it is run.
 
     Args:
         arguments: positional ones and those by name, as a pair.
         forms: of the tensors among them.
         differentiate: the outputs that get a gradient, see `differentiated`.
+        numbers: the tensors among them: the step is run on copies of them and of the network's buffers, and what it
+            reads is compared in each step of a plan. None: on fake tensors, of which nothing can be read.
 
     Raises:
         PlanError: the network has data-dependent control flow, nothing in it requires a gradient, or it takes other
@@ -204,11 +210,9 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form], differe
     import torch
 
     with (
-        quiet(), forked_random_state(), torch.backends.mkldnn.flags(enabled=False),
-        fake_state(step.model, None) as mode, plain_checkpoints(), recurrent_cells() as cells, torch.enable_grad(),
+        quiet(), forked_random_state(), plain_checkpoints(), torch.enable_grad(), recurrent_cells() as cells,
+        _inputs(step.model, forms, numbers) as (inputs, mode),
     ):  # fmt: skip
-        with mode:
-            inputs = [form.empty() for form in forms]
         try:
             joint = _trace(step, arguments, inputs, mode, differentiate)
         except Exception as error:
@@ -224,9 +228,27 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form], differe
     return replace(joint, recurrent=cells.seen)
 
 
+@contextlib.contextmanager
+def _inputs(
+    model: torch.nn.Module, forms: Sequence[Form], numbers: Sequence[torch.Tensor] | None
+) -> Iterator[tuple[list[torch.Tensor], FakeTensorMode | None]]:
+    """The tensors to trace on, and the mode of fake ones, with a state of the network that is like them."""
+    import torch
+
+    if numbers is not None:
+        with other_state(model, scratch):
+            yield [scratch(each) for each in numbers], None
+        return
+    with torch.backends.mkldnn.flags(enabled=False), fake_state(model, None) as mode:
+        with mode:
+            inputs = [form.empty() for form in forms]
+        yield inputs, mode
+
+
 def _trace(
-    step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode, differentiate: Differentiate
-) -> Joint:
+    step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None,
+    differentiate: Differentiate,
+) -> Joint:  # fmt: skip
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -235,7 +257,8 @@ def _trace(
     wanted = [tensor for tensor in (*state.values(), *inputs) if tensor.requires_grad]
     if not wanted:
         raise PlanError("nothing requires a gradient: there is no backward pass to plan")
-    outputs, called = _outputs(step, arguments, inputs, mode)
+    with none_drawn_by_python(step.model, lambda: _outputs(step, arguments, inputs, mode)) as run:
+        outputs, called = run()
     if not any(output.requires_grad for output in outputs):
         raise PlanError("no output depends on what requires a gradient: there is no backward pass to plan")
     differentiable = differentiated(outputs, called, differentiate)
@@ -244,9 +267,10 @@ def _trace(
         for at, (each, has) in enumerate(zip(outputs, differentiable, strict=True))
         if each.requires_grad and not has
     }
-    with mode:
+    with mode or contextlib.nullcontext():
         pairs = zip(outputs, differentiable, strict=True)
-        tangents = [torch.empty_like(each, requires_grad=False) for each, has in pairs if has]
+        tangents = [_tangent(each, mode) for each, has in pairs if has]
+    del outputs
     given = [*state.values(), *inputs, *tangents]
     structures: list[Structure] = []
 
@@ -258,7 +282,7 @@ def _trace(
         def forward(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
             paths = Paths(self.model)
             positions = len(state) + len(inputs)
-            with paths.forward():
+            with paths.forward(), reading(self.model):
                 args, kwargs = arguments.filled(tensors[len(state) : positions])
                 structure, made = Structure.of(step(*args, **kwargs))
             structures.append(structure)
@@ -266,7 +290,7 @@ def _trace(
                 node.meta[_FORWARD] = True
             sources = [output for output, has in zip(made, differentiable, strict=True) if has]
             leaves = [tensor for tensor in tensors[:positions] if tensor.requires_grad]
-            with _backward_paths(paths, sources):
+            with _backward_paths(paths, sources), no_autocast():
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
             return [*made, *gradients]
 
@@ -274,13 +298,25 @@ def _trace(
         replaced = {f"model.{name}": tensor for name, tensor in zip(state, tensors, strict=False)}
         return torch.func.functional_call(Joined(), replaced, (tensors,))
 
-    graph_module = make_fx(joint, tracing_mode="fake")(*given)
+    traced = make_fx(
+        joint, tracing_mode="real" if mode is None else "fake", _error_on_data_dependent_ops=mode is not None
+    )
+    graph_module = traced(*given)
     _turned_into_views(graph_module)
+    with_checks(graph_module)
     names = argument_names(*arguments.filled(inputs))
     kinds = [PARAMETER] * len(parameters) + [BUFFER] * len(buffers) + [INPUT] * len(inputs) + [TANGENT] * len(tangents)
     names = [*state, *names, *(f"gradient of output {at}" for at, has in enumerate(differentiable) if has)]
     placeholders = [*map(Placeholder, names, kinds, map(Form.of, given))]
     return replace(_joint(graph_module, placeholders, differentiable, structures[-1]), left_out=left_out)
+
+
+def _tangent(output: torch.Tensor, mode: FakeTensorMode | None) -> torch.Tensor:
+    """A gradient of an output; a number's is 1, as `backward()` has it."""
+    import torch
+
+    made = torch.empty_like(output, requires_grad=False)
+    return made if mode is not None else made.fill_(1)
 
 
 def _turned_into_views(graph_module: fx.GraphModule) -> None:
@@ -352,13 +388,17 @@ def _joint(
 
 
 def _outputs(
-    step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode
+    step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None
 ) -> tuple[list[torch.Tensor], list[str]]:
-    """What the step returns, as fake tensors, and their names; those of the state have no values to spoil."""
-    with mode:
+    """What the step returns, without what autograd keeps for it, and their names.
+
+    The state is fake, and has no values to spoil, or a scratch copy.
+    """
+    with mode or contextlib.nullcontext():
         args, kwargs = arguments.filled(inputs)
         returned = step(*args, **kwargs)
-        return Structure.of(returned)[1], output_names(returned)
+        outputs = Structure.of(returned)[1]
+        return [each.detach().requires_grad_(each.requires_grad) for each in outputs], output_names(returned)
 
 
 LOSS, EVERY = "loss", "all"
@@ -431,7 +471,7 @@ def recurrent_cells() -> Iterator[RecurrentCells]:
             if function not in layers:
                 return function(*args, **(kwargs or {}))
             found.seen = True
-            with torch.backends.cudnn.flags(enabled=False):
+            with torch.backends.cudnn.flags(enabled=False), torch.backends.mkldnn.flags(enabled=False):
                 return function(*args, **(kwargs or {}))
 
     with Mode():

@@ -21,7 +21,7 @@ from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.result import Result
 
 Search = Callable[[Instance, Drive, float], Result]
-"""Search of an instance, which tells and asks a drive, from a start by `time.monotonic()`."""
+"""Search of an instance, driven by a `Drive`, from a start by `time.monotonic()`."""
 Paging = bool | PagingCosts | Mapping[str, object]
 
 

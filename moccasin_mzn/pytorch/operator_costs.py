@@ -48,6 +48,7 @@ from moccasin_mzn.pytorch.operator_worker import (
     Settings,
     TensorLike,
 )
+from moccasin_mzn.pytorch.values import is_check
 
 if TYPE_CHECKING:
     from torch import fx
@@ -77,6 +78,10 @@ class OperatorCost:
     reads and writes."""
 
 
+_COMPARING = OperatorCost(1, 0)
+"""What comparing takes, next to nothing: on values made for measuring it would fail."""
+
+
 @dataclass
 class OperatorCosts:
     """Costs of operators by the key of a call: a table to measure each but once, for several networks too."""
@@ -100,6 +105,7 @@ class OperatorCosts:
     def measure(self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = REPEATS) -> None:
         """Measure what is not known yet, in turns, so that a machine that is slower for a while is so for all."""
         calls = {_key(node, mask): (node, mask) for node, mask in wanted}
+        self.known |= {key: _COMPARING for key, (node, _) in calls.items() if is_check(node)}
         new = {key: call for key, call in calls.items() if key not in self.known}
         if new:
             found = worker().measured([_call(*call) for call in new.values()], max(1, repeats))

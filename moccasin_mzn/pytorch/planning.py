@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Unpack
 
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress
@@ -18,7 +19,8 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.call import Form, Step, Structure
-from moccasin_mzn.pytorch.errors import NoPlanError
+from moccasin_mzn.pytorch.devices import CPU
+from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
 from moccasin_mzn.pytorch.infeasibility import (
     LeastFound,
@@ -32,11 +34,12 @@ from moccasin_mzn.pytorch.infeasibility import (
 )
 from moccasin_mzn.pytorch.instructions import Peaks, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
+from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.steps import EagerStep, eager_step_or_none, share_and_overhead
-from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced
+from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.stop import Criteria, Stop
@@ -53,6 +56,8 @@ SEARCH_SECONDS = 60.0
 """Time limit of the search where none is given."""
 LEAST_SHARE = 0.6
 """Fraction of the time to seek the least peak; the rest is for a shorter plan of the same peak."""
+_SAFELY = 4
+"""A step that need not be run is run if so many times its memory is free."""
 _AT_ONCE = 1e-3
 """Seconds for a search that is over before it begins."""
 _TRIES = 6
@@ -139,11 +144,9 @@ def plan(
     memory = memories_asked(paging, slow_memory, searching)
     if amount is None and not isinstance(memory, OneMemory):
         raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with offloading to host memory")
-    forms = [Form.of(tensor) for tensor in tensors]
     MEASURED_COSTS.forget_failures()
-    traced = Traced.of(
-        Step(model, loss), arguments, forms, Costs(durations, workspaces, MEASURED_COSTS), gradients, (), differentiate
-    )
+    costs = Costs(durations, workspaces, MEASURED_COSTS)
+    traced = _traced(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
     if amount is None:
         assert isinstance(memory, OneMemory)
         found, interrupted = _least(traced, memory, max_computations, drive)
@@ -151,6 +154,31 @@ def plan(
     eager = eager_step_or_none(traced, inputs, kwargs or {}) if amount.fraction is not None else None
     found, interrupted = _searched(traced, amount, eager, memory, max_computations, drive)
     return drive.ended(_timed(found, inputs, kwargs or {}) if eager is None else found, interrupted)
+
+
+def _traced(
+    step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], amount: Budget | None, costs: Costs,
+    gradients: Gradients, differentiate: Differentiate,
+) -> Traced:  # fmt: skip
+    """The step traced as it runs, where it can be run for that, else on tensors without numbers.
+
+    It can where it is run for a fraction of its peak in any case, and where several times its memory is free.
+    """
+    forms = [Form.of(tensor) for tensor in tensors]
+    trace = partial(Traced.of, step, arguments, forms, gradients=gradients, differentiate=differentiate)
+    if without_memory(step.model, forms):
+        return trace(costs)
+    free = free_memory(forms[0].device if forms else CPU)
+    if amount is None or amount.fraction is None:
+        seen = trace(None)
+        if free is None or _SAFELY * peaks(seen.linear(seen.problem.graph.input_order())).whole > free:
+            return trace(costs)
+    try:
+        return trace(costs, numbers=tensors)
+    except PlanError:
+        raise
+    except Exception:  # too little memory, an operator that can only be traced without numbers, or the network's own
+        return trace(costs)
 
 
 def _amount(budget: str | int | float | Fraction | Budget) -> Budget | None:

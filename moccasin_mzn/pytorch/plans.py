@@ -19,7 +19,7 @@ from moccasin_mzn.pytorch.infeasibility import called
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
 from moccasin_mzn.pytorch.runtime import Runtime, planned_module
 from moccasin_mzn.pytorch.steps import runtime_of
-from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.pytorch.tracing import Traced, without_memory
 from moccasin_mzn.vocabulary import Axis, Status
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Plan:
         if self.copies:
             copies = count_text(self.copies, "copy", "copies")
             lines.append(f"slow      {_bytes(self.predicted_slow_peak)} at most, {copies} there and back")
-        if self.traced.costs is None:
+        if without_memory(self.traced.step.model, self.traced.forms):
             lines.append("estimated nothing was run: the peak has no workspaces of operators, durations are FLOP")
         if self.estimated:
             some = ", ".join(self.estimated[:3]) + (", ..." if len(self.estimated) > 3 else "")

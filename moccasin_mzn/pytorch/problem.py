@@ -20,6 +20,7 @@ from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.pytorch.computations import Computation, Computations, Root
 from moccasin_mzn.pytorch.devices import draws
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT
+from moccasin_mzn.pytorch.values import is_check
 
 if TYPE_CHECKING:
     from torch import fx
@@ -177,10 +178,10 @@ def _other(
 
 
 def _lost_effects(program: Computations, results: list[Computation]) -> list[Computation]:
-    """What takes random numbers or updates statistics, but is needed for nothing."""
+    """What takes random numbers, updates statistics or compares what was read, but is needed for nothing."""
 
     def effect(node: fx.Node) -> bool:
-        return draws(node) or any(root in program.in_place for root in program.reads[node])
+        return draws(node) or is_check(node) or any(root in program.in_place for root in program.reads[node])
 
     needed: set[Computation] = set()
     waiting = list(results)

@@ -11,10 +11,10 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.importers.torch.trace import other_state
+from moccasin_mzn.graphs.importers.torch.trace import other_state, scratch
 from moccasin_mzn.log import underway
 from moccasin_mzn.pytorch.call import Structure
-from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, kind_of_device
+from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, kind_of_device, no_autocast
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT
@@ -49,7 +49,8 @@ class ScratchCopy:
         chosen = [each for each, has in zip(outputs, self.traced.joint.differentiable, strict=True) if has]
         generators = [torch.Generator(each.device).manual_seed(at) for at, each in enumerate(chosen)]
         pairs = zip(chosen, generators, strict=True)
-        torch.autograd.backward(chosen, [torch.empty_like(each).normal_(generator=own) for each, own in pairs])
+        with no_autocast():  # as loops do
+            torch.autograd.backward(chosen, [torch.empty_like(each).normal_(generator=own) for each, own in pairs])
         return {f"output {at}": output.detach() for at, output in enumerate(outputs)}
 
     def left(self) -> dict[str, torch.Tensor | None]:
@@ -71,12 +72,7 @@ def scratch_copy(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, 
 
     model = traced.step.model
 
-    def own(tensor: torch.Tensor) -> torch.Tensor:
-        if isinstance(tensor, torch.nn.Parameter):
-            return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
-        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
-
-    with other_state(model, own), forked_random_state():
+    with other_state(model, scratch), forked_random_state():
         arguments, tensors = Structure.of_call(inputs, kwargs)
         fresh = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]

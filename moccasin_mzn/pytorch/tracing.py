@@ -180,12 +180,14 @@ class Traced:
     def of(
         cls, step: Step, arguments: Structure, forms: Sequence[Form], costs: Costs | None = None,
         gradients: str = RETURNED, unsplit: Collection[str] = (), differentiate: Differentiate = None,
+        numbers: Sequence[torch.Tensor] | None = None,
     ) -> Traced:  # fmt: skip
         """Trace a step, and measure its operators if that is asked for and can be.
 
         Args:
             unsplit: where nothing is measured, what is known of that.
             differentiate: the outputs that get a gradient, see `joint.differentiated`.
+            numbers: the inputs, to run the step on; None: nothing is run, see `joint.trace_joint`.
         """
         _check(step.model, forms)
         if costs is not None and without_memory(step.model, forms):
@@ -193,7 +195,7 @@ class Traced:
         if costs is not None:
             worker().begin()
         with underway("tracing the network"):
-            joint = trace_joint(step, arguments, forms, differentiate)
+            joint = trace_joint(step, arguments, forms, differentiate, numbers)
         whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes)
         program = computations(joint, whole)
         guards = Guards.of(step.model, joint, arguments)

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.doc_links import Page
@@ -177,15 +177,23 @@ def one_line(error: BaseException) -> str:
 
 
 def line_of(error: BaseException, network: nn.Module) -> str:
-    """The user's line that an exception comes from, as "file.py:7, in module 'encoder.0', `if x.sum() > 0:`".
+    """The user's line that an exception comes from, see `user_line`."""
+    return user_line(traceback.walk_tb(error.__traceback__), network)
 
-    That is the innermost one that is neither PyTorch's, nor Python's, nor ours; "" if there is none.
+
+def user_line(frames: Iterable[tuple[FrameType, int]], network: nn.Module) -> str:
+    """The user's line among calls, as "file.py:7, in module 'encoder.0', `if x.sum() > 0:`"; "" if there is none.
+
+    Args:
+        frames: calls with their line numbers, the innermost last: of these the innermost that is neither PyTorch's,
+            nor Python's, nor ours.
+        network: names the module by its submodules.
     """
     from torch import nn
 
     names = {id(module): name for name, module in network.named_modules()}
     inner, line, holder = "", "", None
-    for frame, number in traceback.walk_tb(error.__traceback__):
+    for frame, number in frames:
         file = frame.f_code.co_filename
         if not os.path.isfile(file) or _foreign(Path(file)):
             continue

@@ -152,6 +152,15 @@ def fake_state(network: torch.nn.Module, device: str | None = "cpu") -> Iterator
         yield mode
 
 
+def scratch(tensor: torch.Tensor) -> torch.Tensor:
+    """A leaf of its own: a parameter in the memory of the true one, else a copy."""
+    import torch
+
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+
 @contextlib.contextmanager
 def other_state(network: torch.nn.Module, other: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
     """Meanwhile the network has other parameters and buffers, made of its own; tied ones stay tied."""

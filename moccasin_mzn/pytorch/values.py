@@ -1,0 +1,158 @@
+"""Values that a network reads while it runs, such as `if x.isnan().any()`: a plan is for those that it was traced with.
+
+A step that is traced on numbers goes the way that these numbers choose. What was read is then computed in each step of
+the plan as well, and compared::
+
+    traced    any = aten.any(x); read = aten._local_scalar_dense(any)      False
+    planned   any = aten.any(x); as_traced([any], "_local_scalar_dense", "False", "net.py:7, ...")
+
+Another value is refused in that step, before anything else depends on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from moccasin_mzn.doc_links import Page
+from moccasin_mzn.graphs.importers.torch.paths import traced_so_far
+from moccasin_mzn.graphs.importers.torch.spec import user_line
+from moccasin_mzn.pytorch.errors import PlanError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import fx
+    from torch.utils._pytree import PyTree
+
+NAMESPACE = "moccasin_mzn"
+_SHAPE = "shape"
+"""What is compared of an operator whose output has a shape that depends on values."""
+_WHOLE = "whole"
+"""What is compared of a tensor that is made a list or an array."""
+_PAGE = Page.READ_VALUES
+_READ = "moccasin_read"
+"""Key in a traced node's `meta`: what it read, as text, and the user's line."""
+
+
+@contextlib.contextmanager
+def reading(network: torch.nn.Module) -> Iterator[None]:
+    """Note what is read while `make_fx` traces, to be entered within what is traced."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    operator, whole = _operator(), {torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__}
+
+    def place() -> str:
+        return user_line(reversed([*traceback.walk_stack(sys._getframe())]), network)
+
+    class Numbers(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, function: torch._ops.OpOverload, types: object, args: PyTree = (), kwargs: PyTree = None
+        ) -> PyTree:
+            made = function(*args, **(kwargs or {}))
+            if torch.Tag.data_dependent_output in function.tags or _shaped_by_values(function, args):
+                node = next((node for node in reversed(traced_so_far().nodes) if node.target is function), None)
+                if node is not None:
+                    node.meta[_READ] = repr(tuple(made.shape) if isinstance(made, torch.Tensor) else made), place()
+            return made
+
+    class Arrays(TorchFunctionMode):
+        """All values at once, which no operator shows."""
+
+        def __torch_function__(
+            self, function: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
+        ) -> PyTree:
+            if function in whole and not isinstance(args[0], FakeTensor):
+                operator([args[0].detach()], _WHOLE, _digest(args[0]), place())
+            return function(*args, **(kwargs or {}))
+
+    with Numbers(), Arrays():
+        yield
+
+
+def _digest(tensor: torch.Tensor) -> str:
+    """A digest of all values."""
+    return hashlib.sha256(str(tensor.detach().cpu().tolist()).encode()).hexdigest()[:12]
+
+
+def _shaped_by_values(function: torch._ops.OpOverload, args: Sequence[PyTree]) -> bool:
+    """Does the output's shape depend on values? Of indices only where some are masks."""
+    import torch
+
+    if function is torch.ops.aten.index.Tensor:
+        return any(isinstance(each, torch.Tensor) and each.dtype in (torch.bool, torch.uint8) for each in args[1])
+    return torch.Tag.dynamic_output_shape in function.tags
+
+
+def with_checks(graph_module: fx.GraphModule) -> None:
+    """Have a traced step compare what it reads; nodes that return no tensor are replaced by that.
+
+    Raises:
+        PlanError: something is read in the backward pass, whose inputs were none of a real step.
+    """
+    import torch
+
+    graph, operator = graph_module.graph, _operator()
+    for node in list(graph.nodes):
+        if _READ not in node.meta:
+            continue
+        expected, place = node.meta[_READ]
+        value = node.meta.get("val")
+        shaped = isinstance(value, torch.Tensor)
+        read = [node] if shaped else list(node.all_input_nodes)
+        what = _SHAPE if shaped else node.target._schema.name.partition("::")[2]
+        with graph.inserting_after(node):
+            check = graph.call_function(operator, (read, what, expected, place))
+        check.meta = {key: each for key, each in node.meta.items() if key != _READ}
+        like = value if shaped else read[0].meta["val"]
+        check.meta["val"] = like.new_empty(0)
+        if not shaped:
+            graph.erase_node(node)
+    graph_module.recompile()
+
+
+def is_check(node: fx.Node) -> bool:
+    """True for a node that compares what was read."""
+    return getattr(node.target, "namespace", "") == NAMESPACE
+
+
+@cache
+def _operator() -> torch._ops.OpOverload:
+    """The operator that compares, registered once in a process."""
+    import torch
+
+    _LIBRARIES.append(library := torch.library.Library(NAMESPACE, "DEF"))
+    library.define("as_traced(Tensor[] read, str what, str expected, str place) -> Tensor")
+    library.impl("as_traced", _as_traced, "CompositeExplicitAutograd")
+    torch.fx.node.has_side_effect(torch.ops.moccasin_mzn.as_traced.default)  # it stays, though nobody reads it
+    return torch.ops.moccasin_mzn.as_traced.default
+
+
+_LIBRARIES: list[torch.library.Library] = []
+"""What is registered lives as long as its library."""
+
+
+def _as_traced(read: Sequence[torch.Tensor], what: str, expected: str, place: str) -> torch.Tensor:
+    """Compare what is read now.
+
+    Raises:
+        PlanError: it is not what it was when the plan was made.
+    """
+    import torch
+
+    if what == _WHOLE:
+        if _digest(read[0]) != expected:
+            raise PlanError(f"all values of a tensor are read, others than when the plan was made: {place}", _PAGE)
+        return read[0].new_empty(0)
+    found = repr(tuple(read[0].shape) if what == _SHAPE else getattr(torch.ops.aten, what).default(*read))
+    if found != expected:
+        what = "a shape depends on values, and" if what == _SHAPE else "a value is read, which"
+        raise PlanError(f"{what} was {expected} when the plan was made and is {found} now: {place}", _PAGE)
+    return read[0].new_empty(0)
