@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeAlias
 
@@ -20,6 +20,10 @@ RacerStatus: TypeAlias = Literal["optimal", "feasible", "infeasible", "unknown",
 """The status of a racer; see `RacerResult.status`."""
 
 
+ADDRESSES: Final = "addresses"
+"""The phase of progress about a schedule without offsets, or whose arenas are over the budgets."""
+
+
 @dataclass(frozen=True)
 class Progress(Generic[Step]):
     """A new incumbent or a new bound, while the search goes on. Values are totals of the problem's objective."""
@@ -28,7 +32,8 @@ class Progress(Generic[Step]):
     """Seconds since the search began."""
     phase: str
     """"peak": an answer within the budget is sought; the objective: there may be one, and it is made better; "more":
-    there is none yet, but one that computes nodes more often than the problem allows, whose value is left out."""
+    there is none yet, but one that computes nodes more often than the problem allows, whose value is left out;
+    "addresses": offsets of an answer are still to be found, see `unplaced`."""
     value: int | None
     """Value of the incumbent; None while there is none."""
     bound: int
@@ -39,6 +44,12 @@ class Progress(Generic[Step]):
     """The incumbent, where it is new: positions in `graph.nodes`, or actions."""
     source: str = ""
     """Name of who improved the incumbent or the bound."""
+    unplaced: int | None = None
+    """In the phase "addresses", value of an answer within the memory budgets whose offsets are searched for. It is not
+    the incumbent: that has arenas within the budgets."""
+    arenas: Mapping[str, int] | None = None
+    """With addresses, sizes of the least arenas of the answer, by memory: of the unplaced one, or of a new incumbent;
+    None: not searched for yet."""
 
     @property
     def peak(self) -> int:
