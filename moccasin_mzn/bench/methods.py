@@ -256,8 +256,9 @@ class Method:
         if self.strategy is not None or self.allocates:
             return *common, *extensions
         options, most = self._resolve(self.seeds[0])
-        form = getattr(options, "form", None)
-        return *common, *extensions, replace(options, own={}) if form else options, form, most
+        if not isinstance(options, Options):
+            return *common, *extensions, options, most
+        return *common, *extensions, replace(options, own={}), options.form, most
 
     def compiled(self) -> tuple[CompiledSearch, ...]:
         """Return the compiled searches that runs of the method need."""

@@ -173,10 +173,15 @@ class Seconds:
     """Wall-clock time of each step."""
 
     read: float = 0.0
-    flatten: float = 0.0
-    """MiniZinc's compilation."""
+    flatten: float | None = 0.0
+    """MiniZinc's compilation of the model; None where a run ended before MiniZinc reported it: it is in `solve`."""
     solve: float = 0.0
     total: float = 0.0
+
+    def __str__(self) -> str:
+        included = " with flattening" if self.flatten is None else ""
+        parts = ((name, seconds, included if name == "solve" else "") for name, seconds in vars(self).items())
+        return ", ".join(f"{name}{how} {seconds:.2f}" for name, seconds, how in parts if seconds is not None)
 
 
 @dataclass(frozen=True)
@@ -319,7 +324,7 @@ class SearchResult(Generic[Step, Judged]):
     def model_ran(self) -> bool:
         """True if MiniZinc ran the model, for any of the racers."""
         solvers = (racer for racer in self.racers if racer.solver in self.solver.split(","))
-        return self.seconds.flatten + self.seconds.solve > 0 or any(racer.seconds > 0 for racer in solvers)
+        return (self.seconds.flatten or 0.0) + self.seconds.solve > 0 or any(racer.seconds > 0 for racer in solvers)
 
     @property
     def recomputed(self) -> dict[int, list[int]]:
@@ -367,7 +372,7 @@ class SearchResult(Generic[Step, Judged]):
             "checks": list(self.checks),
             "shortfall": None if self.shortfall is None else self.shortfall.as_dict(),
             "racers": [racer.as_dict(self.problem.objective) for racer in self.racers],
-            "seconds": {name: round(value, 3) for name, value in vars(self.seconds).items()},
+            "seconds": {name: None if value is None else round(value, 3) for name, value in vars(self.seconds).items()},
             "trace": [[round(point.seconds, 3), point.value, point.bound, point.source] for point in self.trace],
         }
         if self.problem.objective == "duration":
