@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from moccasin_mzn.api.driving import Progress
     from moccasin_mzn.graphs.importers.torch.spec import Input
-    from moccasin_mzn.pytorch.planning import Plan
+    from moccasin_mzn.pytorch.plans import Plan
 
     _Called = tuple[Plan, Sequence[Tensor], Mapping[str, Tensor]]
 
@@ -224,7 +224,7 @@ def _read(path: Path, model: nn.Module, loss: Callable[..., Tensor] | None) -> _
     """Read a plan from a file; return it and random inputs of the shapes that it is for."""
     import torch
 
-    from moccasin_mzn.pytorch.planning import Plan
+    from moccasin_mzn.pytorch.plans import Plan
     from moccasin_mzn.pytorch.side_by_side import at_random
 
     found = Plan.load(path, model, loss=loss)

@@ -20,7 +20,7 @@ from moccasin_mzn.problem.files.schedules import TORCH_FORMAT, VERSION, check_to
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
 from moccasin_mzn.pytorch.errors import PlanError
-from moccasin_mzn.pytorch.joint import Joint
+from moccasin_mzn.pytorch.joint import EVERY, Joint
 from moccasin_mzn.pytorch.runtime import autocast_text
 from moccasin_mzn.pytorch.tracing import Traced, meant
 
@@ -53,6 +53,7 @@ def write_plan(
         "arguments": {"tree": json.loads(treespec_dumps(traced.arguments.tree)), "rest": rest},
         "inputs": [asdict(form) for form in traced.forms],
         "loss": traced.step.loss is not None,
+        "differentiate": traced.differentiate,
         "autocast": [*map(list, traced.guards.autocast)],
         "training": traced.step.model.training,
         "gradients": traced.gradients,
@@ -70,7 +71,7 @@ def write_plan(
 def read_plan(
     path: str | PathLike[str],
     model: torch.nn.Module,
-    loss: Callable[[PyTree, PyTree], PyTree] | None,
+    loss: Callable[..., PyTree] | None,
     found: Sequence[str],
 ) -> tuple[Traced, tuple[Action, ...], JsonObject]:  # fmt: skip
     """Read a plan: the step, traced anew, the actions, and what was found with it, by these names.
@@ -113,7 +114,7 @@ def _action(traced: Traced, entry: Json) -> Action:
     return Action(position(entry[_WRITTEN]), SLOW, LOCAL)
 
 
-def _traced(document: JsonObject, model: torch.nn.Module, loss: Callable[[PyTree, PyTree], PyTree] | None) -> Traced:
+def _traced(document: JsonObject, model: torch.nn.Module, loss: Callable[..., PyTree] | None) -> Traced:
     import torch
     from torch.utils._pytree import treespec_loads
 
@@ -131,8 +132,8 @@ def _traced(document: JsonObject, model: torch.nn.Module, loss: Callable[[PyTree
         for each in document["inputs"]
     ]
     try:
-        whole = document.get("unsplit", ())
-        traced = Traced.of(Step(model, loss), arguments, forms, gradients=document["gradients"], unsplit=whole)
+        whole, asked = document.get("unsplit", ()), document.get("differentiate", EVERY)
+        traced = Traced.of(Step(model, loss), arguments, forms, None, document["gradients"], whole, asked)
     except InputError:
         raise
     except Exception as error:

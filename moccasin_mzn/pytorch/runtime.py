@@ -368,12 +368,14 @@ def _function() -> type[torch.autograd.Function]:
             ctx.versions = [_version(each) for each in ctx.kept]
             ctx.set_materialize_grads(False)
             pairs = zip(outputs, runtime.joint.differentiable, strict=True)
-            ctx.mark_non_differentiable(*(output for output, has in pairs if not has))
+            left_out = runtime.joint.left_out
+            ctx.mark_non_differentiable(*(o for at, (o, has) in enumerate(pairs) if not has and at not in left_out))
             return outputs
 
         @staticmethod
         def backward(ctx: _Context, *tangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
             runtime = ctx.runtime
+            _check_left_out(runtime, tangents)
             there = {at for at, tangent in enumerate(_wanted(runtime, tangents)) if tangent is not None}
             added = targets([ctx.next_functions[at][0] for at in runtime.code.added])
             boxed = _kept(ctx)
@@ -389,6 +391,18 @@ def _function() -> type[torch.autograd.Function]:
             return (None, *(next(gradients) if each.form.requires_grad else None for each in given))
 
     return Planned
+
+
+def _check_left_out(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -> None:
+    """Refuse gradients of outputs that are none of those the plan is for.
+
+    Raises:
+        PlanError: there is one.
+    """
+    for at, name in runtime.joint.left_out.items():
+        if tangents[at] is not None:
+            text = f"output '{name}' gets a gradient, which this plan leaves out: plan with differentiate including it"
+            raise PlanError(text, Page.DIFFERENTIATED)
 
 
 def _version(kept: object) -> int | None:

@@ -217,7 +217,6 @@ class BackwardWrites(torch.autograd.Function):
         (lambda self, x: self.line(x) * self.line(x).sum().item(), "data-dependent control flow, it cannot be planned"),
         (lambda self, x: self.line(x) if x.sum() > 0 else x, "data-dependent control flow, it cannot be planned"),
         (lambda self, x: self.line(x.t_().t_()), "aten.t_.* changes the shape of a tensor in place"),
-        (lambda self, x: self.line(x).as_strided_((6, 4), (1, 6)).sin(), "changes the shape of a tensor in place"),
         (lambda self, x: self.line(x) + torch.rand(6, generator=self.generator), "draws from a generator of its own"),
         (lambda self, x: BackwardWrites.apply(self.line(x), self.memory), "backward pass overwrites buffer 'memory'"),
         (lambda self, x: self.line(x) + self.alias, "no parameter or buffer shares the memory of 'memory'"),
