@@ -31,7 +31,7 @@ Answered = TypeVar("Answered")
 
 @dataclass(frozen=True)
 class Progress:
-    """A better answer or a better bound, while a function of the package goes on."""
+    """A better answer or a better bound, or, with addresses, a sign of life, while a function of the package runs."""
 
     seconds: float
     """Seconds since the search began."""
@@ -53,6 +53,11 @@ class Progress:
     """In `compare`, the name of the formulation or strategy."""
     peaks: Mapping[str, int] | None = None
     """With several memories the peak in each, by name."""
+    unplaced: int | None = None
+    """With addresses, the value of a schedule within the memory budgets whose offsets are searched for; it becomes a
+    best answer if its arenas are within the budgets. None: this is about the best answer or the bound alone."""
+    arenas: Mapping[str, int] | None = None
+    """With addresses, sizes of the least arenas known of that schedule, or of the new best answer, by memory."""
 
     @property
     def gap(self) -> float | None:
@@ -69,6 +74,7 @@ class Progress:
         parts += [f"bound {self.bound:,}"]
         parts += [] if self.gap is None else [f"gap {100 * self.gap:.3f} %"]
         parts += [] if self.peak is None else [f"peak {self.peak:,}"]
+        parts += [] if self.unplaced is None else [f"searching offsets for value {self.unplaced:,}"]
         return ", ".join(parts) + (f", {self.source}" if self.source else "")
 
 
@@ -173,7 +179,10 @@ class Drive:
             peaks = figures.get("peaks")
             peak = figures["peak"] if "peak" in figures else next(iter((peaks or {}).values()), None)
             nodes = None if found.answer is None else computed_nodes(graph, found.answer)
-            self.report(Progress(found.seconds, found.value, found.bound, peak, nodes, found.source, peaks=peaks))
+            self.report(Progress(
+                found.seconds, found.value, found.bound, peak, nodes, found.source, peaks=peaks,
+                unplaced=found.unplaced, arenas=found.arenas,
+            ))  # fmt: skip
 
         return listen
 

@@ -7,7 +7,7 @@ from typing import TextIO
 
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.problem.problem import Problem
-from moccasin_mzn.search.result import Progress, Result
+from moccasin_mzn.search.result import ADDRESSES, Progress, Result
 from moccasin_mzn.terminal import is_read
 
 
@@ -53,6 +53,10 @@ class JsonStream(JsonLines):
             "bound": progress.bound,
             "source": progress.source,
         }
+        if progress.phase == ADDRESSES:
+            line["unplaced"] = progress.unplaced
+        if progress.phase == ADDRESSES or progress.arenas is not None:
+            line["arenas"] = progress.arenas
         if progress.answer is not None:
             line |= self._problem.named(progress.answer)
         self.write(line, needed)

@@ -12,7 +12,7 @@ from moccasin_mzn.clock import never
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.search.processes.guarded import GRACE_SECONDS, Ending, run_guarded
-from moccasin_mzn.search.result import TracePoint
+from moccasin_mzn.search.result import ADDRESSES, TracePoint
 
 WORKER = "moccasin_mzn.api.worker"
 
@@ -88,7 +88,7 @@ class _Transcript:
         elif event.get("type") == "error":
             self.error = event
             return
-        elif event.get("type") == "progress":
+        elif event.get("type") == "progress" and event["phase"] != ADDRESSES:
             value = event[event["phase"] if event["phase"] in OBJECTIVES else "duration"]
             if value is not None:
                 self.trace.append(TracePoint(event["seconds"], value, event["bound"], event["source"]))

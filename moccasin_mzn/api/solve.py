@@ -20,6 +20,7 @@ from moccasin_mzn.errors import InputError, explained
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
+from moccasin_mzn.extensions.addresses.reports import Reports
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, in_any_order
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched
@@ -87,15 +88,19 @@ def answer(
     if request.alignment is None:
         return _noted(_schedule(problem, options, request.start, listener, begin, stop))
 
+    reports = Reports(problem, listener or ignore, begin, stop)
+
     def part(other: Instance, seconds: float | None) -> Result:
         limited = replace(options, time_limit=seconds)
         if isinstance(limited, Options):
             limited = replace(limited, if_none=STOP)
-        return _schedule(other, limited, request.start if other is problem else None, listener, None, stop)
+        if other is not problem:  # bounds of a lower budget are none of the budget proper
+            return _schedule(other, limited, None, None, None, reports.over)
+        return _schedule(other, limited, request.start, reports.heard, None, reports.over)
 
     return _noted(solve_with_addresses(
         problem, part, request.alignment, time_limit=options.time_limit, threads=options.threads,
-        seed=options.seed or 0, stop=stop,
+        seed=options.seed or 0, reports=reports,
     ))  # fmt: skip
 
 
@@ -304,12 +309,15 @@ def solve_with_arenas(
     compiled = () if options.search == "off" else _compiled(problem, formulation)
     begin = (time.monotonic() if begin is None else begin) + ready(*compiled, ADDRESSES)
 
+    reports = Reports(problem, on_progress, begin, stop)
+
     def search(other: PlanProblem, seconds: float | None, listener: Listener, start: Plan | None) -> Result:
         if other is problem and start is None:
             start = warm_start
-        return solve_problem(other, formulation, replace(options, time_limit=seconds), listener, None, start, stop=stop)
+        limited = replace(options, time_limit=seconds)
+        return solve_problem(other, formulation, limited, listener, None, start, stop=reports.over)
 
     return plan_with_arenas(
         problem, search, alignment, begin=begin, time_limit=options.time_limit, threads=options.threads,
-        seed=options.seed or 0, on_progress=on_progress, stop=stop,
+        seed=options.seed or 0, reports=reports,
     )  # fmt: skip

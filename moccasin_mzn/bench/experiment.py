@@ -26,6 +26,8 @@ NO_BUDGET = "none"
 """The budget of buffers, whose arena is minimized."""
 HARD_LIMIT = 30.0
 """The default of `Experiment.hard_limit`, in seconds."""
+_FEW = 3
+"""The most differences that a message names."""
 _KEYS = (
     "name", "title", "time_limit", "threads", "memory_limit", "hard_limit", "seeds", "budgets", "count_fixed",
     "baseline", "graphs", "methods",
@@ -107,7 +109,16 @@ class Experiment:
             if label not in labels:
                 raise InputError(f"baseline: there is no method {shown(label)}, only {some_of(labels)}")
             if label not in self.compared_with.values():
-                raise InputError(f"baseline: no method differs from {shown(label)} in one option")
+                raise InputError(f"baseline: no method differs from {shown(label)} in one option{self._nearest(label)}")
+
+    def _nearest(self, label: str) -> str:
+        """Return, for a message, in what the method nearest to a baseline differs from it; empty: there is none."""
+        base = next(method for method in self.methods if method.label == label)
+        others = [(len(changed), one.label, changed) for one in self.methods if (changed := one.changed(base))]
+        if not others or min(others)[0] > _FEW:
+            return ""
+        _, near, changed = min(others)
+        return f": {shown(near)} differs in {', '.join(changed)}"
 
     @cached_property
     def compared_with(self) -> dict[str, str]:

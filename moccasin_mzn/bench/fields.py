@@ -13,6 +13,22 @@ from moccasin_mzn.files import Json
 from moccasin_mzn.formatting import closest
 
 _MISSING = object()
+_MEANT = {
+    **dict.fromkeys(("file", "filename", "graph", "source", "json", "location"), ("path",)),
+    **dict.fromkeys(("timeout", "time", "limit", "seconds", "max_time"), ("time_limit",)),
+    **dict.fromkeys(("memory", "max_memory", "ram"), ("memory_limit", "budgets")),
+    **dict.fromkeys(("budget", "capacity", "capacities"), ("budgets",)),
+    **dict.fromkeys(("cores", "cpus", "workers", "jobs", "processes"), ("threads",)),
+    **dict.fromkeys(("seed", "random_seed", "repetitions", "repeats", "runs"), ("seeds",)),
+    **dict.fromkeys(("name", "title", "id"), ("label", "name")),
+    **dict.fromkeys(("heuristic", "algorithm", "method"), ("strategy", "methods")),
+    **dict.fromkeys(("backend", "engine"), ("solver",)),
+    **dict.fromkeys(("gap", "mip_gap", "tolerance"), ("until_gap",)),
+    **dict.fromkeys(("reference", "compare_with", "compared_with"), ("baseline",)),
+    **dict.fromkeys(("generator", "command"), ("generate",)),
+    **dict.fromkeys(("group", "kind", "category"), ("family",)),
+}
+"""Keys that people type for others by their meaning, and the keys that they may mean, the first known one counts."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,7 @@ class Fields:
                 continue
             if why_not and name in why_not:
                 raise InputError(f"{self.key(name)}: {why_not[name]}")
-            near = closest(name, known)
+            near = next((key for key in _MEANT.get(name.casefold(), ()) if key in known), "") or closest(name, known)
             hint = f"did you mean {near}?" if near else f"expected one of {', '.join(known)}"
             raise InputError(f"{self.key(name)}: unknown key, {hint}")
 

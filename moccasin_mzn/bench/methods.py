@@ -21,12 +21,15 @@ from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
+from moccasin_mzn.extensions.paging import PAGING
 from moccasin_mzn.extensions.platforms import exact
 from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formatting import one_of
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.option import flag, options_of, words_of
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.schedules import parse_count
@@ -226,10 +229,47 @@ class Method:
         return several_memories(self.options)
 
     def changed(self, other: Method) -> tuple[str, ...]:
-        """Return the names of the options and limits in which the method differs from another one."""
+        """Return the names of the options and limits in which the method differs from another one.
+
+        An option that has its default value is as good as none. A strategy differs from a model in all of them.
+        """
+        if (self.strategy is None) != (other.strategy is None):
+            return ("strategy", *MODEL_OPTIONS)
         names = sorted({*self.options, *other.options})
         options = [name for name in names if self.options.get(name) != other.options.get(name)]
+        options = [name for name in options if self._with(name, other) != self._resolved()]
         return (*options, *(name for name in _EFFORT if getattr(self, name) != getattr(other, name)))
+
+    def _with(self, name: str, other: Method) -> object:
+        """Return what runs of the method would depend on with the value of an option of another one; None: nonsense."""
+        options = {key: value for key, value in self.options.items() if key != name}
+        options |= {key: value for key, value in other.options.items() if key == name}
+        try:
+            return replace(self, options=options)._resolved()
+        except InputError:
+            return None
+
+    def _resolved(self) -> tuple[object, ...]:
+        """Return all options that runs of the method depend on, with defaults where it has no value."""
+        common = self.strategy, self.allocates, self.options.get("order", "input"), self.alignment
+        extensions = _memories(self.options, "100%"), bool(self.options.get("addresses"))
+        if self.strategy is not None or self.allocates:
+            return *common, *extensions
+        options, most = self._resolve(self.seeds[0])
+        if not isinstance(options, Options):
+            return *common, *extensions, options, most
+        return *common, *extensions, replace(options, own={}), options.form, most
+
+    def compiled(self) -> tuple[CompiledSearch, ...]:
+        """Return the compiled searches that runs of the method need."""
+        along = compiled_for(self.options.get("order") == FREE)
+        found = (ADDRESSES,) if self.allocates else (ADDRESSES, *along) if self.options.get("addresses") else ()
+        if self.strategy is not None:
+            return *found, *find_strategy(self.strategy).compiled
+        if self.allocates or self._resolve(self.seeds[0])[0].search == "off":
+            return found
+        memories = _memories(self.options, "100%")
+        return *found, *along, *((PAGING,) if memories.several and memories.paging else ())
 
     def arguments(self, seed: int | None) -> list[str]:
         """Return the arguments after `solve GRAPH`, without those of `problem_words`: to repeat a run by hand."""

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from moccasin_mzn.bench.rows import Row
     from moccasin_mzn.bench.store import Store
     from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 
+_COMPILING_SECONDS = 40
+"""Time that compiling a search takes, in seconds, measured on two cores of 2019."""
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://[^\s/]+:[0-9]{1,5}", re.ASCII)
 
 
@@ -158,12 +161,23 @@ def _name(run: Run) -> str:
     return "allocate" if run.allocates else "solve"
 
 
-def _at_most(runs: Iterable[Run]) -> str:
+def _at_most(runs: Sequence[Run]) -> str:
     from moccasin_mzn.api.race.racer import usable_cores
 
     cores = usable_cores()
     limits = [run.row["time_limit"] * min(run.row["threads"], cores) / cores for run in runs]
-    return f"at most about {_duration(sum(limits))} on the {count_text(cores, 'core')} of this machine"
+    compiling = _COMPILING_SECONDS * len(_to_compile(runs))
+    once = f", and up to about {_duration(compiling)} of compiling, once" if compiling else ""
+    return f"at most about {_duration(sum(limits))} on the {count_text(cores, 'core')} of this machine{once}"
+
+
+def _to_compile(runs: Iterable[Run]) -> list[CompiledSearch]:
+    """Return the searches that the runs need and that no earlier process has compiled and kept."""
+    from moccasin_mzn.heuristics.compiled_searches import is_kept
+
+    methods = {run.row["method"]: run.method for run in runs}
+    needed = dict.fromkeys(search for method in methods.values() for search in method.compiled())
+    return [search for search in needed if not is_kept(search)]
 
 
 def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, workers: int) -> int:
@@ -183,10 +197,9 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
                 import numba  # noqa: F401
 
                 from moccasin_mzn.bench.cluster import run_all
-                from moccasin_mzn.cli.install import searches
                 from moccasin_mzn.heuristics.compiled_searches import ready
             if scheduler is None:
-                ready(*searches())  # once, not in all runs at the same time
+                ready(*_to_compile(missing))  # once, not in all runs at the same time
             with (
                 stopped_by_signals(), own_stderr(),  # an interrupt has dask's workers print where they were
                 contextlib.closing(run_all(missing, scheduler, workers, _note)) as ended,

@@ -19,6 +19,7 @@ from moccasin_mzn.cli.common import (
     IN_PLACE,
     MAX_COMPUTATIONS,
     ORDER_OR_FREE,
+    Job,
     check_outputs,
     file_jobs,
     graph_there,
@@ -32,6 +33,7 @@ from moccasin_mzn.cli.common import (
 from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
+from moccasin_mzn.log import underway
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import stopped_by_signals
@@ -184,7 +186,7 @@ def _write(
         (outputs["--output"], lambda: json_line(result)), (outputs["--buffers"], lambda: _buffers_text(result))
     )
     files += pictures(outputs["--plot"], lambda: _picture(result))
-    proof = file_jobs((outputs["--certificate"], lambda: _certificate_text(result, time_limit)))
+    proof = _certificate(result, outputs["--certificate"], time_limit)
     all_written = write_files(proof)  # of an answer, and of there being none
     status = write_answer(
         result, result.valid, files, as_json, stream, lambda found, out: print_result(found, out, offered)
@@ -229,12 +231,22 @@ def _buffers_text(result: Result) -> str:
     return buffers_text(result.arenas.buffers, result.arenas.offsets)
 
 
-def _certificate_text(result: Result, time_limit: float | None) -> str:
-    from moccasin_mzn.bounds.certificates.document import certificate_text
-    from moccasin_mzn.search.certifying import certificate_of
+def _certificate(result: Result, path: Path | None, time_limit: float | None) -> list[Job]:
+    """Return the job that proves a bound, writes the certificate and reports what it proves; none without a path."""
 
-    with stopped_by_signals():
-        return certificate_text(certificate_of(result, time_limit))
+    def write() -> None:
+        from moccasin_mzn.bounds.certificates.document import certificate_text
+        from moccasin_mzn.files import replace_file
+        from moccasin_mzn.report.schedules import certificate_line
+        from moccasin_mzn.search.certifying import certificate_of
+
+        assert path is not None
+        with stopped_by_signals(), underway("proving a bound for the certificate"):
+            document = certificate_of(result, time_limit)
+        replace_file(path, certificate_text(document))
+        click.echo(certificate_line(path, document, result.instance.graph.duration_unit), err=True)
+
+    return [] if path is None else [(path, write)]
 
 
 def _picture(result: Result) -> Picture:

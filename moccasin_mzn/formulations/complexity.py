@@ -124,5 +124,6 @@ def why_too_large(instance: Instance, seconds: float | None) -> str | None:
     reads = reads_by_copies(instance)
     if reads <= MODEL_READS and (seconds is None or reads <= READS_PER_SECOND * COMPILING_SHARE * seconds):
         return None
-    why = f"{reads:,} reads by copies" + ("" if reads > MODEL_READS else f" for {max(0.0, seconds or 0.0):.0f} s")
-    return f"the whole model is left out, {why} is too much"
+    time = "" if reads > MODEL_READS else f" for {max(0.0, seconds or 0.0):.0f} s"
+    pairs = f"{reads:,} pairs of computations of which one may read the other"
+    return f"the whole model is left out, as {pairs} are too many{time}"

@@ -5,6 +5,7 @@ Every function raises an `InputError` that names the node and the value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -102,17 +103,31 @@ def check_ids(nodes: tuple[NodeId, ...]) -> None:
         seen[text] = node
 
 
-def check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...]) -> None:
-    """One int >= 0 for each node, in all no more than `TOTAL_LIMIT`."""
-    if len(values) != len(nodes):
-        raise InputError(f"{count_text(len(nodes), 'node')}, but {count_text(len(values), what)}")
+def whole(value: Json) -> Json:
+    """A float that is an integer, such as 16.0, as an int; anything else as it is."""
+    return int(value) if type(value) is float and value.is_integer() and abs(value) <= TOTAL_LIMIT else value
+
+
+def _not_whole(where: str, value: Json) -> InputError:
+    """What is wrong with an amount, and for a fraction what to do."""
+    fraction = type(value) is float and math.isfinite(value) and value > 0
+    hint = "; scale all of them to a smaller unit in which they are integers" if fraction else ""
+    return InputError(f"{where} {shown(value)}, expected an integer >= 0{hint}")
+
+
+def check_amounts(nodes: tuple[NodeId, ...], what: str, given: tuple[Json, ...]) -> tuple[int, ...]:
+    """One integer >= 0 for each node, in all no more than `TOTAL_LIMIT`, as ints; 16.0 is one."""
+    if len(given) != len(nodes):
+        raise InputError(f"{count_text(len(nodes), 'node')}, but {count_text(len(given), what)}")
+    values = given if float not in set(map(type, given)) else tuple(map(whole, given))
     for node, value in zip(nodes, values, strict=True):
         if type(value) is not int or value < 0:
-            raise InputError(f"node {node}: {what} is {shown(value)}, expected an integer >= 0")
+            raise _not_whole(f"node {node}: {what} is", value)
         if value > TOTAL_LIMIT:
             raise InputError(f"node {node}: {what} is {shown(value)}, over the limit 2**53; use a larger unit")
     if sum(values) > TOTAL_LIMIT:
         raise InputError(f"the {what}s sum to {shown(sum(values))}, over the limit 2**53; use a larger unit")
+    return values
 
 
 def check_workspaces(
@@ -122,7 +137,7 @@ def check_workspaces(
     too."""
     if given is None:
         return None
-    check_amounts(nodes, "workspace", given)
+    given = check_amounts(nodes, "workspace", given)
     if sum(sizes) + max(given) > TOTAL_LIMIT:
         raise InputError("all sizes and the largest workspace sum to more than 2**53; use a larger unit")
     return given if any(given) else None
@@ -187,12 +202,12 @@ def check_fixed_memory(amounts: object) -> dict[str, int]:
     """Ints >= 0 by printable names, in all no more than `TOTAL_LIMIT`; as a dict."""
     if not isinstance(amounts, Mapping):
         raise InputError(f"fixed_memory is {shown(amounts)}, expected amounts by what they hold")
-    amounts = {what: plain(amount) for what, amount in amounts.items()}
+    amounts = {what: whole(plain(amount)) for what, amount in amounts.items()}
     for what, amount in amounts.items():
         if type(what) is not str or not what.isprintable():
             raise InputError(f"fixed_memory: {shown(what)} is not a printable name")
         if type(amount) is not int or amount < 0:
-            raise InputError(f"fixed_memory of {what}: {shown(amount)}, expected an integer >= 0")
+            raise _not_whole(f"fixed_memory of {what}:", amount)
     if sum(amounts.values()) > TOTAL_LIMIT:
         raise InputError("the amounts of fixed_memory sum to more than 2**53; use a larger unit")
     return amounts
@@ -206,7 +221,7 @@ def check_device_durations(nodes: tuple[NodeId, ...], given: object) -> dict[str
     for device, values in given.items():
         if type(device) is not str or not device or not device.isprintable():
             raise InputError(f"device_durations: {shown(device)} is not a printable name of a device")
-        checked[device] = as_tuple(f"device_durations of {device}", values)
+        checked[device] = tuple(map(whole, as_tuple(f"device_durations of {device}", values)))
         check_amounts(nodes, f"{device} duration", tuple(0 if value is None else value for value in checked[device]))
     return checked
 

@@ -83,15 +83,13 @@ class ComputationGraph:
     time proportional to nodes and edges (but for the heap that breaks ties in `topological_order`).
 
     Raises:
-        InputError: an empty graph; an id that is not an int or a printable non-empty str, is given twice, or is
-            written like another (1 and "1"); a size or duration that is not an int (bool, float and str are
+        InputError: an empty graph; an id that is not an int or a printable non-empty str, is given twice, or is written
+            like another (1 and "1"); a size or duration that is no integer (16.0 is one; fractions, bool and str are
             refused) or is negative; a total over `TOTAL_LIMIT`; a workspace that is no size; an output that may
             overwrite what its node does not read, or what is smaller; a node to be computed once that is none, or is
-            given twice; a label that is no str, a `backward` that is no bool;
-            an amount of fixed memory that is no int >= 0; durations of a device that are not one int >= 0 or None for
-            each node;
-            an edge to an unknown node, from a node to itself, or given twice; a cycle; an order that is not a
-            topological order of all nodes.
+            given twice; a label that is no str, a `backward` that is no bool; an amount of fixed memory that is no int
+            >= 0; durations of a device that are not one int >= 0 or None for each node; an edge to an unknown node,
+            from a node to itself, or given twice; a cycle; an order that is not a topological order of all nodes.
     """
 
     nodes: tuple[NodeId, ...]
@@ -168,8 +166,8 @@ class ComputationGraph:
             if getattr(self, name):
                 object.__setattr__(self, name, positions(name, getattr(self, name), self.nodes))
         object.__setattr__(self, "device_durations", check_device_durations(self.nodes, self.device_durations))
-        check_amounts(self.nodes, "duration", self.durations)
-        check_amounts(self.nodes, "size", self.sizes)
+        object.__setattr__(self, "durations", check_amounts(self.nodes, "duration", self.durations))
+        object.__setattr__(self, "sizes", check_amounts(self.nodes, "size", self.sizes))
         object.__setattr__(self, "workspaces", check_workspaces(self.nodes, self.sizes, self.workspaces))
         check_optional(self.nodes, "label", self.labels, str, "a string")
         check_optional(self.nodes, "backward flag", self.backward, bool, "true or false")

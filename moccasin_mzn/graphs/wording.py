@@ -44,6 +44,6 @@ def names_of(graph: ComputationGraph) -> tuple[str, ...]:
 
 
 def graph_text(graph: ComputationGraph) -> str:
-    """The name of a graph and its counts."""
+    """The name of a graph, if it has one, and its counts."""
     nodes, edges = count_text(len(graph.nodes), "node"), count_text(len(graph.edges), "edge")
-    return f"{graph.name or 'graph'}: {nodes}, {edges}"
+    return f"{graph.name}: {nodes}, {edges}" if graph.name else f"{nodes}, {edges}"

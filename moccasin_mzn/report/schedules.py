@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
@@ -18,7 +19,7 @@ from moccasin_mzn.formulations.complexity import ModelSize
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, node_text, total_text
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.certificates import Proven
+from moccasin_mzn.problem.judges.certificates import ANY_ORDER, IN_ORDER, INFEASIBLE, Proven
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
@@ -160,7 +161,7 @@ def _ending(result: Result, offered: str) -> Iterator[str]:
     yield from (f"checked by {verdict}" for verdict in result.checks)
     if result.driver is not None and result.model_ran:
         yield f"solver: {result.solver} ({result.solver_version}) by {result.driver}"
-    yield f"seconds: {', '.join(f'{name} {value:.2f}' for name, value in vars(result.seconds).items())}"
+    yield f"seconds: {result.seconds}"
 
 
 def print_shortfall(result: Result, out: TextIO, offered: str = "") -> None:
@@ -396,6 +397,20 @@ def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
         else:
             bound = duration_text(one.bound, graph.duration_unit)
             yield f"trusted: {one.by}: no schedule is shorter than {bound}, {one.scope}"
+
+
+def certificate_line(path: Path, document: JsonObject, unit: str) -> str:
+    """Return what a certificate that was just written proves, in one line.
+
+    Args:
+        document: the certificate.
+        unit: the graph's duration unit.
+    """
+    where = {ANY_ORDER: "any order", IN_ORDER: "first computations in the input order"}[document["scope"]]
+    bound = document["bound"]
+    claim = "that there is no schedule" if bound == INFEASIBLE else f"a bound of {duration_text(bound, unit)}"
+    met = ", which the schedule meets," if bound == document["duration"] else ""
+    return f"certificate: {path} proves {claim}{met} for {where} and any number of computations"
 
 
 def proven_dict(graph: ComputationGraph, proven: Proven) -> JsonObject:

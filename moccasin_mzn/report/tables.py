@@ -17,7 +17,7 @@ from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.problem import Problem
-from moccasin_mzn.search.result import Progress, percent_over
+from moccasin_mzn.search.result import ADDRESSES, Progress, percent_over
 
 _UNLIMITED = 1_000_000
 """Columns of what is no terminal: a file or another program takes a line as it is."""
@@ -116,7 +116,7 @@ class ProgressLines(Lines):
         """Print the line, or delay it if one was printed just before."""
         seeking = progress.phase == "peak"
         state = (progress.phase, progress.peak if seeking else progress.value, progress.bound)
-        if state == self._last:
+        if state == self._last and progress.phase != ADDRESSES:
             return
         turning_point = self._last[:1] != state[:1] or (seeking and progress.peak <= self._problem.instance.budget)
         self._last = state
@@ -128,19 +128,39 @@ class ProgressLines(Lines):
         instance = self._problem.instance
         unit, baseline = instance.graph.size_unit, instance.baseline.duration
         start = f"{len(instance.graph.nodes)} + {count_text(progress.figures['recomputations'], 'node')}  "
-        if progress.phase == "peak" or progress.value is None:
+        bound, unplaced = f"bound +{percent_over(progress.bound, baseline):.3f} %", ""
+        if progress.unplaced is not None:
+            unplaced = f"+{percent_over(progress.unplaced, baseline):.3f} %, {self._arenas(progress)}"
+            if progress.value is None:
+                return f"{start}{unplaced}  {bound}"
+            unplaced = f"  trying {unplaced}"
+        elif progress.phase == "peak" or progress.value is None:
             over = progress.peak - instance.budget
             reached = f"{memory_text(over, unit)} over the budget" if over > 0 else "within the budget"
             reached += ", with more computations per node" if progress.phase == "more" else ""
             return f"{start}peak {memory_text(progress.peak, unit)}, {reached}"
         gap = 100 * (progress.value - progress.bound) / progress.value if progress.value else 0.0
-        return (
-            f"{start}incumbent +{percent_over(progress.value, baseline):.3f} %"
-            f"  bound +{percent_over(progress.bound, baseline):.3f} %  gap {gap:.3f} %"
-        )
+        return f"{start}incumbent +{percent_over(progress.value, baseline):.3f} %  {bound}  gap {gap:.3f} %{unplaced}"
 
     def _of_plan(self, progress: Progress) -> str:
         """What it takes of the objective."""
         what, graph = self._problem.objective, self._problem.graph
         incumbent = "no schedule yet" if progress.value is None else f"{what} {total_text(graph, what, progress.value)}"
-        return f"{incumbent}  bound {total_text(graph, what, progress.bound)}"
+        bound = f"bound {total_text(graph, what, progress.bound)}"
+        if progress.unplaced is None:
+            return f"{incumbent}  {bound}"
+        return f"{incumbent}  {bound}  trying {total_text(graph, what, progress.unplaced)}, {self._arenas(progress)}"
+
+    def _arenas(self, progress: Progress) -> str:
+        """The least arenas known of a schedule whose offsets are searched for."""
+        memories, unit = self._problem.platform.memories, self._problem.graph.size_unit
+        texts = []
+        for memory in memories:
+            size = (progress.arenas or {}).get(memory.name)
+            if size is None:
+                continue
+            over = size - (size if memory.budget is None else memory.budget)
+            where = f" in {memory.name}" if len(memories) > 1 else ""
+            reached = f"{memory_text(over, unit)} over the budget" if over > 0 else "within the budget"
+            texts.append(f"its arena{where} takes {memory_text(size, unit)}, {reached}")
+        return "; ".join(texts) or "arena not placed yet"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeAlias
 
@@ -20,6 +20,10 @@ RacerStatus: TypeAlias = Literal["optimal", "feasible", "infeasible", "unknown",
 """The status of a racer; see `RacerResult.status`."""
 
 
+ADDRESSES: Final = "addresses"
+"""The phase of progress about a schedule without offsets, or whose arenas are over the budgets."""
+
+
 @dataclass(frozen=True)
 class Progress(Generic[Step]):
     """A new incumbent or a new bound, while the search goes on. Values are totals of the problem's objective."""
@@ -28,7 +32,8 @@ class Progress(Generic[Step]):
     """Seconds since the search began."""
     phase: str
     """"peak": an answer within the budget is sought; the objective: there may be one, and it is made better; "more":
-    there is none yet, but one that computes nodes more often than the problem allows, whose value is left out."""
+    there is none yet, but one that computes nodes more often than the problem allows, whose value is left out;
+    "addresses": offsets of an answer are still to be found, see `unplaced`."""
     value: int | None
     """Value of the incumbent; None while there is none."""
     bound: int
@@ -39,6 +44,12 @@ class Progress(Generic[Step]):
     """The incumbent, where it is new: positions in `graph.nodes`, or actions."""
     source: str = ""
     """Name of who improved the incumbent or the bound."""
+    unplaced: int | None = None
+    """In the phase "addresses", value of an answer within the memory budgets whose offsets are searched for. It is not
+    the incumbent: that has arenas within the budgets."""
+    arenas: Mapping[str, int] | None = None
+    """With addresses, sizes of the least arenas of the answer, by memory: of the unplaced one, or of a new incumbent;
+    None: not searched for yet."""
 
     @property
     def peak(self) -> int:
@@ -162,10 +173,15 @@ class Seconds:
     """Wall-clock time of each step."""
 
     read: float = 0.0
-    flatten: float = 0.0
-    """MiniZinc's compilation."""
+    flatten: float | None = 0.0
+    """MiniZinc's compilation of the model; None where a run ended before MiniZinc reported it: it is in `solve`."""
     solve: float = 0.0
     total: float = 0.0
+
+    def __str__(self) -> str:
+        included = " with flattening" if self.flatten is None else ""
+        parts = ((name, seconds, included if name == "solve" else "") for name, seconds in vars(self).items())
+        return ", ".join(f"{name}{how} {seconds:.2f}" for name, seconds, how in parts if seconds is not None)
 
 
 @dataclass(frozen=True)
@@ -308,7 +324,7 @@ class SearchResult(Generic[Step, Judged]):
     def model_ran(self) -> bool:
         """True if MiniZinc ran the model, for any of the racers."""
         solvers = (racer for racer in self.racers if racer.solver in self.solver.split(","))
-        return self.seconds.flatten + self.seconds.solve > 0 or any(racer.seconds > 0 for racer in solvers)
+        return (self.seconds.flatten or 0.0) + self.seconds.solve > 0 or any(racer.seconds > 0 for racer in solvers)
 
     @property
     def recomputed(self) -> dict[int, list[int]]:
@@ -356,7 +372,7 @@ class SearchResult(Generic[Step, Judged]):
             "checks": list(self.checks),
             "shortfall": None if self.shortfall is None else self.shortfall.as_dict(),
             "racers": [racer.as_dict(self.problem.objective) for racer in self.racers],
-            "seconds": {name: round(value, 3) for name, value in vars(self.seconds).items()},
+            "seconds": {name: None if value is None else round(value, 3) for name, value in vars(self.seconds).items()},
             "trace": [[round(point.seconds, 3), point.value, point.bound, point.source] for point in self.trace],
         }
         if self.problem.objective == "duration":

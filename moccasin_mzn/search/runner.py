@@ -333,12 +333,14 @@ class Runner:
         """Return what is found and proven."""
         board = self.board
         status, reason = conclude(board, self.form, self._ending())
-        flatten = sum(outcome.flatten_seconds for outcome in self.outcomes)
+        parts = [outcome.flatten_seconds for outcome in self.outcomes]
+        flatten = None if None in parts else sum(part or 0.0 for part in parts)
         spent = sum(outcome.seconds for outcome in self.outcomes)
+        seconds = Seconds(flatten=flatten, solve=spent - (flatten or 0.0), total=board.seconds)
         return Result(
             board.problem, self.form, self.options.solver, status, reason, board.answer, board.simulation,
-            board.bound, Seconds(flatten=flatten, solve=spent - flatten, total=board.seconds), self.interrupted,
-            tuple(board.trace), tuple(self.notes), solution=self.solution or None, claim=board.claim,
+            board.bound, seconds, self.interrupted, tuple(board.trace), tuple(self.notes),
+            solution=self.solution or None, claim=board.claim,
             driver=self.backend.driver_title if self.backend else None,
             solver_version=reported_version(self.backend, self.outcomes),
             failure=str(self.errors[0]) if self.errors else "", found_by=board.found_by,

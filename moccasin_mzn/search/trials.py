@@ -267,6 +267,7 @@ class Trials:
             option = ORDER_FREE
         peak = record.simulation.peak
         detail = f"a schedule with TDI {tdi:.3f} %, peak {memory_text(peak, instance.graph.size_unit)}"
+        detail += f", the best that {spent:.1f} s of search found"
         return Help(option, FOUND, detail, spent, peak, value, tdi, record.answer)
 
     def _allowed(self, sequence: tuple[int, ...]) -> bool:

@@ -10,6 +10,7 @@ from bench_support import runs_of, write
 
 from moccasin_mzn.bench.experiment import read_experiment
 from moccasin_mzn.bench.methods import MODEL_OPTIONS
+from moccasin_mzn.errors import InputError
 
 SHIPPED = Path(__file__).resolve().parents[2] / "data" / "experiments"
 GOOD = """
@@ -99,6 +100,59 @@ def test_methods_are_compared_with_the_baseline_from_which_they_differ_in_one_op
     assert compared(f'["{race}", "{plain}"]') == {auto: plain, both: race}
     more = '[[methods]]\nstrategy = "dtr"\nlabel = "longer"\ntime_limit = 9\n'
     assert compared('"longer"', more) == {"dtr": "longer"}
+
+
+PAIR = """
+name = "pair"
+budgets = ["0.9"]
+baseline = "default"
+[[graphs]]
+generate = "chain -n 4"
+[[methods]]
+label = "default"
+{}
+[[methods]]
+label = "other"
+{}
+[[methods]]
+strategy = "dtr"
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "other"),
+    [
+        ("", 'solver = "cp-sat"\nsearch = "off"'),
+        ('solver = "cp-sat"\norder = "input"', 'search = "off"'),
+        ('formulation = "staged"\nmax_computations = 2\nprecedence = "served-by"', 'until_gap = "1%"'),
+        ("addresses = false\npaging = false", "addresses = true"),
+    ],
+)
+def test_an_option_with_its_default_value_is_no_difference(tmp_path, default, other):
+    assert read_experiment(write(tmp_path, PAIR.format(default, other))).compared_with == {"other": "default"}
+
+
+def test_a_baseline_without_a_method_to_compare_is_refused_with_the_nearest_one(tmp_path):
+    path = write(tmp_path, PAIR.format("", 'search = "off"\ntime_limit = 3'))
+    with pytest.raises(InputError) as told:
+        read_experiment(path)
+    assert "baseline: no method differs from 'default' in one option: 'other' differs in search, time_limit" in str(
+        told.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("generate", "file"), "graphs[0].file: unknown key, did you mean path?"),
+        (("budgets", "budget"), "budget: unknown key, did you mean budgets?"),
+        (("strategy", "heuristic"), "methods[2].heuristic: unknown key, did you mean strategy?"),
+    ],
+)
+def test_keys_of_another_name_are_known_by_their_meaning(tmp_path, change, message):
+    with pytest.raises(InputError) as told:
+        read_experiment(write(tmp_path, PAIR.format("", "").replace(*change)))
+    assert message in str(told.value)
 
 
 def test_methods_that_are_compared_run_side_by_side(tmp_path):

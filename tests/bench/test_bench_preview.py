@@ -41,6 +41,61 @@ def listed(command, path, *more):
     return [line.removeprefix("-").strip().partition(": ")[0] for line in out.splitlines()[:-1]]
 
 
+# What has to be compiled
+
+NEEDS = """
+name = "e"
+budgets = [0.8]
+[[graphs]]
+generate = "chain -n 4"
+[[methods]]
+label = "alone"
+search = "off"
+[[methods]]
+label = "default"
+[[methods]]
+label = "free"
+order = "free"
+[[methods]]
+label = "paging"
+paging = true
+page_out_time = 1
+[[methods]]
+label = "arena"
+search = "off"
+addresses = true
+[[methods]]
+strategy = ["keep-all", "dtr"]
+"""
+
+
+def test_each_method_needs_its_own_compiled_searches(tmp_path):
+    methods = read_experiment(write(tmp_path, NEEDS)).methods
+    local = {"local search"}
+    assert {method.label: {search.name for search in method.compiled()} for method in methods} == {
+        "alone": set(),
+        "default": local,
+        "free": local | {"search for orders", "annealing of orders"},
+        "paging": local | {"search for paging"},
+        "arena": local | {"search for addresses"},
+        "keep-all": set(),
+        "dtr": {"costs of evictions"},
+    }
+
+
+def test_the_preview_counts_what_the_chosen_runs_compile(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "empty"))
+    path = write(tmp_path, NEEDS)
+    ends = {
+        pattern: command("bench", "run", path, "--list", "--only", pattern)[1].splitlines()[-1]
+        for pattern in ("keep-all", "dtr", "*")
+    }
+    assert ends["keep-all"].endswith("of this machine")
+    assert ends["dtr"].endswith("of this machine, and up to about 40 s of compiling, once")
+    assert ends["*"].endswith(", and up to about 4 min of compiling, once")
+
+
 # --only
 
 

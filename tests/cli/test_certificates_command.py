@@ -36,8 +36,12 @@ def proof(tmp_path):
 @pytest.mark.parametrize("order", ["input", "free"])
 def test_a_schedule_and_its_proof(command, graph, tmp_path, order):
     path = tmp_path / "proof.json"
-    status, _, _ = command("solve", graph, "--budget", 8, "--order", order, "--certificate", path)
+    status, _, err = command("solve", graph, "--budget", 8, "--order", order, "--certificate", path)
     assert status == 0
+    assert err.splitlines()[-1] == (
+        f"certificate: {path} proves a bound of 14, which the schedule meets, for any order and any number of "
+        "computations"
+    )
     status, out, err = command("check-certificate", graph, path)
     assert (status, err) == (0, "")
     assert out.splitlines()[0] == "schedule: duration 14, 55.5556 % more, within the budget 8"
@@ -50,7 +54,9 @@ def test_a_schedule_and_its_proof(command, graph, tmp_path, order):
 
 def test_there_being_no_schedule_is_proven_too(command, graph, tmp_path):
     path = tmp_path / "proof.json"
-    assert command("solve", graph, "--budget", 7, "--certificate", path)[0] == 1
+    status, _, err = command("solve", graph, "--budget", 7, "--certificate", path)
+    assert status == 1
+    assert f"certificate: {path} proves that there is no schedule for any order and any number of computations" in err
     status, out, _ = command("check-certificate", graph, path)
     assert status == 0 and out.startswith("proven: infeasible: no schedule fits the budget 7, any order")
     assert json.loads(path.read_text())["schedule"] is None

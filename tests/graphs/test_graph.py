@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import networkx
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from strategies import graphs
 
 from moccasin_mzn.errors import InputError
@@ -21,6 +23,7 @@ DIAMOND = {
     "sizes": (4, 2, 2, 1),
     "edges": ((0, 1), (0, 2), (1, 3), (2, 3)),
 }
+SCALE = "; scale all of them to a smaller unit in which they are integers"
 
 
 def diamond(**changes: object) -> ComputationGraph:
@@ -42,10 +45,12 @@ def diamond(**changes: object) -> ComputationGraph:
         ({"nodes": ("a", 10**5000, "c", "d")}, "nodes[1]: id an integer of 16610 bits is not a 64-bit integer"),
         ({"sizes": (4, 2, 2)}, "4 nodes, but 3 sizes"),
         ({"sizes": (4, -2, 2, 1)}, "node b: size is -2, expected an integer >= 0"),
-        ({"sizes": (4, 2.0, 2, 1)}, "node b: size is 2.0, expected an integer >= 0"),
+        ({"sizes": (4, -2.0, 2, 1)}, "node b: size is -2, expected an integer >= 0"),
+        ({"durations": (3, 1.5, 2, 1)}, f"node b: duration is 1.5, expected an integer >= 0{SCALE}"),
+        ({"sizes": (4, 2.0**53 * 2, 2, 1)}, f"node b: size is 1.8014398509481984e+16, expected an integer >= 0{SCALE}"),
         ({"sizes": (4, float("nan"), 2, 1)}, "node b: size is nan, expected an integer >= 0"),
         ({"sizes": (4, "2", 2, 1)}, "node b: size is '2', expected an integer >= 0"),
-        ({"sizes": (4, np.float64(2.5), 2, 1)}, "node b: size is 2.5, expected an integer >= 0"),
+        ({"sizes": (4, np.float64(2.5), 2, 1)}, f"node b: size is 2.5, expected an integer >= 0{SCALE}"),
         ({"durations": (3, 1, True, 1)}, "node c: duration is True, expected an integer >= 0"),
         (
             {"durations": (3, 1, 2**53 + 1, 1)},
@@ -76,6 +81,44 @@ def test_graph_rejects_inconsistent_data(changes, message):
     with pytest.raises(InputError) as caught:
         diamond(**changes)
     assert str(caught.value) == message
+
+
+ARRAYS = st.sampled_from((list, tuple, np.array, lambda values: np.array(values, np.float32)))
+
+
+@given(graphs(workspaces=True), ARRAYS, st.data())
+def test_whole_floats_are_the_integers_that_they_are(graph, array, data):
+    """Durations, sizes and workspaces may be floats without a fraction, mixed with integers, in any sequence."""
+
+    def written(values):
+        forms = data.draw(st.lists(st.sampled_from((int, float)), min_size=len(values), max_size=len(values)))
+        return array([form(value) for form, value in zip(forms, values, strict=True)])
+
+    changed = {name: written(getattr(graph, name)) for name in ("durations", "sizes")}
+    if graph.workspaces is not None:
+        changed["workspaces"] = written(graph.workspaces)
+    devices = {"gpu": [None if value > 500 else float(value) for value in graph.durations]}
+    same = replace(graph, **changed, fixed_memory={"parameters": 16.0}, device_durations=devices)
+    assert same == replace(
+        graph, fixed_memory={"parameters": 16}, device_durations={"gpu": [v and int(v) for v in devices["gpu"]]}
+    )
+    amounts = (*same.durations, *same.sizes, *(same.workspaces or ()), *same.fixed_memory.values())
+    assert set(map(type, amounts)) == {int}
+
+
+@given(graphs(), st.floats(), st.sampled_from(("durations", "sizes", "workspaces")), st.data())
+def test_any_float_is_an_integer_of_at_most_2_53_or_refused(graph, value, field, data):
+    at = data.draw(st.integers(0, len(graph.nodes) - 1))
+    values = [0] * len(graph.nodes)
+    values[at] = value
+    if value.is_integer() and 0 <= value <= 2**53 - 10**4:
+        assert (getattr(replace(graph, **{field: values}), field) or values)[at] == int(value)
+        return
+    if value.is_integer() and 0 <= value <= 2**53:
+        return  # the total may be over the limit
+    with pytest.raises(InputError, match=r"(duration|size|workspace) is .*, expected an integer >= 0") as told:
+        replace(graph, **{field: values})
+    assert str(told.value).endswith(SCALE) == (math.isfinite(value) and value > 0)
 
 
 def many(**changes: object) -> ComputationGraph:
@@ -224,7 +267,7 @@ def test_from_networkx_refuses_an_unknown_node_in_the_order():
     ("amounts", "message"),
     [
         ({"parameters": -1}, "fixed_memory of parameters: -1, expected an integer >= 0"),
-        ({"parameters": 1.5}, "fixed_memory of parameters: 1.5, expected an integer >= 0"),
+        ({"parameters": 1.5}, f"fixed_memory of parameters: 1.5, expected an integer >= 0{SCALE}"),
         ({3: 1}, "fixed_memory: 3 is not a printable name"),
         ([1], r"fixed_memory is \[1\], expected amounts by what they hold"),
         ({"a": 2**53, "b": 1}, "the amounts of fixed_memory sum to more than"),

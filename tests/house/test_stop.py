@@ -60,7 +60,8 @@ def is_answer(result) -> bool:
 
 def nothing_runs() -> bool:
     names = {thread.name for thread in threading.enumerate()}
-    return not names & {"local search", "relaxation", "annealing", "starts", "trials", "model", "flow covers"}
+    searches = {"local search", "relaxation", "annealing", "search for orders", "trials", "model", "flow covers"}
+    return not names & searches
 
 
 # --- Criteria -------------------------------------------------------------------------------------------------

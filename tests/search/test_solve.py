@@ -9,6 +9,7 @@ from solving import solve
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.graphs.formats import read_graph, write_graph
+from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 
@@ -106,6 +107,15 @@ def test_progress_ends_with_the_answer():
     assert heard[-1].value == result.duration
     assert all(progress.bound <= result.duration for progress in heard)
     assert sorted(progress.seconds for progress in heard) == [progress.seconds for progress in heard]
+
+
+def test_the_time_of_flattening_is_left_out_where_the_solver_was_stopped_before_minizinc_reported_it():
+    result = solve(random_layered(100, seed=1), 0.9, solver="gecode", search="off", time_limit=2)
+    assert result.status == "unknown" and result.seconds.flatten is None and result.seconds.solve > 0
+    assert "flatten " not in str(result.seconds) and "solve with flattening " in str(result.seconds)
+    assert result.as_dict()["seconds"]["flatten"] is None
+    solved = solve(SKIP, 8, solver="gecode", search="off", time_limit=60)
+    assert solved.seconds.flatten > 0 and f"flatten {solved.seconds.flatten:.2f}" in str(solved.seconds)
 
 
 def test_the_answer_as_an_object():

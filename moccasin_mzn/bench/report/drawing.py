@@ -24,7 +24,9 @@ FAINT = "#c6c7c8"
 """The colour of grids; a page may replace it by its own."""
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#888888")
 _MARKERS = ("o", "s", "D", "v", "P", "X", "<", ">", "p", "h", "d")
-_DASHES = ((), (4, 1.5), (1.2, 1.2), (6, 1.5, 1.2, 1.5), (3, 1, 1, 1, 1, 1))
+_DASHES = ((), (4, 1.5), (8, 2), (6, 1.5, 1.2, 1.5), (3, 1, 1, 1, 1, 1))
+_DOTTED = (1, 1.5)
+"""The line of bounds, which no method has."""
 
 VIRTUAL_BEST = Mark(INK, (2.5, 1.2), "")
 PUBLISHED = {"moccasin": Mark(INK, (), "*", True), "checkmate": Mark(INK, (), "d", True)}
@@ -102,7 +104,7 @@ class PublishedPoint:
 
 
 def draw_progress(axes: Axes, lines: Sequence[ProgressLine], points: Sequence[PublishedPoint]) -> None:
-    """Draw total duration increase over time: medians with the range over runs, bounds dashed, published points."""
+    """Draw total duration increase over time: medians with the range over runs, bounds dotted, published points."""
     found = [line for line in lines if len(line.incumbent.seconds) and np.isfinite(line.incumbent.median[-1])]
     last = max([line.end for line in lines] + [point.seconds for point in points], default=1.0) * 1.25
     log_time(axes, _EARLIEST, last)
@@ -150,7 +152,7 @@ def _draw_line(axes: Axes, line: ProgressLine, top: float) -> None:
     color, incumbent = line.mark.color, line.incumbent
     if line.bound is not None and len(line.bound.seconds):
         seconds, values = _extended(line.bound.seconds, line.bound.median, line.end)
-        axes.step(seconds, values, where="post", color=color, linewidth=0.8, dashes=(2, 2), alpha=0.85)
+        axes.step(seconds, values, where="post", color=color, linewidth=0.9, dashes=_DOTTED, alpha=0.85)
     known = np.isfinite(incumbent.median) if len(incumbent.seconds) else np.array([], dtype=bool)
     if not known.any():
         return

@@ -68,7 +68,7 @@ def _progress_figure(runs: Runs, marks: Marks, lines: Lines, problems: Sequence[
     published = any(lines[problem] for problem in problems)
     caption = (
         "Total duration increase (TDI) of the best schedule so far against seconds: the median over runs, with the "
-        "range from the least to the largest shaded; dashed in the same colour: the proven bound. A marker shows when "
+        "range from the least to the largest shaded. Dotted in the same colour: the proven bound. A marker shows when "
         "the final value was reached, a triangle at the upper edge a method whose schedules are all longer than the "
         "panel shows, and a method without either has found no schedule. Axes end where the good methods can still be "
         "distinguished: not all begin at zero." + (" Hollow markers: the paper's figures." if published else "")

@@ -284,7 +284,7 @@ def _circumstances(of: Analysis) -> tuple[Section, ...]:
     if versions:
         text.append(f"moccasin_mzn {list_text(versions)}.")
     hours, peak = runs["seconds"].sum() / 3600, runs["memory_peak"].max()
-    spent = f"In total {hours:.1f} hours" if hours >= 1 else f"In total {60 * hours:.0f} minutes"
+    spent = f"In total {hours:.1f} hours" if hours >= 1 else f"In total {count_text(round(60 * hours), 'minute')}"
     memory = f"; the largest run took {bytes_text(peak)}" if pd.notna(peak) else ""
     text.append(f"{spent} of runs by the clock{memory}. Every schedule is judged by the simulator.")
     tables = (records.circumstance_table(of.runs), records.ending_table(of.runs))

@@ -18,14 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
-from moccasin_mzn.clock import Deadline, never
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.allocate import least_arena
 from moccasin_mzn.extensions.addresses.joint import MOST_COMPUTATIONS, solve_jointly
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by, released, runs, windows
+from moccasin_mzn.extensions.addresses.reports import Reports
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.formatting import memory_text, over_text
 from moccasin_mzn.formulations import Formulation
@@ -52,8 +54,8 @@ class Arrangement:
     deadline: Deadline
     threads: int | None
     seed: int
-    stop: Callable[[], bool] = field(default=never, kw_only=True)
-    """Function that ends everything by returning true."""
+    reports: Reports
+    """What is reported on the way; its `over` ends everything by returning true."""
     interrupted: bool = field(default=False, init=False)
     best: Result | None = field(default=None, init=False)
     """The answer of least value whose arenas fit."""
@@ -77,7 +79,7 @@ class Arrangement:
 
     def over(self) -> bool:
         left = self.remaining()
-        return self.interrupted or self.stop() or (left is not None and left <= 0)
+        return self.interrupted or self.reports.over() or (left is not None and left <= 0)
 
     def seconds(self, most: float, share: float = 1.0) -> float:
         """A share of what remains, at most `most`; a moment if nothing does."""
@@ -86,12 +88,14 @@ class Arrangement:
 
     def allocate(
         self, buffers: tuple[Buffer, ...], enough: int | None, seconds: float, near: Sequence[int] | None = None,
-        attempt: int = 0,
+        attempt: int = 0, memory: int = 0,
     ) -> Arena:  # fmt: skip
         """An arena of at most `enough`, or as near to it as can be; the search begins with offsets `near`, if any."""
+        name = self.problem.platform.memories[memory].name
         return search_arena(
             buffers, self.alignment, enough=enough, seed=self.seed + attempt, begin_with=near,
-            time_limit=MOMENT if self.over() else seconds, stop=self.stop, on_interrupt=self.interrupt,
+            time_limit=MOMENT if self.over() else seconds, stop=self.reports.over, on_interrupt=self.interrupt,
+            on_arena=partial(self.reports.arena, name),
         )  # fmt: skip
 
     def least(self, arena: Arena, budget: int, most: int, seconds: float, enough: int | None = None) -> Arena | None:
@@ -100,7 +104,7 @@ class Arrangement:
             return None
         limits = Limits(seconds, self.threads, self.seed)
         found, outcome = least_arena(
-            arena.buffers, self.alignment, limit=budget, enough=enough, limits=limits, stop=self.stop
+            arena.buffers, self.alignment, limit=budget, enough=enough, limits=limits, stop=self.reports.over
         )
         self.interrupted |= outcome.interrupted
         return found
@@ -115,11 +119,14 @@ class Arrangement:
         return result
 
     def take(self, result: Result) -> None:
-        """Keep a result, if its arenas fit and it is the best."""
+        """Keep a result, if its arenas fit and it is the best, and report where they do not."""
         if result.valid and (self.best is None or result.value < self.best.value):
             self.best = result
             point = TracePoint(self.deadline.elapsed(), result.value, self.bound, result.found_by, result.answer)
             self.placed = (*self.placed, point)
+            self.reports.placed(result, self.bound)
+        elif not result.valid:
+            self.reports.over_budget()
 
     def settled(self) -> bool:
         return self.best is not None and self.best.value <= self.bound
@@ -209,14 +216,14 @@ Search = Callable[[Instance, float | None], Result]
 
 def solve_with_addresses(
     instance: Instance, search: Search, alignment: int = 1, *, time_limit: float | None = None,
-    threads: int | None = None, seed: int = 0, stop: Callable[[], bool] = never,
+    threads: int | None = None, seed: int = 0, reports: Reports | None = None,
 ) -> Result:  # fmt: skip
     """The best schedule whose arena is within the budget of `instance`, with that arena.
 
     Args:
         search: finds schedules within a memory budget; called again with lower budgets where needed.
         time_limit: seconds for everything; None: the first search has no limit, the rest is as long as it is useful.
-        stop: ends everything by returning true; `search` has to ask it too.
+        reports: get what is found on the way; their `over` ends everything, `search` has to ask it too.
 
     Returns:
         Status "optimal": proven within the arena. "unknown" ("over-budget" for a strategy): the schedule is within the
@@ -227,7 +234,9 @@ def solve_with_addresses(
     """
     check_buffers(buffers_of(instance.graph, instance.baseline), alignment)  # before the search: it finds more of them
     ready(ADDRESSES, *compiled_for(instance.free_order))
-    return _Schedules(instance, search, alignment, Deadline(time_limit), threads, seed, stop=stop).answered()
+    reports, deadline = reports or Reports(instance), Deadline(time_limit)
+    reports.begin = deadline.begin  # what was compiled does not count
+    return _Schedules(instance, search, alignment, deadline, threads, seed, reports).answered()
 
 
 @dataclass
@@ -275,6 +284,7 @@ class _Schedules(Arrangement):
         buffers, offsets = buffers_of(self.problem.graph, result.simulation), None
         if near is not None:
             offsets = carried_over(near.arenas, near.simulation, buffers, result.simulation, self.alignment)
+        self.reports.trying(result)
         return replace(result, arenas=self.allocate(buffers, self.problem.budget, seconds, offsets, attempt))
 
     def settled(self) -> bool:
@@ -289,7 +299,7 @@ class _Schedules(Arrangement):
             return
         limits = Limits(self.seconds(MODEL_SECONDS, 0.5), self.threads, self.seed)
         staged = form.staged and not self.problem.free_order
-        answer = solve_jointly(self.problem, self.alignment, staged=staged, limits=limits, stop=self.stop)
+        answer = solve_jointly(self.problem, self.alignment, staged=staged, limits=limits, stop=self.reports.over)
         self.interrupted |= answer.interrupted
         self.bound = max(self.bound, answer.bound)
         if answer.status == "infeasible":
@@ -432,7 +442,7 @@ class _Schedules(Arrangement):
         seconds = LAST_SECONDS if limit is None else min(LAST_SECONDS, LAST_SHARE * limit)
         arena = search_arena(
             arena.buffers, self.alignment, seed=self.seed, begin_with=arena.offsets, time_limit=seconds,
-            stop=self.stop, on_interrupt=self.interrupt,
+            stop=self.reports.over, on_interrupt=self.interrupt,
         )  # fmt: skip
         return replace(result, arenas=arena)
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.clock import Deadline, never
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses.arrange import Arrangement
+from moccasin_mzn.extensions.addresses.reports import Reports
 from moccasin_mzn.formatting import over_text
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -42,8 +43,7 @@ PlanSearch = Callable[[PlanProblem, float | None, Listener, Plan | None], Result
 
 def plan_with_arenas(
     problem: PlanProblem, search: PlanSearch, alignment: int = 1, *, begin: float | None = None,
-    time_limit: float | None = None, threads: int | None = None, seed: int = 0, on_progress: Listener = ignore,
-    stop: Callable[[], bool] = never,
+    time_limit: float | None = None, threads: int | None = None, seed: int = 0, reports: Reports | None = None,
 ) -> Result:  # fmt: skip
     """The best plan whose arenas are within the budgets of their memories, with these arenas.
 
@@ -51,7 +51,7 @@ def plan_with_arenas(
         search: finds plans within memory budgets; called again with lower budgets where needed.
         begin: the time limit counts from here, by `time.monotonic()`; default: from now.
         time_limit: seconds for everything; None: the first search has no limit, the rest is as long as it is useful.
-        stop: ends everything by returning true; `search` has to ask it too.
+        reports: get what is found on the way; their `over` ends everything, `search` has to ask it too.
 
     Returns:
         Status "optimal": proven for arenas. "unknown", without a plan: plans were found, but none with arenas that fit.
@@ -62,13 +62,13 @@ def plan_with_arenas(
     instance = problem.instance
     check_buffers(buffers_of(instance.graph, instance.baseline), alignment)  # before the search: it finds more of them
     deadline = Deadline(time_limit) if begin is None else Deadline(time_limit, begin)
-    return _Plans(problem, search, alignment, deadline, threads, seed, on_progress, stop=stop).answered()
+    reports = reports or Reports(problem, begin=deadline.begin)
+    return _Plans(problem, search, alignment, deadline, threads, seed, reports).answered()
 
 
 @dataclass
 class _Plans(Arrangement):
     problem: PlanProblem
-    on_progress: Listener = ignore
     seen: list[Plan] = field(default_factory=list)
     """Plans found on the way, the latest last."""
 
@@ -97,7 +97,7 @@ class _Plans(Arrangement):
     def _listen(self, progress: Progress) -> None:
         if progress.answer is not None:
             self.seen.append(progress.answer)
-        self.on_progress(replace(progress, seconds=self.deadline.elapsed()))
+        self.reports.heard(progress)
 
     def _improve(self, first: Result, arenas: PlanArenas) -> None:
         """The ways to plans whose arenas fit, where those of the best plan do not."""
@@ -126,9 +126,10 @@ class _Plans(Arrangement):
         platform, limit = self.problem.platform, self.deadline.seconds
         simulation = judge_plan(platform, plan, self.problem.goal)
         effort = EFFORT_SECONDS if limit is None else min(EFFORT_SECONDS, ALLOCATION_SHARE * limit)
+        self.reports.trying(replace(result, problem=self.problem, answer=plan, simulation=simulation))
         arenas = PlanArenas(
             tuple(
-                self.allocate(buffers_of(platform.graph, simulation, m), place.budget, self.seconds(effort))
+                self.allocate(buffers_of(platform.graph, simulation, m), place.budget, self.seconds(effort), memory=m)
                 for m, place in enumerate(platform.memories)
             )
         )

@@ -175,7 +175,7 @@ def _amounts(found: TextGraph, key: str, missing: int | None, assumed: list[str]
         value = integer(text)
         if value is None:
             if text.strip():
-                raise InputError(f"{_node(node)}: {key} is {shown(text)}, expected an integer 0 to 2**53")
+                raise InputError(f"{_node(node)}: {key} is {shown(text)}, expected an integer 0 to 2**53{_hint(text)}")
             if missing is None:
                 raise InputError(f"{_node(node)}: {key} is missing")
             without.append(node)
@@ -184,6 +184,13 @@ def _amounts(found: TextGraph, key: str, missing: int | None, assumed: list[str]
     if without:
         assumed.append(f"{key} missing, {missing} taken: {count_text(len(without), 'node')}: {some_of(without)}")
     return tuple(values)
+
+
+def _hint(text: str) -> str:
+    """What to do about a fraction, for a message; empty for anything else."""
+    text = text.strip()
+    fraction = "." in text and text[0] != "-" and len(text) <= _NUMBER_CHARACTERS and _NUMBER.fullmatch(text)
+    return "; scale all of them to a smaller unit in which they are integers" if fraction else ""
 
 
 def integer(text: str) -> int | None:

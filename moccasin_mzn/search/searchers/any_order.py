@@ -21,7 +21,7 @@ from moccasin_mzn.search.searchers.model import ModelSearch
 from moccasin_mzn.solvers.minizinc.run import Limits
 from moccasin_mzn.strategies.kumar import KUMAR_RETAINED
 
-ANNEALING, STARTS, PROOF = "annealing", "starts", "proof"
+ANNEALING, STARTS, PROOF = "annealing", "search for orders", "proof"
 LONGEST_SLICE = 30.0
 """Seconds of each search in turn, without a time limit."""
 STARTS_SHARE, LONGEST_STARTS = 0.1, 10.0

@@ -68,7 +68,7 @@ class Outcome:
     """Who confirmed its claim; empty if its own word is enough."""
     interrupted: bool = False
     """True if the user stopped the run."""
-    flatten_seconds: float = 0.0
+    flatten_seconds: float | None = None
     """Time MiniZinc took to compile the model."""
     seconds: float = 0.0
     """Time of the whole run."""

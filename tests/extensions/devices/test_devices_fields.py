@@ -81,7 +81,11 @@ def test_device_durations_reject_wrong_values(given_durations, complaint):
     [
         (5, "node 'b': device_durations is 5, expected an object"),
         ({"cpu": 1}, "node 'b': device_durations has not the devices of the first node: gpu"),
-        ({"gpu": 1.5}, "node b: gpu duration is 1.5, expected an integer >= 0"),
+        (
+            {"gpu": 1.5},
+            "node b: gpu duration is 1.5, expected an integer >= 0; scale all of them to a smaller unit in "
+            "which they are integers",
+        ),
     ],
 )
 def test_device_durations_in_a_file_reject_wrong_values(durations, complaint):

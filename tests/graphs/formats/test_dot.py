@@ -14,6 +14,8 @@ from moccasin_mzn.graphs.formats import text_graph as attributes
 from moccasin_mzn.graphs.formats.dot import dot_text, parse_text, read_dot, write_dot
 from moccasin_mzn.graphs.graph import ComputationGraph
 
+SCALE = "; scale all of them to a smaller unit in which they are integers"
+
 pytest.importorskip("pydot")
 TINY = ComputationGraph(
     nodes=[0, "r", "7", "a b", "node", 'x\\"', "y\\z"],
@@ -277,7 +279,7 @@ def test_any_text_is_an_id_or_known_to_be_none(text):
         ("digraph {\n a -> b -> b }", "edge 'b' -> 'b': the node reads itself"),
         ("digraph {\n b;\n a [size=-1] }", "node 'a': size is '-1', expected an integer 0 to 2**53"),
         ('digraph {\n a [size="NaN"] }', "node 'a': size is 'NaN', expected an integer 0 to 2**53"),
-        ("digraph {\n a [duration=.5] }", "node 'a': duration is '.5', expected an integer 0 to 2**53"),
+        ("digraph {\n a [duration=.5] }", f"node 'a': duration is '.5', expected an integer 0 to 2**53{SCALE}"),
         ("digraph {\n a [backward=maybe] }", "node 'a': backward is 'maybe', expected true or false"),
         ("digraph {\n a [backward=true]; b }", "node 'b': backward is missing, other nodes have it"),
         ('digraph {\n "" }', "nodes[0]: id '' is empty, has blanks around it or is not printable"),
@@ -286,7 +288,7 @@ def test_any_text_is_an_id_or_known_to_be_none(text):
         ('digraph {\n order="[\\"b\\"]"; a }', "order[0]: node 'b' is not in the graph"),
         ('digraph {\n order="[1, 0]"; 0 -> 1 }',
          "order is not topological: edge 0 -> 1, but 1 is at order[0], 0 at order[1]"),
-        ('digraph {\n fixed_memory="{\\"x\\": 1.5}"; a }', "fixed_memory of x: 1.5, expected an integer >= 0"),
+        ('digraph {\n fixed_memory="{\\"x\\": 1.5}"; a }', f"fixed_memory of x: 1.5, expected an integer >= 0{SCALE}"),
         ('digraph {\n fixed_memory="[1]"; a }', "fixed_memory is [1], expected amounts by what they hold"),
         ('digraph {\n a [label_json=1] }', "node a: label is 1, expected a string"),
         ('digraph {\n name_json=1; a }', "name is 1, expected a string"),

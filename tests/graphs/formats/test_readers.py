@@ -19,6 +19,8 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.files.schedules import read_order, read_schedule
 from moccasin_mzn.problem.judges.schedules import Interval
 
+SCALE = "; scale all of them to a smaller unit in which they are integers"
+
 PAIR = ComputationGraph([1, "b"], [3, 4], [5, 6], [(0, 1)])
 
 TINY_TEXT = """\
@@ -248,7 +250,8 @@ BROKEN_DOCUMENTS = {
     "id is null": (lonely(id=None), "nodes[1]: id None is neither an integer nor a string"),
     "id twice": (lonely(id=1), "nodes[1]: id 1 is given twice"),
     "size is text": (second_node(size="6"), "node b: size is '6', expected an integer >= 0"),
-    "size is a float": (second_node(size=6.5), "node b: size is 6.5, expected an integer >= 0"),
+    "size is a float": (second_node(size=6.5), f"node b: size is 6.5, expected an integer >= 0{SCALE}"),
+    "size is a whole float below 0": (second_node(size=-6.0), "node b: size is -6, expected an integer >= 0"),
     "size is a list": (second_node(size=[6]), "node b: size is [6], expected an integer >= 0"),
     "size is negative": (second_node(size=-6), "node b: size is -6, expected an integer >= 0"),
     "duration is true": (second_node(duration=True), "node b: duration is True, expected an integer >= 0"),
@@ -305,6 +308,12 @@ def test_broken_document(tmp_path, case):
     path = tmp_path / "g.json"
     path.write_text(json.dumps(content))
     assert error_of(read_graph, path) == Page.GRAPH_FILES.after(f"{path}: {message}")
+
+
+def test_whole_floats_in_a_document_are_integers(tmp_path):
+    (tmp_path / "g.json").write_text(json.dumps(second_node(duration=16.0, size=1e3)))
+    graph = read_graph(tmp_path / "g.json")
+    assert (graph.durations[1], graph.sizes[1]) == (16, 1000) and type(graph.durations[1]) is int
 
 
 def test_good_document_is_good(tmp_path):
