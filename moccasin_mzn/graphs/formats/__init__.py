@@ -12,6 +12,7 @@ from moccasin_mzn.files import Json, load_text, parse_json
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.log import note_once
 
 __all__ = ["kinds_text", "read_graph", "write_graph"]
 
@@ -40,7 +41,10 @@ def _read(content: Json, path: str | PathLike[str]) -> ComputationGraph:
     with located(path):
         if found is None:
             raise InputError(f"no known graph format; expected {_expected(readers)}")
-        return found.parse(content)
+        graph = found.parse(content)
+    if ignored := found.ignored(content):
+        note_once(f"note: {path}: unknown keys are ignored: {ignored}")
+    return graph
 
 
 def kinds_text() -> str:
