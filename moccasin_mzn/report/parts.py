@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from moccasin_mzn.graphs.graph import NodeId
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, computed_nodes
+from moccasin_mzn.problem.runtime_plan import reads_of
 from moccasin_mzn.search.result import Result as Found
 from moccasin_mzn.search.result import TracePoint
 
@@ -23,14 +24,19 @@ class Interval:
     """The id of the node."""
     memory: str
     """The name of the memory; "memory" where there is only one."""
-    first: int
+    start: int
     """The step that computes the node, or copies its output there."""
-    last: int
-    """The last step that reads the copy; `first` if none does."""
+    end: int
+    """The last step that reads the copy; `start` if none does."""
     offset: int | None
     """The offset in the arena of the memory, in the graph's size unit; None without addresses."""
     size: int
     """The size of the output, in the graph's size unit."""
+    label: str | None = field(default=None, repr=False)
+    """The node's name for people; None: the graph has no labels."""
+    reads: tuple[int, ...] = field(default=(), repr=False)
+    """The steps whose outputs the step `start` reads, in the order of the node's inputs; of a copy the step that wrote
+    what is copied."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +82,16 @@ def _incumbents(result: Found, points: tuple[TracePoint, ...]) -> Iterator[Incum
 
 def intervals_of(result: Found) -> tuple[Interval, ...] | None:
     """Return the retention intervals of the answer, one for each step; None without an answer."""
-    if result.simulation is None:
+    if result.answer is None:
         return None
-    graph, names = result.problem.graph, [memory.name for memory in result.problem.platform.memories]
-    found, arenas = result.simulation.intervals, result.arenas
-    offsets = [None] * len(found) if arenas is None else result.problem.offsets(arenas, result.simulation)
+    problem, found, arenas = result.problem, result.simulation.intervals, result.arenas
+    graph, names = problem.graph, [memory.name for memory in problem.platform.memories]
+    offsets = [None] * len(found) if arenas is None else problem.offsets(arenas, result.simulation)
+    reads, _ = reads_of(graph, problem.as_plan(result.answer))
     return tuple(
-        Interval(graph.nodes[one.node], names[getattr(one, "memory", 0)], one.start, one.end, at, graph.sizes[one.node])
-        for one, at in zip(found, offsets, strict=True)
-    )
+        Interval(
+            graph.nodes[one.node], names[getattr(one, "memory", 0)], one.start, one.end, at, graph.sizes[one.node],
+            graph.labels[one.node] if graph.labels else None, tuple(step + 1 for step in read),
+        )
+        for one, at, read in zip(found, offsets, reads, strict=True)
+    )  # fmt: skip
