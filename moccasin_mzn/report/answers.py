@@ -232,12 +232,7 @@ class Result(ProvenAnswer):
     def records(self) -> list[JsonObject]:
         """Return retention intervals: node, memory if there are several, first and last step, offset if there are
         addresses, and size."""
-        rows: list[JsonObject] = []
-        for one in self.intervals or ():
-            memory = {"memory": one.memory} if self._several else {}
-            offset = {} if one.offset is None else {"offset": one.offset}
-            rows.append({"node": one.node, **memory, "start": one.start, "end": one.end, **offset, "size": one.size})
-        return rows
+        return [one.as_row(self._several) for one in self.intervals or ()]
 
     @checked()
     def plot(self, path: str | PathLike[str] | None = None, by: Axis = "event") -> Drawing | None:

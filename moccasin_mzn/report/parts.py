@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from moccasin_mzn.graphs.graph import NodeId
+from moccasin_mzn.files import JsonObject
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+from moccasin_mzn.problem.judges.schedules import Retained
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, computed_nodes
 from moccasin_mzn.problem.runtime_plan import reads_of
@@ -37,6 +39,12 @@ class Interval:
     reads: tuple[int, ...] = field(default=(), repr=False)
     """The steps whose outputs the step `start` reads, in the order of the node's inputs; of a copy the step that wrote
     what is copied."""
+
+    def as_row(self, several: bool) -> JsonObject:
+        """Return its row of `to_frame`: its memory if there are several, its offset if it has one."""
+        memory = {"memory": self.memory} if several else {}
+        offset = {} if self.offset is None else {"offset": self.offset}
+        return {"node": self.node, **memory, "start": self.start, "end": self.end, **offset, "size": self.size}
 
 
 @dataclass(frozen=True)
@@ -85,9 +93,24 @@ def intervals_of(result: Found) -> tuple[Interval, ...] | None:
     if result.answer is None:
         return None
     problem, found, arenas = result.problem, result.simulation.intervals, result.arenas
-    graph, names = problem.graph, [memory.name for memory in problem.platform.memories]
+    names = [memory.name for memory in problem.platform.memories]
     offsets = [None] * len(found) if arenas is None else problem.offsets(arenas, result.simulation)
-    reads, _ = reads_of(graph, problem.as_plan(result.answer))
+    return named_intervals(problem.graph, names, found, offsets, problem.as_plan(result.answer))
+
+
+def named_intervals(
+    graph: ComputationGraph, names: Sequence[str], found: Sequence[Retained], offsets: Sequence[int | None], plan: Plan
+) -> tuple[Interval, ...]:
+    """Return the judge's intervals of a plan, one for each step, with ids and names.
+
+    Args:
+        names: those of the memories.
+        offsets: one for each interval.
+
+    Raises:
+        InputError: a step reads what is not there.
+    """
+    reads, _ = reads_of(graph, plan)
     return tuple(
         Interval(
             graph.nodes[one.node], names[getattr(one, "memory", 0)], one.start, one.end, at, graph.sizes[one.node],

@@ -7,7 +7,7 @@ from os import PathLike
 
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located
+from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import Json, load_text, parse_json
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.formats.reader import Reader
@@ -30,6 +30,19 @@ def read_graph(path: str | PathLike[str]) -> ComputationGraph:
     text = load_text(path)
     with explained(Page.GRAPH_FILES):
         return _read(text, path)
+
+
+def graph_given(given: ComputationGraph | str | PathLike[str], in_place: bool = False) -> ComputationGraph:
+    """The graph that is given, or that in the file that is given; to run in place, if wanted.
+
+    Raises:
+        InputError: it is neither, or see `read_graph`.
+    """
+    if not isinstance(given, ComputationGraph | str | PathLike):
+        hint = "; ComputationGraph.from_networkx makes one of it" if hasattr(given, "is_multigraph") else ""
+        raise InputError(f"graph: expected a ComputationGraph or its file, got {shown(given)}{hint}")
+    graph = given if isinstance(given, ComputationGraph) else read_graph(given)
+    return graph.run_in_place() if in_place else graph
 
 
 def _read(content: Json, path: str | PathLike[str]) -> ComputationGraph:

@@ -41,7 +41,7 @@ def unknown_keys(found: Iterable[str], known: Collection[str], optional: Collect
     """The keys that are not known, each once, in order.
 
     Args:
-        optional: those of the known keys that may be missing, so that nothing else says that one is misspelt.
+        optional: those of the known keys that may be missing, so that nothing else reports that one is misspelt.
 
     Raises:
         InputError: one is nearly an optional one, such as "workspce".
