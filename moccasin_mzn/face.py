@@ -372,7 +372,7 @@ def allocate(
     buffers: Iterable[Buffer] | str | PathLike[str],
     *,
     alignment: int = 1,
-    capacity: int | None = None,
+    capacity: int | str | None = None,
     begin_with: Iterable[int] | None = None,
     time_limit: float | None = None,
     stop: Stop | None = None,
@@ -386,7 +386,8 @@ def allocate(
     Args:
         buffers: with their lifespans, or a CSV file as minimalloc reads it.
         alignment: offsets are multiples of it.
-        capacity: a size of the arena that is enough; None: it is made as small as possible.
+        capacity: a size of the arena that is enough, an int or text like "256KiB"; None: it is made as small as
+            possible.
         begin_with: offsets to begin with, one for each buffer. What a buffer has as its `offset` stays there; its
             `hint` is where the search begins with it.
         time_limit: seconds; None: as long as it seems of use.

@@ -65,7 +65,7 @@ def validate_schedule(
         if claimed is not None and claimed != true:
             message = f"{what} claimed is {text(claimed)}, but the sequence has {what} {text(true)}"
             violations.append(Violation(f"wrong-{what}", None, None, message))
-    return basic_first(violations)
+    return basic_first(in_order(violations))
 
 
 _BASIC = (
@@ -78,8 +78,8 @@ _RANKS = {kind: rank for rank, kinds in enumerate(_BASIC) for kind in kinds}
 
 
 def basic_first(violations: Sequence[Violation]) -> tuple[Violation, ...]:
-    """Return violations with those first that others follow from, then by position."""
-    return tuple(sorted(in_order(violations), key=lambda one: _RANKS.get(one.kind, len(_BASIC))))
+    """Return violations with those first that others follow from, otherwise in the given order."""
+    return tuple(sorted(violations, key=lambda one: _RANKS.get(one.kind, len(_BASIC))))
 
 
 def validate_plan(claimed: ClaimedPlan) -> PlanSimulation:
