@@ -140,7 +140,7 @@ def solve(
         model: the file of a model of one's own, instead of a formulation's.
         like: the formulation whose data and solutions that has; None: "staged".
         certificate: the file to which the schedule and a proof of a bound are written, see `check_certificate`. The
-            proof takes at most another `time_limit`, 60 s without one.
+            proof takes at most another `time_limit`, 60 s without one; 5 s after Ctrl-C.
         on_progress: called with a `Progress` for every new incumbent and bound, in this thread. If it returns True or
             raises StopIteration, the search ends and its best answer is returned; whatever else it raises is raised
             here, as soon as everything has been stopped.

@@ -95,7 +95,7 @@ def checker_lines(result: Result) -> list[str]:
     option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
     option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
            help="Write the schedule and a proof of a lower bound, for `check-certificate`. The proof takes up to "
-           "another --time-limit, or 60 s if there is none."),
+           "another --time-limit, or 60 s if there is none; after Ctrl-C up to 5 s."),
     option("--plot", type=click.Path(path_type=Path), metavar="FILE",
            help="Draw the schedule: .png, .svg, .pdf or .html."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
@@ -184,10 +184,11 @@ def _write(
         (outputs["--output"], lambda: json_line(result)), (outputs["--buffers"], lambda: _buffers_text(result))
     )
     files += pictures(outputs["--plot"], lambda: _picture(result))
+    all_written = write_files(files if result.valid else ())  # before the proof, which takes its time
     proof = file_jobs((outputs["--certificate"], lambda: _certificate_text(result, time_limit)))
-    all_written = write_files(proof)  # of an answer, and of there being none
+    all_written &= write_files(proof)  # of an answer, and of there being none
     status = write_answer(
-        result, result.valid, files, as_json, stream, lambda found, out: print_result(found, out, offered)
+        result, result.valid, (), as_json, stream, lambda found, out: print_result(found, out, offered)
     )
     return status if all_written else EXIT_BAD_INPUT
 
