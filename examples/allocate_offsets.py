@@ -2,7 +2,7 @@
 
 $ python examples/allocate_offsets.py
 arena 13, most in use at a time 13
-offsets {'input': 0, ...}
+offsets {'input': 6, ...}
 x: steps 1 to 2, offset ...
 ...
 """

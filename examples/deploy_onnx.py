@@ -1,7 +1,7 @@
 """An ONNX model whose operators follow a schedule, with the same outputs in less memory.
 
 $ python examples/deploy_onnx.py
-...: 6 operators, 1 recomputation, planned peak 640.00 KiB instead of 768.00 KiB
+...: 6 operators, 1 recomputation: 7 in the file, planned peak 640.00 KiB instead of 768.00 KiB
 outputs are equal, bit for bit
 ...
 Relu runs 2 times

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.buffer import Buffer, Gap
     from moccasin_mzn.problem.judges.certificates import Proven
+    from moccasin_mzn.problem.judges.schedules import Violation
     from moccasin_mzn.problem.platform import Goal
     from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
+    from moccasin_mzn.report.judged import JudgedSchedule, read_result, validate
     from moccasin_mzn.report.parts import Incumbent, Interval
     from moccasin_mzn.vocabulary import Status
 
@@ -35,8 +37,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AllocationResult", "Budget", "Buffer", "ComparisonResult", "ComputationGraph", "CopyCosts", "Device",
     "FrontierPoint", "FrontierResult", "Gap", "Goal", "Incumbent", "InputError", "Interrupted", "Interval",
-    "OrderResult", "PagingCosts", "Progress", "Proven", "Result", "Status", "allocate", "check_certificate", "compare",
-    "frontier", "order", "read_graph", "solve", "stop", "write_graph",
+    "JudgedSchedule", "OrderResult", "PagingCosts", "Progress", "Proven", "Result", "Status", "Violation", "allocate",
+    "check_certificate", "compare", "frontier", "order", "read_graph", "read_result", "solve", "stop", "validate",
+    "write_graph",
 ]  # fmt: skip
 
 _HOMES = {
@@ -44,10 +47,12 @@ _HOMES = {
     "ComparisonResult": "report.answers", "ComputationGraph": "graphs.graph", "CopyCosts": "extensions.platforms",
     "Device": "extensions.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
     "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.parts", "InputError": "errors",
-    "Interrupted": "api.driving", "Interval": "report.parts", "OrderResult": "report.answers",
+    "Interrupted": "api.driving", "Interval": "report.parts",
+    "JudgedSchedule": "report.judged", "OrderResult": "report.answers",
     "PagingCosts": "extensions.platforms", "Progress": "api.driving",
     "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "vocabulary",
-    "read_graph": "graphs.formats", "write_graph": "graphs.formats",
+    "Violation": "problem.judges.schedules", "read_graph": "graphs.formats", "read_result": "report.judged",
+    "validate": "report.judged", "write_graph": "graphs.formats",
 }  # fmt: skip
 """Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""
 

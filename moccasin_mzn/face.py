@@ -24,7 +24,7 @@ from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
 from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.checks import as_tuple
-from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.graphs.formats import graph_given
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
@@ -39,6 +39,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, Plan, computed_nodes
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
+from moccasin_mzn.report.judged import JudgedSchedule
 from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.stop import Criteria, Stop
 from moccasin_mzn.vocabulary import FormulationName, FormulationOptions, IfNone, Objective, Search, StrategyName
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 Graph = ComputationGraph | str | PathLike[str]
 Order = str | PathLike[str] | Iterable[int | str]
 Counts = int | Iterable[int] | str | PathLike[str]
-Start = Result | Iterable[int | str] | Plan | str | PathLike[str]
+Start = Result | JudgedSchedule | Iterable[int | str] | Plan | str | PathLike[str]
 DEFAULT_SECONDS, SWEEP_SECONDS = 60.0, 600.0
 """Time limits in seconds of `order` and of each method of `compare`, and of `frontier`, where none is given."""
 
@@ -134,11 +135,12 @@ def solve(
         two_phase: the model first seeks any schedule within the budget; None: with cp-sat.
         if_none: while no schedule is found: "more": one that computes nodes more often is sought as well; "hint": it is
             tried what would help; "stop": neither. None: "more", but "hint" if `max_computations` is given.
-        warm_start: an earlier result, or a schedule or plan within the budget to start from, or its file.
+        warm_start: an earlier result, also one of `read_result`, or a schedule or plan within the budget to start from,
+            or its file.
         model: the file of a model of one's own, instead of a formulation's.
         like: the formulation whose data and solutions that has; None: "staged".
         certificate: the file to which the schedule and a proof of a bound are written, see `check_certificate`. The
-            proof takes at most another `time_limit`, 60 s without one.
+            proof takes at most another `time_limit`, 60 s without one; 5 s after Ctrl-C.
         on_progress: called with a `Progress` for every new incumbent and bound, in this thread. If it returns True or
             raises StopIteration, the search ends and its best answer is returned; whatever else it raises is raised
             here, as soon as everything has been stopped.
@@ -175,7 +177,7 @@ def solve(
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
     check_certificate_file(certificate, graph, bool(several), in_place)
     prepare = prepared(how, strategy, memories, alignment if addresses else None)
-    request = prepare(_graph(graph, in_place), budget=budget, order=order, count_fixed=count_fixed)
+    request = prepare(graph_given(graph, in_place), budget=budget, order=order, count_fixed=count_fixed)
     found = answer(request, drive.heard(request.problem.graph), begin, drive.over)
     if drive.why and found.status in ("feasible", "unknown"):
         found = replace(found, notes=(*found.notes, f"stopped by {drive.why}"))
@@ -218,7 +220,7 @@ def order(
     if criteria.iterations is not None and criteria.time_limit == DEFAULT_SECONDS:
         criteria = replace(criteria, time_limit=None)  # a default is no reason to ask the clock
     drive = Drive("order", on_progress, criteria, interrupts, criteria.gap)
-    computation_graph = _graph(graph)
+    computation_graph = graph_given(graph)
     begin_with = chosen_order(computation_graph, start)
     found = least_peak_order(
         computation_graph, time_limit=criteria.time_limit, seed=seed, on_progress=drive.heard_order(computation_graph),
@@ -287,7 +289,7 @@ def frontier(
     )  # fmt: skip
     memories = _memories(how, _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies))
     whole = {} if memories is None else {"budget": None if devices else "100%"}
-    variant = prepared_sweep(how, memories)(_graph(graph, in_place), order=order, count_fixed=count_fixed, **whole)
+    variant = prepared_sweep(how, memories)(graph_given(graph, in_place), order=order, count_fixed=count_fixed, **whole)
     variant.stop = drive.over
     begin = time.monotonic() + ready(*variant.compiled)
     plan = SweepPlan(
@@ -351,7 +353,7 @@ def compare(
     for pattern in only:
         if not isinstance(pattern, str):
             raise InputError(f"only: expected a sequence of patterns, with {shown(pattern)} in it")
-    chosen, computation_graph = contenders(only, file_names(model, "model"), like), _graph(graph)
+    chosen, computation_graph = contenders(only, file_names(model, "model"), like), graph_given(graph)
     effort = ContenderOptions(criteria.time_limit, threads, seed, warm_start, criteria.gap or 0.0)
     result = ComparisonResult(())
     for amount in amounts:
@@ -370,7 +372,7 @@ def allocate(
     buffers: Iterable[Buffer] | str | PathLike[str],
     *,
     alignment: int = 1,
-    capacity: int | None = None,
+    capacity: int | str | None = None,
     begin_with: Iterable[int] | None = None,
     time_limit: float | None = None,
     stop: Stop | None = None,
@@ -384,7 +386,8 @@ def allocate(
     Args:
         buffers: with their lifespans, or a CSV file as minimalloc reads it.
         alignment: offsets are multiples of it.
-        capacity: a size of the arena that is enough; None: it is made as small as possible.
+        capacity: a size of the arena that is enough, an int or text like "256KiB"; None: it is made as small as
+            possible.
         begin_with: offsets to begin with, one for each buffer. What a buffer has as its `offset` stays there; its
             `hint` is where the search begins with it.
         time_limit: seconds; None: as long as it seems of use.
@@ -430,7 +433,7 @@ def check_certificate(graph: Graph, certificate: str | PathLike[str]) -> Proven:
     Raises:
         InputError: something is wrong with it, or it is about another graph.
     """
-    computation_graph = _graph(graph)
+    computation_graph = graph_given(graph)
     try:
         return judge_certificate(computation_graph, load_json(Path(certificate), Page.CERTIFICATES))
     except CertificateError as error:
@@ -447,14 +450,6 @@ def _compared(row: Row, seconds: float) -> Progress:
         nodes = computed_nodes(row.instance.graph, result.sequence)
     source = "" if result is None else result.found_by
     return Progress(seconds, value, bound, peak, nodes, source, budget, row.contender.label)
-
-
-def _graph(given: Graph, in_place: bool = False) -> ComputationGraph:
-    if not isinstance(given, ComputationGraph | str | PathLike):
-        hint = "; ComputationGraph.from_networkx makes one of it" if hasattr(given, "is_multigraph") else ""
-        raise InputError(f"graph: expected a ComputationGraph or its file, got {shown(given)}{hint}")
-    graph = given if isinstance(given, ComputationGraph) else read_graph(given)
-    return graph.run_in_place() if in_place else graph
 
 
 def _amount_text(given: object) -> str:
@@ -490,7 +485,7 @@ def _started(given: Start | None, attribute: str) -> object:
     """A schedule or a plan to start from, of an earlier result if that is given."""
     if given is None or isinstance(given, str | PathLike):
         return given
-    if not isinstance(given, Result):
+    if not isinstance(given, Result | JudgedSchedule):
         return as_tuple("warm start", given, "a result, a schedule, a plan or a file of one")
     start = getattr(given, attribute)
     if start is None:

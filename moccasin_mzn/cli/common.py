@@ -123,9 +123,11 @@ EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
 
 
 def graph_there(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse a graph that is no file but the name of a network, with the command that makes its file."""
+    """Take - for standard input, and refuse the name of a network, with the command that makes its file."""
     if path is None or os.path.exists(path):
         return path
+    if str(path) == "-":
+        return Path("/dev/stdin")
     from moccasin_mzn.graphs.generators.catalogue import NETWORKS
 
     if (name := str(path).casefold()) in NETWORKS:
@@ -135,10 +137,8 @@ def graph_there(context: click.Context, parameter: click.Parameter, path: Path |
 
 
 def graphs_there(context: click.Context, parameter: click.Parameter, paths: Sequence[Path]) -> tuple[Path, ...]:
-    """Refuse graphs as `graph_there` does."""
-    for path in paths:
-        graph_there(context, parameter, path)
-    return tuple(paths)
+    """Take graphs as `graph_there` does."""
+    return tuple(graph_there(context, parameter, path) or path for path in paths)
 
 
 GRAPH = click.argument("graph", type=click.Path(path_type=Path), callback=graph_there)

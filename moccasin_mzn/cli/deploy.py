@@ -171,12 +171,15 @@ def onnx(
     from moccasin_mzn.deploy.onnx_session import compare
     from moccasin_mzn.errors import located
     from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
+    from moccasin_mzn.graphs.importers.onnx.runtime import runtime
 
     check_outputs({"--output": output}, files_read(options, model=model, schedule=schedule, inputs=inputs))
     if inputs is not None and not check:
         raise InputError("--inputs is for --check")
     if (schedule is None) == (options["budget"] is None):
         raise InputError("expected a schedule, or --budget to make one within it")
+    if check:  # before the search
+        runtime("--check")
     make_request, seed = request_maker(options, others=("seed",)), options["seed"] or 0
     missing = missing_of(unknown_size, "0" if make_request is None else unknown_duration, None)
     source = read_source(
@@ -246,8 +249,8 @@ def _deployment_line(deployed: Deployment) -> str:
     recomputations = deployed.computations - deployed.nodes
     peaks = [memory_text(peak, "byte") for peak in (deployed.planned_peak, deployed.former_peak)]
     return (
-        f"{count_text(deployed.nodes, 'operator')}, {count_text(recomputations, 'recomputation')}, "
-        f"planned peak {peaks[0]} instead of {peaks[1]}"
+        f"{count_text(deployed.nodes, 'operator')}, {count_text(recomputations, 'recomputation')}: "
+        f"{len(deployed.model.graph.node):,} in the file, planned peak {peaks[0]} instead of {peaks[1]}"
     )
 
 

@@ -22,11 +22,12 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.invocation import command_line
-from moccasin_mzn.cli.options import Choice, OptionValue, command, named_options
+from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, command, named_options
 from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.commands import word
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, located
+from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
@@ -171,12 +172,25 @@ def export(
         if wide := uncounted(form, data):
             click.echo(f"note: {wide}", err=True)
         folder = [output / name for name in (MODEL, CHECKER, DATA)]
-        _print_use([form.file, form.checker_file, output] if is_file else folder)
+        back = _back(graph, {**problem, "in_place": in_place, **given})
+        _print_use([form.file, form.checker_file, output] if is_file else folder, back)
     return EXIT_FOUND
 
 
-def _print_use(files: list[Path]) -> None:
-    """Print the command that solves what is written, and before it what is still to be installed."""
+def _back(graph: Path, options: OptionValues) -> str:
+    """Return the command that judges what MiniZinc prints, and writes the schedule."""
+    words: list[object] = []
+    for name, value in options.items():
+        if value is True:
+            words.append(flag(name))
+        elif name != "warm_start" and value is not False and (name, value) != ("order", "input"):
+            words += [flag(name), value]
+    return command_text("validate", graph, "-", *words, "--arrays", "--output", "schedule.json")
+
+
+def _print_use(files: list[Path], back: str) -> None:
+    """Print the command that solves what is written, before it what is still to be installed, and after it the same
+    with what judges the answer."""
     from moccasin_mzn.solvers.flatzinc import configuration as install
     from moccasin_mzn.solvers.minizinc.solvers import CP_SAT
 
@@ -185,7 +199,9 @@ def _print_use(files: list[Path]) -> None:
         click.echo("MiniZinc is not on PATH yet; once it is:")
     if not install.is_known(own):
         click.echo(f"{command_text('install-solver')}    # once: MiniZinc does not know cp-sat yet")
-    click.echo(shlex.join(["minizinc", "--solver", install.called(own), *map(word, files)]))
+    solving = shlex.join(["minizinc", "--solver", install.called(own), *map(word, files)])
+    click.echo(solving)
+    click.echo(f"{solving} | {back}    # judges the answer, writes the schedule")
 
 
 def _compiled(form: Formulation, data: str, program: str | None, solver: str) -> str:

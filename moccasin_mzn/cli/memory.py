@@ -67,12 +67,15 @@ def order(graph: Path, order: str, time_limit: float, seed: int, output: Path | 
 # --- allocate -------------------------------------------------------------------------------------------------
 
 
+MOST_SHOWN = 20
+"""The most buffers whose offsets `allocate` prints where no file gets them."""
+
+
 @command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--capacity",
-    type=click.IntRange(min=0),
-    metavar="N",
+    metavar="BYTES|256KiB",
     help="Find an arena of at most this size, in place of the smallest; exit status 1 if none is found.",
 )
 @click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
@@ -81,7 +84,7 @@ def order(graph: Path, order: str, time_limit: float, seed: int, output: Path | 
 @click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV with offsets.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def allocate(
-    file: Path, capacity: int | None, alignment: int, time_limit: float | None, threads: int | None, seed: int,
+    file: Path, capacity: str | None, alignment: int, time_limit: float | None, threads: int | None, seed: int,
     output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Give the buffers in FILE, a CSV in the format of minimalloc, offsets in one arena, as small as possible.
@@ -91,10 +94,11 @@ def allocate(
     """
     from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
     from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
+    from moccasin_mzn.files import load_text
     from moccasin_mzn.formatting import over_text
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
-    from moccasin_mzn.problem.arena import check_alignment
-    from moccasin_mzn.problem.files.buffers import buffers_text, read_buffers
+    from moccasin_mzn.problem.arena import capacity_of, check_alignment
+    from moccasin_mzn.problem.files.buffers import parse_buffers, placed_text
 
     begin = time.monotonic()
     check_time_limit(time_limit)
@@ -102,21 +106,24 @@ def allocate(
     check_seed(seed)
     check_alignment(alignment)
     check_outputs({"--output": output}, {"the file of buffers": file})
-    buffers = read_buffers(file, alignment, capacity)
+    most, text = capacity_of(capacity), load_text(file)
+    buffers = parse_buffers(text, file, alignment, most)
     with stopped_by_signals():
         allocation = allocate_buffers(
-            buffers, alignment, capacity=capacity, time_limit=time_limit, threads=threads, seed=seed
+            buffers, alignment, capacity=most, time_limit=time_limit, threads=threads, seed=seed
         )
-    arena, enough = allocation.arena, capacity is None or allocation.arena.size <= capacity
+    arena, enough = allocation.arena, most is None or allocation.arena.size <= most
     seconds = round(time.monotonic() - begin - seconds_spent(), 3)
-    files = file_jobs((output if enough else None, lambda: buffers_text(buffers, arena.offsets)))
+    files = file_jobs((output if enough else None, lambda: placed_text(text, arena.offsets)))
     all_written = write_files(files)
     if as_json:
-        sys.stdout.write(json.dumps({**allocation.document(capacity), "seconds": seconds}) + "\n")
+        sys.stdout.write(json.dumps({**allocation.document(most), "seconds": seconds}) + "\n")
     else:
         _print_arena(arena, allocation.bound, allocation.status, seconds)
-    if not enough and capacity is not None:
-        click.echo(f"no arena: {arena.size:,} is {over_text(arena.size, capacity, 'unit', 'the capacity')}", err=True)
+        if enough and output is None and len(buffers) <= MOST_SHOWN:
+            _print_offsets(arena)
+    if not enough and most is not None:
+        click.echo(f"no arena: {arena.size:,} is {over_text(arena.size, most, 'unit', 'the capacity')}", err=True)
         return EXIT_NONE
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
@@ -127,3 +134,13 @@ def _print_arena(arena: Arena, bound: int, status: str, seconds: float) -> None:
     click.echo(f"{count_text(len(arena.buffers), 'buffer')}, most memory at a time {arena.peak:,}")
     click.echo(f"arena {arena.size:,}, fragmentation {arena.fragmentation_percent:.3f} %, no arena is below {bound:,}")
     click.echo(f"{status} after {seconds:.2f} s")
+
+
+def _print_offsets(arena: Arena) -> None:
+    from moccasin_mzn.report.tables import console, plain_table, print_table
+
+    table = plain_table(None, ("buffer", "from", "until before", "size", "offset"), left=("buffer",))
+    for buffer, offset in zip(arena.buffers, arena.offsets, strict=True):
+        amounts = (buffer.start, buffer.end, buffer.size, offset)
+        table.add_row(buffer.name, *(f"{amount:,}" for amount in amounts))
+    print_table(console(sys.stdout), table)

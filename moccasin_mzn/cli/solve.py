@@ -33,7 +33,6 @@ from moccasin_mzn.cli.common import (
 from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
-from moccasin_mzn.log import underway
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import stopped_by_signals
@@ -97,7 +96,7 @@ def checker_lines(result: Result) -> list[str]:
     option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
     option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
            help="Write the schedule and a proof of a lower bound, for `check-certificate`. The proof takes up to "
-           "another --time-limit, or 60 s if there is none."),
+           "another --time-limit, or 60 s if there is none; after Ctrl-C up to 5 s."),
     option("--plot", type=click.Path(path_type=Path), metavar="FILE",
            help="Draw the schedule: .png, .svg, .pdf or .html."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
@@ -186,10 +185,11 @@ def _write(
         (outputs["--output"], lambda: json_line(result)), (outputs["--buffers"], lambda: _buffers_text(result))
     )
     files += pictures(outputs["--plot"], lambda: _picture(result))
+    all_written = write_files(files if result.valid else ())  # before the proof, which takes its time
     proof = _certificate(result, outputs["--certificate"], time_limit)
-    all_written = write_files(proof)  # of an answer, and of there being none
+    all_written &= write_files(proof)  # of an answer, and of there being none
     status = write_answer(
-        result, result.valid, files, as_json, stream, lambda found, out: print_result(found, out, offered)
+        result, result.valid, (), as_json, stream, lambda found, out: print_result(found, out, offered)
     )
     return status if all_written else EXIT_BAD_INPUT
 
@@ -241,7 +241,7 @@ def _certificate(result: Result, path: Path | None, time_limit: float | None) ->
         from moccasin_mzn.search.certifying import certificate_of
 
         assert path is not None
-        with stopped_by_signals(), underway("proving a bound for the certificate"):
+        with stopped_by_signals():
             document = certificate_of(result, time_limit)
         replace_file(path, certificate_text(document))
         click.echo(certificate_line(path, document, result.instance.graph.duration_unit), err=True)

@@ -25,15 +25,12 @@ from moccasin_mzn.cli.common import (
 )
 from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, named_options
 from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.files import Json
+from moccasin_mzn.errors import InputError, explained, located
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
-    from moccasin_mzn.graphs.graph import ComputationGraph
-    from moccasin_mzn.problem.files.plans import ClaimedPlan
-    from moccasin_mzn.problem.judges.schedules import Simulation, Violation
+    from moccasin_mzn.problem.verdict import Verdict
 
 
 @command()
@@ -88,29 +85,18 @@ def _validate_file(
     """Judge the schedule or plan in a file."""
     from moccasin_mzn.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.problem.files.plans import is_plan, read_plan
-    from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance
-    from moccasin_mzn.problem.judges.schedules import simulate
-    from moccasin_mzn.problem.validate import arena_of_schedule, judged_arenas, repeats, validate_schedule
+    from moccasin_mzn.problem.validate import judged_arenas
+    from moccasin_mzn.problem.verdict import verdict
 
     computation_graph = read_graph(graph).run_in_place(in_place)
-    document = load_json(schedule, Page.PLAN_FORMAT)
-    if is_plan(document):
-        if in_place:
-            raise InputError("plans for several memories know no execution in place: leave out --in-place")
-        return _validate_plan(read_plan(schedule, computation_graph), budget, document)
-    claimed = read_schedule(schedule, computation_graph)
-    amount = claimed.budget
+    document, amount = load_json("/dev/stdin" if str(schedule) == "-" else schedule, Page.PLAN_FORMAT), None
     if budget is not None:
         amount = Instance.build(computation_graph, budget, order=order, count_fixed=count_fixed).budget
-    violations = validate_schedule(computation_graph, claimed, amount) or _of_format(document, computation_graph)
-    figures = _figures(computation_graph, simulate(computation_graph, claimed.sequence), amount)
-    arenas = arena_of_schedule(computation_graph, claimed, amount)
-    notes = [f"note: {note}" for note in repeats(computation_graph, claimed.sequence)]
-    if violations and not in_place:
-        notes += _of_another(document, computation_graph)
-    return _print_verdict(figures, violations, [*judged_arenas("schedule", arenas), *notes])
+    with located(schedule), explained(Page.PLAN_FORMAT):
+        found = verdict(computation_graph, document, amount)
+    noun = "plan" if found.platform else "schedule"
+    return _print_verdict(found, [*judged_arenas(noun, found.arenas), *found.notes])
 
 
 def _validate_arrays(
@@ -124,6 +110,7 @@ def _validate_arrays(
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.files.plan_format import versioned
     from moccasin_mzn.problem.problem import answer_document
+    from moccasin_mzn.problem.verdict import verdict
 
     if budget is None:
         raise InputError("--budget: with --arrays give that of the export")
@@ -131,13 +118,13 @@ def _validate_arrays(
     instance, form, _ = instance_of(model, read_graph(graph).run_in_place(in_place), budget=budget, **problem)
     with located("stdin" if str(printed) == "-" else printed):
         sequence = decoded(instance, form, read_solution(text))
-    simulation = instance.judge(sequence)
-    document = answer_document(instance, sequence, simulation, None)
-    if simulation.feasible:
+    found = verdict(instance.graph, [instance.graph.nodes[v] for v in sequence], instance.budget)
+    document = answer_document(instance, sequence, instance.judge(sequence), None)
+    if not found.violations:
         document = versioned(instance.graph, sequence, document)
     if not write_files(file_jobs((output, lambda: json.dumps(document) + "\n"))):
         return EXIT_BAD_INPUT
-    return _print_verdict(_figures(instance.graph, simulation, instance.budget), simulation.violations, ())
+    return _print_verdict(found, ())
 
 
 def _validate_best_known(table: Path) -> int:
@@ -158,65 +145,35 @@ def _validate_best_known(table: Path) -> int:
     return EXIT_NONE if wrong else EXIT_FOUND
 
 
-def _figures(graph: ComputationGraph, simulation: Simulation, budget: int | None) -> str:
-    from moccasin_mzn.formatting import duration_text, memory_text
+def _figures(found: Verdict) -> str:
+    from moccasin_mzn.formatting import memory_text
+    from moccasin_mzn.graphs.wording import total_text
+    from moccasin_mzn.problem.judges.schedules import Simulation
+    from moccasin_mzn.problem.platform import OBJECTIVES
 
-    within = "no budget" if budget is None else f"budget {memory_text(budget, graph.size_unit)}"
-    duration = duration_text(simulation.duration, graph.duration_unit)
-    return f"peak {memory_text(simulation.peak, graph.size_unit)}, duration {duration}, {within}"
+    graph, unit, account = found.graph, found.graph.size_unit, found.account
+    if isinstance(account, Simulation):
+        within = "no budget" if found.budget is None else f"budget {memory_text(found.budget, unit)}"
+        duration = total_text(graph, "duration", account.duration)
+        return f"peak {memory_text(account.peak, unit)}, duration {duration}, {within}"
+    assert found.platform is not None
+    peaks = zip(found.platform.memories, account.peaks, strict=True)
+    figures = [f"peak in {memory.name} {memory_text(peak, unit)}" for memory, peak in peaks]
+    return ", ".join([*figures, *(f"{what} {total_text(graph, what, account.total(what))}" for what in OBJECTIVES)])
 
 
-def _print_verdict(figures: str, violations: Sequence[Violation], more_lines: Sequence[str]) -> int:
+def _print_verdict(found: Verdict, more_lines: Sequence[str]) -> int:
     """Print the verdict, what it covers, and notes; return the exit status."""
     from moccasin_mzn.formatting import count_text
 
-    click.echo(f"invalid: {violations[0].message}" if violations else f"valid: {figures}")
+    violations = found.violations
+    click.echo(f"invalid: {violations[0].message}" if violations else f"valid: {_figures(found)}")
     if len(violations) > 1:
         more = count_text(len(violations) - 1, "more violation")
-        click.echo(f"({more} {'follows' if len(violations) == 2 else 'follow'})")
+        click.echo(f"and {more}")
     for line in more_lines:
         click.echo(line)
     return EXIT_NONE if violations else EXIT_FOUND
-
-
-def _of_format(document: Json, graph: ComputationGraph) -> tuple[Violation, ...]:
-    """Check the parts of a plan for runtimes that the judge does not know."""
-    from moccasin_mzn.problem.files.plan_format import runtime_plan
-    from moccasin_mzn.problem.files.schedules import is_versioned
-    from moccasin_mzn.problem.judges.schedules import Violation
-
-    try:
-        if is_versioned(document):
-            runtime_plan(document, graph)
-    except InputError as error:
-        return (Violation("wrong-plan", None, None, str(error)),)
-    return ()
-
-
-def _of_another(document: Json, graph: ComputationGraph) -> list[str]:
-    """Return a note if the file is for another graph, by its digest."""
-    from moccasin_mzn.problem.judges.certificates import graph_digest
-
-    digest = document.get("graph_digest") if isinstance(document, dict) else None
-    if digest in (None, graph_digest(graph)):
-        return []
-    return [f"note: the schedule is of another graph, {shown(document.get('graph'))}; this is {shown(graph.name)}"]
-
-
-def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Json) -> int:
-    from moccasin_mzn.formatting import memory_text
-    from moccasin_mzn.graphs.wording import total_text
-    from moccasin_mzn.problem.platform import OBJECTIVES
-    from moccasin_mzn.problem.validate import arenas_of_plan, judged_arenas, validate_plan
-
-    if budget is not None:
-        raise InputError("--budget: a plan is judged by the budgets of its memories, which its file has")
-    simulation, graph = validate_plan(claimed), claimed.platform.graph
-    peaks = zip(claimed.platform.memories, simulation.peaks, strict=True)
-    figures = [f"peak in {memory.name} {memory_text(peak, graph.size_unit)}" for memory, peak in peaks]
-    figures += [f"{what} {total_text(graph, what, simulation.total(what))}" for what in OBJECTIVES]
-    violations = simulation.violations or _of_format(document, graph)
-    return _print_verdict(", ".join(figures), violations, judged_arenas("plan", arenas_of_plan(claimed)))
 
 
 # --- check-certificate ----------------------------------------------------------------------------------------

@@ -172,6 +172,8 @@ class ComputationGraph:
         check_optional(self.nodes, "label", self.labels, str, "a string")
         check_optional(self.nodes, "backward flag", self.backward, bool, "true or false")
         check_texts(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
+        if self.size_unit == "bytes":  # the unit whose amounts are shown in KiB, MiB, ...
+            object.__setattr__(self, "size_unit", "byte")
         check_edges(self.nodes, self.edges)
         object.__setattr__(self, "in_place", check_in_place(self.nodes, self.sizes, self.edges, self.in_place))
         object.__setattr__(self, "computed_once", check_computed_once(self.nodes, self.computed_once))

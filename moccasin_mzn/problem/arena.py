@@ -22,8 +22,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moccasin_mzn.checks import plain, sequence
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text
+from moccasin_mzn.problem.budget import FORMS, Budget
 from moccasin_mzn.problem.buffer import TOTAL_LIMIT, Buffer, pieces_of
 from moccasin_mzn.problem.judges.arenas import Box, Flaw, flaws
 
@@ -157,14 +159,23 @@ def check_alignment(alignment: int) -> None:
         raise InputError(f"alignment {shown(alignment)} is not an integer from 1 to {TOTAL_LIMIT}")
 
 
-def check_capacity(capacity: int | None) -> None:
-    """Check what an arena may take; None: anything.
+def capacity_of(given: object) -> int | None:
+    """What an arena may take: an int, or text such as "256KiB"; None: anything.
 
     Raises:
-        InputError: it is no int of 0 or more.
+        InputError: it is neither, or negative.
     """
+    capacity = plain(given)
+    if isinstance(capacity, str):
+        try:
+            capacity = 0 if capacity.strip() == "0" else Budget.parse(capacity).amount
+        except InputError:
+            capacity = None
+        if capacity is None:
+            raise InputError(Page.AMOUNTS.after(f"capacity {shown(given)}: expected an amount of memory ({FORMS})"))
     if capacity is not None and (type(capacity) is not int or capacity < 0):
         raise InputError(f"capacity {shown(capacity)} is not an integer of 0 or more")
+    return capacity
 
 
 def steps(buffers: tuple[Buffer, ...], alignment: int) -> list[int]:

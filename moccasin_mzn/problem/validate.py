@@ -35,7 +35,7 @@ def repeats(graph: ComputationGraph, sequence: Sequence[int]) -> tuple[str, ...]
 def validate_schedule(
     graph: ComputationGraph, schedule: ClaimedSchedule | Sequence[int], budget: int | None
 ) -> tuple[Violation, ...]:
-    """All that is wrong with a schedule, the first violation first; empty for a correct one.
+    """All that is wrong with a schedule, the most basic violation first; empty for a correct one.
 
     Args:
         schedule: the content of a file, or a bare sequence of positions in `graph.nodes`.
@@ -43,9 +43,9 @@ def validate_schedule(
             for the arena too, if the schedule has offsets.
 
     Returns:
-        The judge's violations, and "wrong-interval", "wrong-peak" or "wrong-duration" for every claim that is not
-        what the simulation finds. An interval must end exactly at the last read of its copy: ending earlier drops
-        what is still read, ending later retains memory that the schedule does not account for.
+        The judge's violations, and "wrong-node", "wrong-interval", "wrong-peak" or "wrong-duration" for every claim
+        that is not what the simulation finds. An interval must end exactly at the last read of its copy: ending earlier
+        drops what is still read, ending later retains memory that the schedule does not account for.
     """
     if not isinstance(schedule, ClaimedSchedule):
         schedule = ClaimedSchedule(tuple(schedule))
@@ -65,7 +65,21 @@ def validate_schedule(
         if claimed is not None and claimed != true:
             message = f"{what} claimed is {text(claimed)}, but the sequence has {what} {text(true)}"
             violations.append(Violation(f"wrong-{what}", None, None, message))
-    return in_order(violations)
+    return basic_first(in_order(violations))
+
+
+_BASIC = (
+    {"wrong-node"}, {"unknown-node", "unknown-memory", "cannot-compute", "no-link", "never-computed"},
+    {"missing-input", "missing-copy"},
+)  # fmt: skip
+"""The kinds of violations that others follow from, the most basic ones first: a file that contradicts itself, what
+cannot be done or is left out, what is read before it is there."""
+_RANKS = {kind: rank for rank, kinds in enumerate(_BASIC) for kind in kinds}
+
+
+def basic_first(violations: Sequence[Violation]) -> tuple[Violation, ...]:
+    """Return violations with those first that others follow from, otherwise in the given order."""
+    return tuple(sorted(violations, key=lambda one: _RANKS.get(one.kind, len(_BASIC))))
 
 
 def validate_plan(claimed: ClaimedPlan) -> PlanSimulation:
@@ -93,14 +107,21 @@ def validate_plan(claimed: ClaimedPlan) -> PlanSimulation:
         wrong += _intervals_of_plan(claimed, simulation)
     for arena in arenas_of_plan(claimed):
         wrong += arena.violations()
-    return replace(simulation, violations=(*simulation.violations, *wrong))
+    return replace(simulation, violations=basic_first((*simulation.violations, *wrong)))
 
 
 def _intervals_of_schedule(
     graph: ComputationGraph, claimed: Sequence[Interval], simulation: Simulation
 ) -> Iterator[Violation]:
-    true = {(of.node, of.start): of.end for of in simulation.intervals}
-    given = [((of.node, of.start), of.end) for of in claimed]
+    computed, named = ({of.start: of.node for of in some} for some in (simulation.intervals, claimed))
+    other = {start for start, node in named.items() if computed.get(start, node) != node and (computed[start], start)
+             not in {(of.node, of.start) for of in claimed}}  # fmt: skip
+    for start in sorted(other):
+        text = f"the sequence computes node {node_text(graph, computed[start])}, the intervals have"
+        message = f"position {start}: {text} node {node_text(graph, named[start])}"
+        yield Violation("wrong-node", start, computed[start], message)
+    true = {(of.node, of.start): of.end for of in simulation.intervals if of.start not in other}
+    given = [((of.node, of.start), of.end) for of in claimed if of.start not in other]
     reads = "ends at {claimed}, {side} its last read at {true}"
     for (node, start), text in _wrong(
         true, given, "starts where the node is not computed", reads, "(to {true}) is missing"

@@ -209,8 +209,10 @@ class Result(ProvenAnswer):
         graph, unit = self.graph, self.graph.size_unit
         figures = {"graph": graph_text(graph), "status": f"{self.status}: {self.reason}"}
         for name, (peak, budget) in self._memories().items():
-            of = "no budget" if budget is None else memory_text(budget, unit)
-            figures[name] = f"{'-' if peak is None else memory_text(peak, unit)} of {of}"
+            amount, side = "-", "budget"
+            if peak is not None:
+                amount, side = memory_text(peak, unit), "within the budget of" if self.valid else "with the budget of"
+            figures[name] = f"{amount}, {'no budget' if budget is None else f'{side} {memory_text(budget, unit)}'}"
         if self.duration is not None:
             total = total_text(graph, "duration", self.duration)
             figures["duration"] = f"{total}, {self.tdi_percent:.3f} % more than every node once"
@@ -230,12 +232,7 @@ class Result(ProvenAnswer):
     def records(self) -> list[JsonObject]:
         """Return retention intervals: node, memory if there are several, first and last step, offset if there are
         addresses, and size."""
-        rows: list[JsonObject] = []
-        for one in self.intervals or ():
-            memory = {"memory": one.memory} if self._several else {}
-            offset = {} if one.offset is None else {"offset": one.offset}
-            rows.append({"node": one.node, **memory, "start": one.first, "end": one.last, **offset, "size": one.size})
-        return rows
+        return [one.as_row(self._several) for one in self.intervals or ()]
 
     @checked()
     def plot(self, path: str | PathLike[str] | None = None, by: Axis = "event") -> Drawing | None:

@@ -104,7 +104,7 @@ def _point(frontier: Frontier, point: FrontierPoint, pareto: bool, shower: Showe
 # --- The table for people -------------------------------------------------------------------------------------
 
 
-_HEADINGS = ("budget", "% of peak", "TDI %", "bound %", "gap %", "status", "s")
+_HEADINGS = ("budget", "% of peak", "peak", "TDI %", "bound %", "gap %", "status", "s")
 
 
 def print_frontier(frontier: Frontier, out: TextIO) -> None:
@@ -120,6 +120,7 @@ def print_frontier(frontier: Frontier, out: TextIO) -> None:
 def _cells(frontier: Frontier, point: FrontierPoint, pareto: bool) -> list[str]:
     graph = frontier.graph
     cells = [memory_text(point.budget, graph.size_unit), f"{frontier.budget_percent(point.budget):.2f}"]
+    cells.append("-" if point.peak is None else memory_text(point.peak, graph.size_unit))
     cells.append(f"{frontier.increase_percent(point.duration):.3f}" if point.duration is not None else "-")
     cells.append("-" if point.status == "infeasible" else f"{frontier.increase_percent(point.bound):.3f}")
     cells.append(f"{point.gap_percent:.3f}" if point.found else "-")
@@ -136,6 +137,8 @@ def _summary(frontier: Frontier) -> list[str]:
     lines += [f"proven: no schedule fits less than {amount(frontier.least_bound)}"]
     if frontier.least_found is not None:
         lines.append(f"least peak of a schedule found: {amount(frontier.least_found)}")
+        if frontier.more_may_fit:
+            lines.append("with more computations per node less may do: --max-computations auto")
     if frontier.fixed:
         lines.append(f"budgets are what fixed memory of {memory_text(frontier.fixed, graph.size_unit)} leaves")
     lines.append(

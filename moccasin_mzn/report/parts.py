@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from moccasin_mzn.graphs.graph import NodeId
+from moccasin_mzn.files import JsonObject
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+from moccasin_mzn.problem.judges.schedules import Retained
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, computed_nodes
+from moccasin_mzn.problem.runtime_plan import reads_of
 from moccasin_mzn.search.result import Result as Found
 from moccasin_mzn.search.result import TracePoint
 
@@ -23,14 +26,25 @@ class Interval:
     """The id of the node."""
     memory: str
     """The name of the memory; "memory" where there is only one."""
-    first: int
+    start: int
     """The step that computes the node, or copies its output there."""
-    last: int
-    """The last step that reads the copy; `first` if none does."""
+    end: int
+    """The last step that reads the copy; `start` if none does."""
     offset: int | None
     """The offset in the arena of the memory, in the graph's size unit; None without addresses."""
     size: int
     """The size of the output, in the graph's size unit."""
+    label: str | None = field(default=None, repr=False)
+    """The node's name for people; None: the graph has no labels."""
+    reads: tuple[int, ...] = field(default=(), repr=False)
+    """The steps whose outputs the step `start` reads, in the order of the node's inputs; of a copy the step that wrote
+    what is copied."""
+
+    def as_row(self, several: bool) -> JsonObject:
+        """Return its row of `to_frame`: its memory if there are several, its offset if it has one."""
+        memory = {"memory": self.memory} if several else {}
+        offset = {} if self.offset is None else {"offset": self.offset}
+        return {"node": self.node, **memory, "start": self.start, "end": self.end, **offset, "size": self.size}
 
 
 @dataclass(frozen=True)
@@ -76,12 +90,31 @@ def _incumbents(result: Found, points: tuple[TracePoint, ...]) -> Iterator[Incum
 
 def intervals_of(result: Found) -> tuple[Interval, ...] | None:
     """Return the retention intervals of the answer, one for each step; None without an answer."""
-    if result.simulation is None:
+    if result.answer is None:
         return None
-    graph, names = result.problem.graph, [memory.name for memory in result.problem.platform.memories]
-    found, arenas = result.simulation.intervals, result.arenas
-    offsets = [None] * len(found) if arenas is None else result.problem.offsets(arenas, result.simulation)
+    problem, found, arenas = result.problem, result.simulation.intervals, result.arenas
+    names = [memory.name for memory in problem.platform.memories]
+    offsets = [None] * len(found) if arenas is None else problem.offsets(arenas, result.simulation)
+    return named_intervals(problem.graph, names, found, offsets, problem.as_plan(result.answer))
+
+
+def named_intervals(
+    graph: ComputationGraph, names: Sequence[str], found: Sequence[Retained], offsets: Sequence[int | None], plan: Plan
+) -> tuple[Interval, ...]:
+    """Return the judge's intervals of a plan, one for each step, with ids and names.
+
+    Args:
+        names: those of the memories.
+        offsets: one for each interval.
+
+    Raises:
+        InputError: a step reads what is not there.
+    """
+    reads, _ = reads_of(graph, plan)
     return tuple(
-        Interval(graph.nodes[one.node], names[getattr(one, "memory", 0)], one.start, one.end, at, graph.sizes[one.node])
-        for one, at in zip(found, offsets, strict=True)
-    )
+        Interval(
+            graph.nodes[one.node], names[getattr(one, "memory", 0)], one.start, one.end, at, graph.sizes[one.node],
+            graph.labels[one.node] if graph.labels else None, tuple(step + 1 for step in read),
+        )
+        for one, at, read in zip(found, offsets, reads, strict=True)
+    )  # fmt: skip

@@ -36,13 +36,8 @@ class Drawing:
         return f'<iframe srcdoc="{html.escape(self.page)}" height="{_PIXELS}" {frame}></iframe>'
 
 
-class Answer(ABC):
-    """A result that shows its figures as lines, as a table in a notebook, and its parts as a data frame."""
-
-    @property
-    def interrupted(self) -> bool:
-        """True if an interrupt from the keyboard (Ctrl-C) ended the search: this is the best answer found by then."""
-        return bool(getattr(self, "details").interrupted)  # noqa: B009  # only `ComparisonResult` has none
+class Shown(ABC):
+    """What shows its figures as lines, as a table in a notebook, and its parts as a data frame."""
 
     @abstractmethod
     def figures(self) -> dict[str, str]:
@@ -73,6 +68,15 @@ class Answer(ABC):
             for what, value in self.figures().items()
         )
         return f"<table>{cells}</table>"
+
+
+class Answer(Shown):
+    """A result of a search."""
+
+    @property
+    def interrupted(self) -> bool:
+        """True if an interrupt from the keyboard (Ctrl-C) ended the search: this is the best answer found by then."""
+        return bool(getattr(self, "details").interrupted)  # noqa: B009  # only `ComparisonResult` has none
 
 
 class _Proven(Protocol):

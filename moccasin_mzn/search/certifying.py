@@ -14,6 +14,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.graphs.memory_model import refuse_in_place
+from moccasin_mzn.log import note
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.certificates import Trust
 from moccasin_mzn.search.conclusion import FLOW_COVERS, MOMENTS, RELAXATION, scope
@@ -21,6 +22,8 @@ from moccasin_mzn.search.result import Result
 
 SECONDS = 60.0
 """Time for the proof in seconds, if the search had no time limit."""
+AFTER_INTERRUPT = 5.0
+"""Most seconds for the proof, if Ctrl-C has ended the search."""
 SHARES = 0.15, 0.3, 0.95
 """Shares of that time at which the proof for all orders, the choice of a relaxation in blocks, and its proof end."""
 CP_SAT = "CP-SAT"
@@ -35,13 +38,16 @@ def certificate_of(result: Result, time_limit: float | None) -> JsonObject:
     It ranges over all orders, if such a bound meets the schedule or is as good as that for the input order.
 
     Args:
-        time_limit: seconds for the proof; None: `SECONDS`. Ctrl-C ends it before, with what is proven so far.
+        time_limit: seconds for the proof, at most `AFTER_INTERRUPT` if an interrupt ended the search; None: `SECONDS`.
+            Ctrl-C ends it before, with what is proven so far.
     """
-    deadline = Deadline(SECONDS if time_limit is None else time_limit)
+    seconds = SECONDS if time_limit is None else time_limit
+    deadline = Deadline(min(seconds, AFTER_INTERRUPT) if result.interrupted else seconds)
     instance, sequence = result.instance, result.sequence if result.simulation and result.simulation.feasible else None
     refuse_in_place(instance.graph, "certificates")
     check_budget(instance.budget)
     duration = None if sequence is None else result.duration
+    note(f"proving a bound for the certificate, at most {deadline.remaining():.0f} s; Ctrl-C ends it")
 
     def make(stopped: Callable[[], bool]) -> JsonObject:
         along = _keeps_order(result)

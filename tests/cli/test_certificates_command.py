@@ -12,6 +12,8 @@ from moccasin_mzn.doc_links import Page
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.certificates import Trust
+from moccasin_mzn.search import certifying
+from moccasin_mzn.search.certifying import certificate_of
 
 # x is read at the beginning and at the end: within 8 it is computed again
 SKIP = ComputationGraph(
@@ -50,6 +52,19 @@ def test_a_schedule_and_its_proof(command, graph, tmp_path, order):
     told = json.loads(command("check-certificate", graph, path, "--json")[1])
     assert (told["duration"], told["bound"], told["gap_percent"], told["certified"]) == (14, 14, 0.0, 1.0)
     assert told["scope"] == "any order, any number of computations" and told["trusted"] == []
+
+
+def test_the_schedule_is_written_before_the_proof_begins(command, graph, tmp_path, monkeypatch):
+    schedule, path, there = tmp_path / "schedule.json", tmp_path / "proof.json", []
+
+    def watched(*arguments):
+        there.append(schedule.exists())
+        return certificate_of(*arguments)
+
+    monkeypatch.setattr(certifying, "certificate_of", watched)
+    status, _, err = command("solve", graph, "--budget", 8, "--certificate", path, "--output", schedule)
+    assert (status, there, path.exists()) == (0, [True], True)
+    assert "proving a bound for the certificate, at most 60 s; Ctrl-C ends it\n" in err
 
 
 def test_there_being_no_schedule_is_proven_too(command, graph, tmp_path):

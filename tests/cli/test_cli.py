@@ -63,7 +63,9 @@ def test_validate_reports_a_schedule_of_another_graph(command, schedule, tmp_pat
     graph["nodes"][0]["size"] *= 4
     other.write_text(json.dumps(graph), encoding="utf-8")
     status, out, _ = command("validate", other, schedule[0])
-    assert status == 1 and "note: the schedule is of another graph, 'U-Net training" in out
+    assert (
+        status == 1 and "note: the schedule is of another graph than this one, although both are called 'U-Net t" in out
+    )
 
 
 def last_recomputation(sequence):
@@ -112,8 +114,8 @@ def damage_keep_nothing_recomputed(told):
             damage_keep_nothing_recomputed,
             r"invalid: position [0-9]+: memory [0-9.]+ GiB is [0-9.]+ MiB over the budget 1.57 GiB while computing",
         ),
-        (damage_drop_node, "invalid: (position .*interval of node|node .* is never computed)"),
-        (damage_swap, r"invalid: position 1: node 1 \(\w+\) reads node 0 \(\w+\), which is not computed before"),
+        (damage_drop_node, "invalid: node .* is never computed"),
+        (damage_swap, r"invalid: position 1: the sequence computes node 1 \(\w+\), the intervals have node 0 \(\w+\)"),
         (
             damage_interval,
             r"invalid: position [0-9]+: the interval of node [0-9]+ \(\w+\) ends at [0-9]+, before its last read",

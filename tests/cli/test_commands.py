@@ -1,6 +1,8 @@
 """The options and commands around formulations and strategies, as a person meets them."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -376,3 +378,9 @@ def test_a_workspace_that_is_no_amount_is_refused(command, tmp_path, value, show
     assert (status, out) == (2, "")
     told = f"{path}: node z: workspace is {shown}, expected an integer >= 0"
     assert err == f"error: {Page.GRAPH_FILES.after(told)}\n"
+
+
+def test_a_dash_is_a_graph_on_standard_input(skip):
+    words = ("-m", "moccasin_mzn", "reduce", "-")
+    run = subprocess.run([sys.executable, *words], input=skip.read_text(), capture_output=True, text=True, check=True)
+    assert [node["id"] for node in json.loads(run.stdout)["nodes"]] == list("xabcz")

@@ -50,11 +50,12 @@ def run(text, status=0):
 def test_export_prints_what_solves_its_files(command, here, out):
     status, reported, _ = command("export", NAME, "--budget", 10, f"--output={out}")
     lines = reported.splitlines()
-    assert status == 0 and len(lines) == 2 and lines[0].startswith("moccasin-mzn install-solver    # once: ")
+    assert status == 0 and len(lines) == 3 and lines[0].startswith("moccasin-mzn install-solver    # once: ")
     answered = run(reported)
-    assert "CORRECT" in answered and "==========" in answered
+    assert "CORRECT" in answered and "==========" in answered and "\nvalid: peak" in answered
+    assert json.loads(Path("schedule.json").read_text())["format"] == "moccasin_mzn plan"
     reported = command("export", NAME, "--budget", 10, f"--output={out}")[1]
-    assert reported == f"{lines[1]}\n"  # nothing is to be installed any more
+    assert reported.splitlines() == lines[1:]  # nothing is to be installed any more
 
 
 @pytest.mark.parametrize("folder", [None, "my solvers"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -46,11 +47,19 @@ def test_one_command_plans_and_rewrites(tmp_path, command):
     lines = out.splitlines()
     assert status == 0 and lines[0].startswith("optimal: ") and "; duration +" in lines[0]
     assert lines[1:4] == [
-        f"{new}: 4 operators, 1 recomputation, planned peak 192 B instead of 208 B",
+        f"{new}: 4 operators, 1 recomputation: 5 in the file, planned peak 192 B instead of 208 B",
         "outputs are equal, bit for bit",
         "order: that of the schedule",
     ]
     assert operators(checked(onnx.load(new)))[3:] == ["a__2 = Concat(x, x, x, x)", "d = Mul(a__2, c)"]
+
+
+def test_what_check_needs_is_asked_for_before_the_search(tmp_path, command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # as if it were not installed
+    model, new = written(tmp_path, skipping())
+    status, out, err = command("deploy", "onnx", model, "-o", new, "--budget", TIGHT, *QUICK, "--check")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("error: --check needs the package onnxruntime: pip install ") and "[onnx,profile]" in err
 
 
 @pytest.mark.full

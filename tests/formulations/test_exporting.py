@@ -89,7 +89,9 @@ def test_a_folder_stands_by_itself_and_its_solution_is_read_back(tmp_path, comma
     folder, schedule = tmp_path / "made", tmp_path / "schedule.json"
     status, told, _ = command("export", graph, "--budget", 9, *form, "-o", folder)
     files = shlex.join(str(folder / name) for name in ("model.mzn", "model.mzc.mzn", "data.dzn"))
-    assert status == 0 and told.splitlines()[-1] == f"minizinc --solver cp-sat {files}"
+    assert status == 0 and told.splitlines()[-2] == f"minizinc --solver cp-sat {files}"
+    words = shlex.join(["moccasin-mzn", "validate", str(graph), "-", "--budget", "9", *form, "--arrays"])
+    assert told.splitlines()[-1].startswith(f"minizinc --solver cp-sat {files} | {words} --output schedule.json")
     for file in folder.iterdir():
         assert str(tmp_path) not in file.read_text() and "moccasin_mzn/" not in file.read_text()
         included = re.findall(r'^include "(.*)";', file.read_text(), re.M)
@@ -111,7 +113,7 @@ def test_a_folder_stands_by_itself_and_its_solution_is_read_back(tmp_path, comma
 def test_exported_data_file_has_graph_and_budget(tmp_path, command, graph):
     data = tmp_path / "tiny.dzn"
     status, told, _ = command("export", graph, "--budget", "80%", "-o", data)
-    told = told.splitlines()[-1].split()
+    told = told.splitlines()[-2].split()
     assert status == 0 and told[:3] == ["minizinc", "--solver", "cp-sat"] and told[-1] == str(data)
     comment = [line for line in data.read_text().splitlines() if line.startswith("%")]
     assert "moccasin-mzn export graph.json --budget 80%" in comment[2]

@@ -104,7 +104,12 @@ DAMAGE = {
     "no size": (SCHEDULE, ["intervals", 1, "size"], NO, r'intervals\[1\]: expected a key "size"'),
     "a negative size": (SCHEDULE, ["intervals", 1, "size"], -4, r"step 2 \(node b\): size -4 is not"),
     "two sizes of a node": (SCHEDULE, ["intervals", 2, "size"], 7, r"step 3 \(node a\): size 7, before that 8"),
-    "a size that the graph has not": (SCHEDULE, ["intervals", 1, "size"], 3, r"intervals\[1\].size: 3, by the graph 4"),
+    "a size that the graph has not": (
+        SCHEDULE,
+        ["intervals", 1, "size"],
+        3,
+        r"step 2 \(node b\): size 3, by the graph 4",
+    ),
     "freed too early": (
         SCHEDULE,
         ["intervals", 0, "end"],
@@ -183,7 +188,7 @@ def test_what_solve_writes_is_a_plan(command, tmp_path):
     document["intervals"][-1]["reads"].reverse()
     plan.write_text(json.dumps(document))
     status, out, _ = command("validate", graph, plan)
-    assert status == 1 and out.startswith("invalid: intervals[3].reads: (2, 0), by the graph (0, 2)")
+    assert status == 1 and out.startswith("invalid: step 4 (node d): reads [3, 1], by the graph [1, 3]")
 
 
 @pytest.mark.parametrize("form", ["moccasin_mzn PyTorch plan", "moccasin_mzn plan 1"])

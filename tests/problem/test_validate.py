@@ -97,12 +97,18 @@ def test_validate_reports_the_first_violation_first():
     schedule = ClaimedSchedule((0, 2, 1), intervals=(Interval(2, 2, 3),), peak=1)
     violations = validate_schedule(GRAPH, schedule, 25)
     assert [(v.kind, v.position) for v in violations] == [
-        ("wrong-interval", 1),
+        ("never-computed", None),
         ("missing-input", 2),
+        ("wrong-interval", 1),
         ("over-budget", 2),
         ("wrong-interval", 2),
         ("over-budget", 3),
         ("wrong-interval", 3),
-        ("never-computed", None),
         ("wrong-peak", None),
     ]
+
+
+def test_a_sequence_that_contradicts_its_intervals_is_reported_as_such():
+    first, *others = found(replace(TRUE, sequence=(0, 1, 1, 0, 3)))
+    assert first == ("wrong-node", "position 3: the sequence computes node b, the intervals have node c")
+    assert others[0] == ("never-computed", "node c is never computed")

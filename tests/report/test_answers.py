@@ -71,15 +71,18 @@ def test_intervals_are_what_is_in_memory(solved, asked):
     result = solved(asked)
     steps = len(result.plan or result.sequence)
     assert len(result.intervals) == steps and all(type(one) is mz.Interval for one in result.intervals)
-    assert [one.first for one in result.intervals] == list(range(1, steps + 1))
+    assert [one.start for one in result.intervals] == list(range(1, steps + 1))
     sizes = dict(zip(GRAPH.nodes, GRAPH.sizes, strict=True))
     for name, peak in result.peaks.items():
         there = [one for one in result.intervals if one.memory == name]
-        used = [sum(sizes[i.node] for i in there if i.first <= t <= i.last) for t in range(1, steps + 1)]
+        used = [sum(sizes[i.node] for i in there if i.start <= t <= i.end) for t in range(1, steps + 1)]
         assert max(used) == peak
     assert all(one.size == sizes[one.node] for one in result.intervals)
+    written = result.as_dict()["intervals"]
+    assert [list(one.reads) for one in result.intervals] == [entry["reads"] for entry in written]
+    assert [one.label for one in result.intervals] == [entry.get("label") for entry in written]
     assert [[*row.values()] for row in result.records()] == [
-        [part for part in (one.node, one.memory if result.plan else None, one.first, one.last, one.offset, one.size)
+        [part for part in (one.node, one.memory if result.plan else None, one.start, one.end, one.offset, one.size)
          if part is not None]
         for one in result.intervals
     ]  # fmt: skip
@@ -94,7 +97,7 @@ def test_offsets_share_no_memory_and_end_within_the_arena(solved, asked):
         return
     assert result.offsets == tuple(one.offset for one in result.intervals)
     for one, other in combinations(result.intervals, 2):
-        if one.memory == other.memory and one.first <= other.last and other.first <= one.last:
+        if one.memory == other.memory and one.start <= other.end and other.start <= one.end:
             assert one.offset + one.size <= other.offset or other.offset + other.size <= one.offset
     for name, size in result.arenas.items():
         assert size == max((one.offset + one.size for one in result.intervals if one.memory == name), default=0)
@@ -133,6 +136,17 @@ def test_the_trace_keeps_the_latest_schedules_where_all_take_too_much(monkeypatc
     durations = [board.offer(sequence, "one").duration for sequence in (worse, best)]
     assert durations == [56, 42]
     assert [(p.value, p.answer and [*p.answer]) for p in board.trace] == [(56, None), (42, [*best])]
+
+
+def test_labels_of_the_graph_are_those_of_intervals():
+    graph = mz.ComputationGraph(["a", "b"], [1, 1], [1, 1], [("a", "b")], labels=["conv", "relu"])
+    assert [one.label for one in mz.solve(graph, 1.0).intervals] == ["conv", "relu"]
+
+
+def test_a_printed_result_names_the_budget(solved):
+    assert "peak: 6, within the budget of 6" in str(solved("schedule")).splitlines()
+    over = mz.solve(GRAPH, 6, strategy="keep-all")
+    assert f"peak: {over.peak}, with the budget of 6" in str(over).splitlines()
 
 
 def test_no_schedule_has_no_parts():

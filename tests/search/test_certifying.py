@@ -61,6 +61,17 @@ def test_certificate_names_the_trusted_solver_and_search(source, by):
     assert trusted(replace(result, status="feasible", proved_by="", trace=())) == ()
 
 
+def test_after_an_interrupted_search_the_proof_is_short_and_announced(caplog):
+    result = solve_instance(Instance.build(STRAY, 6), Options.of({}))
+    with caplog.at_level("INFO", logger="moccasin_mzn.notes"):
+        for interrupted, limit in ((True, None), (False, None), (True, 2.0)):
+            certificate_of(replace(result, interrupted=interrupted), limit)
+    announced = [text for text in caplog.messages if text.startswith("proving a bound for the certificate")]
+    assert announced == [
+        f"proving a bound for the certificate, at most {seconds} s; Ctrl-C ends it" for seconds in (5, 60, 2)
+    ]
+
+
 def test_no_certificate_is_for_less_than_nothing():
     instance = Instance(STRAY, (0, 1, 2, 3), -1, (2,) * 4, fixed=7)
     with pytest.raises(InputError, match="budget of 0 or more, not -1"):

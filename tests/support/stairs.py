@@ -27,6 +27,7 @@ class Stairs:
     fixed: int = 0
     swept: str = ""
     input_increase: int = 0
+    limited: bool = False
     graph: ComputationGraph = GRAPH
     asked: list[BudgetQuestion] = field(default_factory=list)
 

@@ -114,6 +114,8 @@ class Frontier:
     input_increase: int | None = 0
     """Duration of the input order, every node computed once in the memory that is swept, beyond `baseline`; None: it
     cannot be computed there."""
+    more_may_fit: bool = False
+    """True if schedules with more computations per node than were allowed may need less than `least_found`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", tuple(self.points))

@@ -17,6 +17,7 @@ from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS
 from moccasin_mzn.problem.problem import Account, Problem
 from moccasin_mzn.search.conclusion import scope
 from moccasin_mzn.search.options import SearchOptions
@@ -103,6 +104,11 @@ class Variant(ABC, Generic[Varied]):
     @abstractmethod
     def least(self) -> int:
         """Proven: no answer fits less, in the graph's size unit."""
+
+    @property
+    def limited(self) -> bool:
+        """True if "auto" allows more computations of nodes than the problem does."""
+        return max(self.problem.instance.max_computations) < AUTO_COMPUTATIONS
 
     @property
     @abstractmethod

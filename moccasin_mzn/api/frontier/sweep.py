@@ -251,9 +251,11 @@ class _Sweep:
     def frontier(self, interrupted: bool) -> Frontier:
         variant, known = self.variant, self.knowledge
         points = tuple(known.point(budget, round(self.spent[budget], 3)) for budget in self.budgets)
+        more_may_fit = variant.limited and known.least_found is not None and known.least_found > variant.least
         return Frontier(
             variant.graph, points, variant.peak, variant.baseline, known.least, known.least_found, variant.scope,
             variant.fixed, self.deadline.elapsed(), interrupted, variant.swept, variant.input_increase,
+            more_may_fit,
         )  # fmt: skip
 
 

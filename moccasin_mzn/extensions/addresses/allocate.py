@@ -1,24 +1,25 @@
-"""Allocation of given buffers: search first, then the model of the least arena if there are few of them."""
+"""Allocation of given buffers: first fit, then search, then the model of the least arena if there are few of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses import ADDRESSES
-from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.extensions.addresses.first_fit import first_fit
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
-from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, check_capacity, steps
+from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, capacity_of, check_buffers, steps
 from moccasin_mzn.problem.buffer import Buffer, pieces_of
-from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, OutputListener, Solution, Value, dzn_text, run_model
-from moccasin_mzn.solvers.minizinc.solvers import find_backend
+
+if TYPE_CHECKING:
+    from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, Solution, Value
 
 MOST_MODELLED = 300
 """The model of the least arena is not tried for more buffers, or, where these have gaps, pieces of them."""
@@ -54,7 +55,7 @@ class Allocation:
 
 
 def allocate_buffers(
-    buffers: Iterable[Buffer], alignment: int = 1, *, capacity: int | None = None,
+    buffers: Iterable[Buffer], alignment: int = 1, *, capacity: int | str | None = None,
     begin_with: Iterable[int] | None = None, time_limit: float | None = None, threads: int | None = None, seed: int = 0,
     stop: Callable[[], bool] = lambda: False, on_progress: ArenaListener = lambda seconds, size, bound, source: None,
 ) -> Allocation:  # fmt: skip
@@ -69,14 +70,26 @@ def allocate_buffers(
         InputError: sizes, offsets or an alignment that make no sense, buffers' own offsets that contradict each other,
             or what they do not fit; MiniZinc, if it is needed, is missing or failed.
     """
+    buffers, alignment, capacity = buffers_in(buffers), plain(alignment), capacity_of(capacity)
+    check_buffers(buffers, alignment, capacity)
+    deadline, bound = Deadline(time_limit), bound_of(buffers, alignment)
+    least = None if begin_with is not None else first_fit(buffers, alignment, max(bound, capacity or 0))
+    if least is not None:
+        on_progress(deadline.elapsed(), least.size, bound, SEARCH)
+        return Allocation(least, bound, _status(least, bound, capacity))
+    return _searched(buffers, alignment, bound, capacity, begin_with, time_limit, threads, seed, stop, on_progress)
+
+
+def _searched(
+    buffers: tuple[Buffer, ...], alignment: int, bound: int, capacity: int | None, begin_with: Iterable[int] | None,
+    time_limit: float | None, threads: int | None, seed: int, stop: Callable[[], bool], on_progress: ArenaListener,
+) -> Allocation:  # fmt: skip
+    """What search and model find; see `allocate_buffers`."""
+    from moccasin_mzn.extensions.addresses.search import search_arena
     from moccasin_mzn.solvers.minizinc.run import Limits
 
-    buffers, alignment, capacity = buffers_in(buffers), plain(alignment), plain(capacity)
-    check_capacity(capacity)
-    check_buffers(buffers, alignment, capacity)
     ready(ADDRESSES)
-    deadline = Deadline(time_limit)
-    bound, interrupted = bound_of(buffers, alignment), []
+    deadline, interrupted = Deadline(time_limit), []
     if begin_with is not None:
         begin_with = Arena(
             buffers, sequence(begin_with, "begin with", "offsets, one for each buffer"), alignment
@@ -139,6 +152,10 @@ def least_arena(
         SolverError: MiniZinc or the solver failed.
         InputError: the solver returned what is no arena; an unknown solver.
     """
+    from moccasin_mzn.formulations import models_folder
+    from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
+    from moccasin_mzn.solvers.minizinc.solvers import find_backend
+
     buffers = buffers_in(buffers)
     scale = scale_of(_amounts(buffers), steps(buffers, alignment))
     items = model_items(buffers, alignment, scale, begin_with, limit)

@@ -7,11 +7,12 @@ from os import PathLike
 
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located
+from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import Json, load_text, parse_json
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.log import note_once
 
 __all__ = ["kinds_text", "read_graph", "write_graph"]
 
@@ -31,6 +32,19 @@ def read_graph(path: str | PathLike[str]) -> ComputationGraph:
         return _read(text, path)
 
 
+def graph_given(given: ComputationGraph | str | PathLike[str], in_place: bool = False) -> ComputationGraph:
+    """The graph that is given, or that in the file that is given; to run in place, if wanted.
+
+    Raises:
+        InputError: it is neither, or see `read_graph`.
+    """
+    if not isinstance(given, ComputationGraph | str | PathLike):
+        hint = "; ComputationGraph.from_networkx makes one of it" if hasattr(given, "is_multigraph") else ""
+        raise InputError(f"graph: expected a ComputationGraph or its file, got {shown(given)}{hint}")
+    graph = given if isinstance(given, ComputationGraph) else read_graph(given)
+    return graph.run_in_place() if in_place else graph
+
+
 def _read(content: Json, path: str | PathLike[str]) -> ComputationGraph:
     readers = _readers()
     found = next((one for one in readers if not one.is_json and one.matches(content)), None)
@@ -40,7 +54,10 @@ def _read(content: Json, path: str | PathLike[str]) -> ComputationGraph:
     with located(path):
         if found is None:
             raise InputError(f"no known graph format; expected {_expected(readers)}")
-        return found.parse(content)
+        graph = found.parse(content)
+    if ignored := found.ignored(content):
+        note_once(f"note: {path}: unknown keys are ignored: {ignored}")
+    return graph
 
 
 def kinds_text() -> str:

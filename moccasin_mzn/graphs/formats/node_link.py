@@ -17,7 +17,8 @@
     }
 
 Ids are integers or strings. In "graph" all keys are optional; "computed_once" lists the ids of nodes that no search may
-recompute; unknown keys are kept as the graph's `attributes`.
+recompute; unknown keys are kept as the graph's `attributes`. Elsewhere unknown keys are ignored. A key that is nearly
+an optional one is refused as misspelt.
 Each node may have a "label", and in a training graph "backward": true for the nodes of its backward pass; all nodes
 have one, or none has; so with "device_durations", such as {"gpu": 3, "cpu": 12, "npu": null}, where null is for what a
 device cannot compute. A node may have a "workspace": memory that a computation of it takes while it goes on, in
@@ -33,8 +34,8 @@ from functools import partial
 from os import PathLike
 
 from moccasin_mzn.arguments import checked
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import replace_file
+from moccasin_mzn.errors import InputError, located, shown, some_of
+from moccasin_mzn.files import JsonObject, replace_file
 from moccasin_mzn.graphs.checks import by_device
 from moccasin_mzn.graphs.formats.reader import (
     Reader,
@@ -44,8 +45,10 @@ from moccasin_mzn.graphs.formats.reader import (
     first_node,
     graph_object,
     graph_of,
+    keys_of,
     objects,
     resolve_list,
+    unknown_keys,
 )
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -53,6 +56,9 @@ FORMAT = "moccasin-graph"
 VERSION = 1
 
 _OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory", "computed_once")
+_NODE_KEYS = ("workspace", "in_place", "label", "backward", "device_durations")
+"""The optional ones."""
+_KEYS = ("format", "version", "directed", "multigraph", "graph", "nodes", "edges", "links")
 
 
 def matches(document: object) -> bool:
@@ -77,6 +83,7 @@ def parse(document: dict[str, object]) -> ComputationGraph:
     check_directed(document)
     about = graph_object(document)
     nodes = objects(document, "nodes")
+    _unknown(document)
     timed = any("device_durations" in node for node in nodes)
     ids = column(nodes, "nodes", "id")
     return graph_of(
@@ -92,6 +99,25 @@ def parse(document: dict[str, object]) -> ComputationGraph:
         computed_once=resolve_list(ids, about, "computed_once") or (),
         device_durations=by_device(ids, column(nodes, "nodes", "device_durations")) if timed else {},
     )  # fmt: skip
+
+
+def _unknown(document: JsonObject) -> tuple[tuple[str, list[str]], ...]:
+    """The keys that this format does not know, by where they are; those of "graph" are checked, and no others of it.
+
+    Raises:
+        InputError: one is misspelt.
+    """
+    with located('"graph"'):
+        unknown_keys(graph_object(document), _OWN_KEYS, _OWN_KEYS)
+    nodes, edges = document["nodes"], document.get("edges", document.get("links", []))
+    with located("nodes"):
+        of_nodes = unknown_keys(keys_of(nodes), ("id", "duration", "size", *_NODE_KEYS), _NODE_KEYS)
+    of_edges = unknown_keys(keys_of(edges), ("source", "target"), ()) if isinstance(edges, list) else []
+    return ("", unknown_keys(document, _KEYS, _KEYS)), (" of nodes", of_nodes), (" of edges", of_edges)
+
+
+def _ignored(document: JsonObject) -> str:
+    return ", ".join(f"{some_of(map(json.dumps, keys))}{where}" for where, keys in _unknown(document) if keys)
 
 
 @checked()
@@ -112,6 +138,8 @@ def graph_text(graph: ComputationGraph) -> str:
     taken = [key for key in graph.attributes if key in _OWN_KEYS]
     if taken:
         raise InputError(f"attribute {shown(taken[0])} has the name of a key of the format")
+    with located("attributes"):
+        unknown_keys([key for key in graph.attributes if isinstance(key, str)], _OWN_KEYS, _OWN_KEYS)
     if graph.fixed_memory:
         about["fixed_memory"] = dict(graph.fixed_memory)
     if graph.computed_once:
@@ -131,4 +159,4 @@ def graph_text(graph: ComputationGraph) -> str:
 _json = partial(json.dumps, allow_nan=False)
 
 
-READER = Reader("id, duration and size (moccasin-graph)", matches, parse, is_json=True)
+READER = Reader("id, duration and size (moccasin-graph)", matches, parse, is_json=True, ignored=_ignored)

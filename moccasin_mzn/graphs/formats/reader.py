@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from itertools import repeat
+from difflib import get_close_matches
+from itertools import chain, repeat
 from operator import itemgetter
 
 from moccasin_mzn.errors import InputError, shown
@@ -27,6 +28,34 @@ class Reader:
     """Return True for a file's text or, if `is_json`, for the document in it, that has this format."""
     parse: Callable[[Json], ComputationGraph]
     is_json: bool = False
+    ignored: Callable[[Json], str] = lambda content: ""
+    """Return the keys of a file that was read that nothing is done with, in words; empty: there are none."""
+
+
+_MISSPELT, _PROBABLY = 0.8, 0.7
+"""Least similarity of an unknown key to an optional one for which it is refused, one or two letters differ; and to a
+missing one for which the message shows it."""
+
+
+def unknown_keys(found: Iterable[str], known: Collection[str], optional: Collection[str]) -> list[str]:
+    """The keys that are not known, each once, in order.
+
+    Args:
+        optional: those of the known keys that may be missing, so that nothing else reports that one is misspelt.
+
+    Raises:
+        InputError: one is nearly an optional one, such as "workspce".
+    """
+    unknown = [key for key in dict.fromkeys(found) if key not in known]
+    for key in unknown:
+        if near := get_close_matches(key.casefold(), optional, 1, _MISSPELT):
+            raise InputError(f'key {shown(key)} is unknown, did you mean "{near[0]}"?')
+    return unknown
+
+
+def keys_of(values: Iterable[JsonObject]) -> Iterable[str]:
+    """All keys of many objects, each once, in order."""
+    return dict.fromkeys(chain.from_iterable(values))
 
 
 def first_node(document: object) -> JsonObject | None:
@@ -97,7 +126,10 @@ def column(values: list[JsonObject], what: str, key: str) -> list[Json]:
         return list(map(itemgetter(key), values))
     except KeyError:
         at = next(at for at, value in enumerate(values) if key not in value)
-        raise InputError(f'{what}[{at}]: key "{key}" is missing') from None
+        there = get_close_matches(key, values[at], 1, _PROBABLY)
+        hint = f", there is {shown(there[0])}" if there else ""
+        named = f" (id {shown(values[at]['id'])})" if "id" in values[at] else ""
+        raise InputError(f'{what}[{at}]{named}: key "{key}" is missing{hint}') from None
 
 
 def resolve(ids: list[NodeId], what: str, values: list[Json]) -> list[int]:

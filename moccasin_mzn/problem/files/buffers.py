@@ -28,7 +28,7 @@ from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_text
 from moccasin_mzn.formatting import count_text
-from moccasin_mzn.problem.arena import check_alignment, check_capacity, given_flaw
+from moccasin_mzn.problem.arena import capacity_of, check_alignment, given_flaw
 from moccasin_mzn.problem.buffer import Buffer, Gap
 
 _NAMES = {"buffer": "id", "buffer_id": "id", "begin": "lower", "start": "lower", "end": "upper"}
@@ -37,7 +37,9 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?", re.ASCII)
 
 
-def read_buffers(path: str | PathLike[str], alignment: int = 1, capacity: int | None = None) -> tuple[Buffer, ...]:
+def read_buffers(
+    path: str | PathLike[str], alignment: int = 1, capacity: int | str | None = None
+) -> tuple[Buffer, ...]:
     """The buffers of a file.
 
     Args:
@@ -52,11 +54,11 @@ def read_buffers(path: str | PathLike[str], alignment: int = 1, capacity: int | 
 
 
 def parse_buffers(
-    text: str, path: str | PathLike[str], alignment: int = 1, capacity: int | None = None
+    text: str, path: str | PathLike[str], alignment: int = 1, capacity: int | str | None = None
 ) -> tuple[Buffer, ...]:
     """`read_buffers` for the text of a file that was read from `path`."""
     check_alignment(alignment)
-    check_capacity(capacity)
+    capacity = capacity_of(capacity)
     with located(path), explained(Page.ADDRESSES):
         rows = [(number, row) for number, row in enumerate(_rows(text), start=1) if row]
         if not rows:
@@ -106,6 +108,18 @@ def buffers_text(buffers: Sequence[Buffer], offsets: Sequence[int] | None = None
     return out.getvalue()
 
 
+def placed_text(text: str, offsets: Sequence[int]) -> str:
+    """The CSV of a file that was read, with these offsets, one for each buffer; all else stays as it is."""
+    header, *rows = (row for row in _rows(text) if row)
+    names = [_NAMES.get(name.strip(), name.strip()) for name in header]
+    at = names.index("offset") if "offset" in names else len(names)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*header[:at], "offset" if at == len(names) else header[at], *header[at + 1 :]])
+    writer.writerows([*row[:at], offset, *row[at + 1 :]] for row, offset in zip(rows, offsets, strict=True))
+    return out.getvalue()
+
+
 def _rows(text: str) -> list[list[str]]:
     try:
         return list(csv.reader(io.StringIO(text, newline=""), strict=True))
@@ -119,7 +133,8 @@ def _columns(header: Sequence[str]) -> tuple[list[str], bool]:
     for name in columns:
         if name not in _NEEDED + _OPTIONAL:
             raise InputError(
-                f"column {shown(name)} is not supported, expected some of {', '.join(_NEEDED + _OPTIONAL)}"
+                f"column {shown(name)} is not supported, expected some of {', '.join(_NEEDED + _OPTIONAL)}; begin or "
+                "start in place of lower; end, which is included, in place of upper"
             )
         if columns.count(name) > 1:
             raise InputError(f'column "{name}" is given twice')

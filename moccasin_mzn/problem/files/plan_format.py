@@ -26,7 +26,7 @@ from moccasin_mzn.problem.files.plans import claimed_plan, is_plan
 from moccasin_mzn.problem.files.schedules import FORMAT, VERSION, check_version, claimed_schedule, is_versioned
 from moccasin_mzn.problem.judges.certificates import graph_digest
 from moccasin_mzn.problem.platform import Action
-from moccasin_mzn.problem.runtime_plan import ONE_MEMORY, RuntimePlan, Step, reads_of
+from moccasin_mzn.problem.runtime_plan import ONE_MEMORY, RuntimePlan, Step, reads_of, step_text
 from moccasin_mzn.problem.validate import validate_plan, validate_schedule
 
 KEYS = ("format", "version", "graph_digest", "size_unit")
@@ -199,5 +199,12 @@ def _check_against(document: JsonObject, found: RuntimePlan, graph: ComputationG
     for at, (claimed, other) in enumerate(zip(found.steps, true.steps, strict=True)):
         for what in ("reads", "end", "size"):
             if getattr(claimed, what) != getattr(other, what):
-                pair = [getattr(step, what) for step in (claimed, other)]
-                raise InputError(f"intervals[{at}].{what}: {shown(pair[0])}, by the graph {shown(pair[1])}")
+                pair = [_in_file(step, what) for step in (claimed, other)]
+                raise InputError(f"{step_text(at, claimed)}: {what} {pair[0]}, by the graph {pair[1]}")
+
+
+def _in_file(step: Step, what: str) -> str:
+    """What a step has, as it stands in the file, where steps are counted from 1."""
+    if what == "reads":
+        return shown([read + 1 for read in step.reads])
+    return str(step.end + 1 if what == "end" else step.size)

@@ -66,9 +66,16 @@ def test_json_csv_and_table_have_the_same_values(tmp_path, command, skip):
 def test_frontier_command_prints_a_table(command, skip):
     status, out, _ = command("frontier", skip, *LIMIT)
     assert status == 0
-    assert "8       80.00   55.556    55.556   0.000   optimal *" in out
+    assert "8       80.00      8   55.556    55.556   0.000   optimal *" in out
+    assert "less may do" not in out  # nothing fits less, however often nodes are computed
     assert "proven: no schedule fits less than 8 (80.00 % of the peak)" in out
     assert "3 of 3 points proven" in out
+
+
+def test_frontier_command_mentions_more_computations_where_they_may_help(command, skip):
+    line = "with more computations per node less may do: --max-computations auto\n"
+    assert line in command("frontier", skip, *LIMIT, "--points", 2, "--max-computations", 1)[1]
+    assert line not in command("frontier", skip, *LIMIT, "--points", 2, "--max-computations", "auto")[1]
 
 
 def test_frontier_command_takes_given_budgets(command, skip):

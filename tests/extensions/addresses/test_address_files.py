@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.addresses.first_fit import first_fit
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
@@ -86,6 +89,49 @@ def test_allocate_reports_that_there_is_no_arena(command, csv, tmp_path):
     out = tmp_path / "out.csv"
     status, _, err = command("allocate", csv, "--capacity", "11", "--output", out)
     assert status == 1 and "1 over the capacity 11" in err and not out.exists()
+
+
+def test_a_file_is_written_as_it_was_read_but_for_offsets(command, tmp_path):
+    read, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    read.write_text("hint,buffer,size,begin,end,gaps\n,b1,4,0,2,\n-1, b2,4,3,8,4-5\n7,b3,4,0,8,\n")
+    assert command("allocate", read, "--output", out)[0] == 0
+    lines, offsets = zip(*(line.rsplit(",", 1) for line in out.read_text().splitlines()), strict=True)
+    assert list(lines) == read.read_text().splitlines()
+    assert offsets[0] == "offset" and sorted(offsets[1:]) in (["0", "0", "4"], ["0", "4", "4"])
+    read.write_text("offset,id,lower,upper,size\n,a,0,2,4\n4,b,1,3,4\n")
+    assert command("allocate", read, "--output", out)[0] == 0
+    assert out.read_text() == "offset,id,lower,upper,size\n0,a,0,2,4\n4,b,1,3,4\n"
+
+
+def test_offsets_of_few_buffers_are_printed(command, csv, tmp_path):
+    status, text, _ = command("allocate", csv, "--capacity", "1KiB")
+    rows = [row for row in map(str.split, text.splitlines()) if len(row) == 5 and row[0].startswith("b")]
+    assert status == 0 and [row[0] for row in rows if row[0] != "buffer"] == ["b1", "b2", "b3", "b4", "b5"]
+    assert max(int(size) + int(offset) for *_, size, offset in rows) == 12
+    assert "offset" not in command("allocate", csv, "--output", tmp_path / "out.csv")[1]
+
+
+@pytest.mark.parametrize("capacity", ["abc", "0.8", "-1"])
+def test_a_capacity_that_is_no_amount_is_refused(command, csv, capacity):
+    status, text, err = command("allocate", csv, f"--capacity={capacity}")
+    assert (status, text) == (2, "") and "an amount of memory (4096, 512 MiB" in err and err.count("\n") == 1
+
+
+def test_first_fit_that_is_optimal_loads_nothing_compiled(csv):
+    words = f"from moccasin_mzn.cli.main import run; run(['allocate', {str(csv)!r}])"
+    code = f"import sys; {words}; print('numba' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "optimal after" in out and out.splitlines()[-1] == "False"
+
+
+@given(buffer_sets(), st.sampled_from([1, 4]))
+def test_first_fit_is_an_arena_no_larger_than_asked(buffers, alignment):
+    whole = sum(buffer.size + 24 for buffer in buffers)  # 24: of all alignments
+    found = first_fit(buffers, alignment, whole)
+    assert found is not None and found.bound <= found.size <= whole
+    assert first_fit(buffers, alignment, found.bound - 1) is None
+    hinted = [replace(buffer, hint=0) for buffer in buffers[:1]]
+    assert not hinted or first_fit((*hinted, *buffers[1:]), alignment, whole) is None
 
 
 @pytest.mark.parametrize(

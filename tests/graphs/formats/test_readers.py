@@ -234,10 +234,24 @@ BROKEN_DOCUMENTS = {
     "edges missing": (document(edges=...), 'expected one key "edges" or "links", found none'),
     "edges and links": (document(links=[]), 'expected one key "edges" or "links", found all'),
     "id missing": (second_node(id=...), 'nodes[1]: key "id" is missing'),
-    "size missing": (second_node(size=...), 'nodes[1]: key "size" is missing'),
-    "duration missing": (second_node(duration=...), 'nodes[1]: key "duration" is missing'),
-    "label on one node": (second_node(label="x"), 'nodes[0]: key "label" is missing'),
-    "backward on one node": (second_node(backward=True), 'nodes[0]: key "backward" is missing'),
+    "size missing": (second_node(size=...), "nodes[1] (id 'b'): key \"size\" is missing"),
+    "duration missing": (second_node(duration=...), "nodes[1] (id 'b'): key \"duration\" is missing"),
+    "size misspelt": (
+        second_node(size=..., sise=6),
+        "nodes[1] (id 'b'): key \"size\" is missing, there is 'sise'",
+    ),
+    "workspace misspelt": (second_node(workspce=6), "nodes: key 'workspce' is unknown, did you mean \"workspace\"?"),
+    "computed_once misspelt": (
+        document(graph={"computed_onec": [1]}),
+        '"graph": key \'computed_onec\' is unknown, did you mean "computed_once"?',
+    ),
+    "fixed_memory misspelt": (
+        document(graph={"fixed_memry": {"x": 1}}),
+        '"graph": key \'fixed_memry\' is unknown, did you mean "fixed_memory"?',
+    ),
+    "version misspelt": (document(versoin=1), "key 'versoin' is unknown, did you mean \"version\"?"),
+    "label on one node": (second_node(label="x"), 'nodes[0] (id 1): key "label" is missing'),
+    "backward on one node": (second_node(backward=True), 'nodes[0] (id 1): key "backward" is missing'),
     "backward is text": (
         document(
             nodes=[
@@ -288,7 +302,7 @@ BROKEN_DOCUMENTS = {
     ),
     "checkmate without cost_ram": (
         {"nodes": [{"id": 1, "cost_cpu": 2}], "links": []},
-        'nodes[0]: key "cost_ram" is missing',
+        'nodes[0] (id 1): key "cost_ram" is missing',
     ),
 }
 
@@ -319,6 +333,34 @@ def test_whole_floats_in_a_document_are_integers(tmp_path):
 def test_good_document_is_good(tmp_path):
     (tmp_path / "g.json").write_text(json.dumps(document()))
     assert read_graph(tmp_path / "g.json").edges == PAIR.edges
+
+
+def test_unknown_keys_are_ignored_with_one_note(tmp_path, caplog):
+    path = tmp_path / "g.json"
+    content = document(
+        nodes=[{"id": 1, "duration": 3, "size": 5, "colour": 1}, {"id": "b", "duration": 4, "size": 6, "shape": [6]}],
+        edges=[{"source": 1, "target": "b", "weight": 2}],
+        graph={"made_by": "hand"},
+        comment="an extension",
+    )
+    path.write_text(json.dumps(content))
+    with caplog.at_level("INFO", logger="moccasin_mzn.notes"):
+        assert read_graph(path) == read_graph(path)
+    ignored = '"comment", "colour", "shape" of nodes, "weight" of edges'
+    assert caplog.messages == [f"note: {path}: unknown keys are ignored: {ignored}"]
+    assert read_graph(path).attributes == {"made_by": "hand"}
+
+
+def test_bytes_are_the_unit_byte(tmp_path):
+    (tmp_path / "g.json").write_text(json.dumps(document(graph={"size_unit": "bytes"})))
+    assert read_graph(tmp_path / "g.json").size_unit == "byte"
+
+
+def test_an_attribute_that_would_not_be_read_is_not_written(tmp_path):
+    graph = ComputationGraph([1], [1], [1], [], attributes={"Order": [1]})
+    assert error_of(write_graph, graph, tmp_path / "g.json") == (
+        "attributes: key 'Order' is unknown, did you mean \"order\"?"
+    )
 
 
 def test_missing_file_and_folder(tmp_path):

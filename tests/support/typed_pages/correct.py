@@ -45,13 +45,28 @@ def solve(graph: mz.ComputationGraph, start: mz.Result | None = None) -> mz.Resu
     )  # fmt: skip
 
 
+def judge(graph: mz.ComputationGraph) -> mz.JudgedSchedule:
+    judged = mz.validate(graph, ["x", "a", "z"], 0.8, order=graph.order or "input", count_fixed=True, in_place=True)
+    mz.validate("graph.json", Path("schedule.json"))
+    mz.validate(graph, {"sequence": ["x", "a", "z"]}, "1GiB")
+    violations: tuple[mz.Violation, ...] = judged.violations
+    print(judged.valid, judged.peak, judged.duration, [(one.kind, one.position, one.message) for one in violations])
+    read = mz.read_result(graph, "schedule.json")
+    read.save("again.json")
+    read.plot("schedule.svg")
+    solve(graph).save("schedule.json")
+    mz.solve(graph, 0.8, warm_start=read)
+    print([one.start for one in read.intervals or ()], read.offsets, read.sequence, read.budgets)
+    return read
+
+
 def look(result: mz.Result) -> float:
     if result.status is mz.Status.OPTIMAL or result.status is mz.Status.FEASIBLE:
         result.save("schedule.json")
     print(result.status == "optimal", result.status.upper())
     for interval in result.intervals or ():
         one: mz.Interval = interval
-        print(one.node, one.memory, one.last - one.first, one.offset, one.size)
+        print(one.node, one.memory, one.end - one.start, one.offset, one.size, one.label, one.reads)
     for incumbent in result.trace:
         best: mz.Incumbent = incumbent
         print(best.seconds, best.value - best.bound, best.found_by, best.schedule, best.plan)

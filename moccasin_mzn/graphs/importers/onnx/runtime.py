@@ -33,8 +33,8 @@ CONFIG = {"session.disable_quant_qdq": "1"}
 read, whatever its level of optimization."""
 
 
-def runtime() -> ModuleType:
-    """The module `onnxruntime`.
+def runtime(what: str = "measuring ONNX") -> ModuleType:
+    """The module `onnxruntime`; `what` needs it.
 
     Raises:
         InputError: it is not installed.
@@ -42,7 +42,7 @@ def runtime() -> ModuleType:
     try:
         import onnxruntime
     except ImportError:
-        raise missing("the package onnxruntime", "onnx,profile", "measuring ONNX") from None
+        raise missing("the package onnxruntime", "onnx,profile", what) from None
     return onnxruntime
 
 
