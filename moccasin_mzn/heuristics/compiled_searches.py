@@ -188,10 +188,15 @@ def _made_ready(search: CompiledSearch) -> float:
 # --- In the background ----------------------------------------------------------------------------------------
 
 
-LOADING_SECONDS = 0.5
-"""Seconds that loading takes, in which nothing ends it: with less time left it does not begin."""
+LOADING_SECONDS, LOADING_MORE_SECONDS = 1.5, 0.5
+"""Seconds that loading takes with numba, and where that is loaded; in them nothing ends it. As measured."""
 LEAST_PRIORITY = 19
 """The niceness of a process that compiles."""
+
+
+def loading_seconds() -> float:
+    """Return how long loading takes: with less time left it does not begin."""
+    return LOADING_MORE_SECONDS if "numba" in sys.modules else LOADING_SECONDS
 
 
 def join(stop: Callable[[], bool], remaining: Callable[[], float], *searches: CompiledSearch) -> bool:
@@ -222,7 +227,7 @@ def join(stop: Callable[[], bool], remaining: Callable[[], float], *searches: Co
             note_once(NOT_COMPILED.format(names), logging.WARNING)
             return False
         time.sleep(POLL_SECONDS)
-    if stop() or remaining() < LOADING_SECONDS:
+    if stop() or remaining() < loading_seconds():
         return False
     ready(*searches)
     return True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeAlias
 
-from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
+from moccasin_mzn.bounds.least_budget import least_budget_within, retained_bound
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.files.plan_format import versioned
@@ -137,16 +137,18 @@ class Shortfall:
 
 
 def shortfall(
-    instance: Instance, status: Status, staged: bool, least_peak: int | None, floor: int = 0, helps: Sequence[Help] = ()
-) -> Shortfall:
+    instance: Instance, status: Status, staged: bool, least_peak: int | None, floor: int = 0,
+    helps: Sequence[Help] = (), time_limit: float | None = None,
+) -> Shortfall:  # fmt: skip
     """Return what is known of an instance, with what a search has seen and proven.
 
     Args:
         staged: are first computations in the input order?
         least_peak: seen; None: nothing.
         floor: proven by the search.
+        time_limit: of the search, in seconds; with a short one the bounds take less time.
     """
-    least = least_budget_bound(instance.graph).memory
+    least = least_budget_within(instance.graph, time_limit).memory
     floors = [least, floor, instance.budget + 1 if status == "infeasible" else 0]
     if staged and not instance.free_order:
         floors.append(retained_bound(instance))

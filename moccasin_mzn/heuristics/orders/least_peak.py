@@ -14,6 +14,8 @@ from moccasin_mzn.graphs.memory_model import relaxed
 from moccasin_mzn.heuristics.compiled_searches import ORDERS, ignore, kept_or_begun, ready
 from moccasin_mzn.log import note_once
 
+NOT_SOUGHT = "a better bound on the peak of all orders is not sought: the search for orders is still being compiled"
+
 
 @dataclass(frozen=True)
 class Ordering:
@@ -123,9 +125,7 @@ def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2
 
     graph, more = relaxed(graph)
     if not kept_or_begun(ORDERS):
-        note_once(
-            "a better bound on the peak of all orders is not sought: the search for orders is still being compiled"
-        )
+        note_once(NOT_SOUGHT)
         return graph.largest_working_set().memory - more
     ready(ORDERS)
     cuts, memory = CutBound(graph_arrays(graph, order)), simulate(graph, order).memory
