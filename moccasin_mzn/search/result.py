@@ -250,6 +250,8 @@ class SearchResult(Generic[Step, Judged]):
     placed: tuple[TracePoint, ...] | None = None
     """Every improvement of an answer whose arenas are within the budgets, if addresses are assigned: those of `trace`
     are within the budgets before they have addresses. None: without addresses."""
+    ended_by: str = ""
+    """What ended the search before a proof, see `Drive.ended_by`; empty: it ended by itself."""
 
     @property
     def instance(self) -> Instance:

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
+from moccasin_mzn.bounds.on_demand import on_demand, with_any_computations
 from moccasin_mzn.clock import POLL_SECONDS, never
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.heuristics.on_demand import on_demand, with_any_computations
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.board import Board
@@ -149,7 +149,7 @@ class Trials:
         more = given.with_more_computations() if form.limited else None
         count = "auto" if posed.one_for_all else f"FILE with {AUTO_COMPUTATIONS} where it allows 2 or more"
         found = [] if more is None else [Alternative(f"--max-computations {count}", more, more=True)]
-        if form.limited and not open_order:
+        if form.limited and not open_order and not form.model:  # a model of one's own is for a given order
             both = f"{ORDER_FREE} --max-computations {count}"
             found.append(Alternative(ORDER_FREE if more is None else both, replace(more or given, free_order=True)))
         return found
@@ -162,6 +162,7 @@ class Trials:
         if any(one.outcome == FOUND for one in self.helps):
             return list(self.helps)
         why = "--search off" if self.options.search == "off" else "no time was left for it"
+        why = "--model" if self.options.form.model else why
         why = "--if-none stop" if self.options.if_none == STOP and self.options.search != "off" else why
         rest = self.questions()[len(self.helps) :]
         return [*self.helps, *(Help(question.option, NOT_TRIED, why) for question in rest)]

@@ -1,4 +1,4 @@
-"""A schedule by construction where no search finds one for long, see `heuristics.on_demand`; the others improve it."""
+"""A schedule by construction where no search finds one for long, see `bounds.on_demand`; the others improve it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Construction(Searcher):
 
 def constructed(instance: Instance, form: Searched) -> tuple[int, ...] | None:
     """Return a schedule by construction that is a solution of a formulation; None: none was constructed."""
-    from moccasin_mzn.heuristics.on_demand import on_demand
+    from moccasin_mzn.bounds.on_demand import on_demand
 
     sequence, open_form = on_demand(instance), in_any_order(form) if instance.free_order else form
     if sequence is None:

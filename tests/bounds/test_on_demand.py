@@ -9,8 +9,8 @@ import pytest
 from cases import draw_case
 
 from moccasin_mzn.bounds.least_budget import enough_budget
+from moccasin_mzn.bounds.on_demand import on_demand, with_any_computations
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.heuristics.on_demand import on_demand, with_any_computations
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
 
