@@ -30,6 +30,7 @@ class Page(Enum):
     ADDRESSES = "Addresses", "docs/beyond-the-paper.md#addresses"
     SHAPES = "Several shapes", "docs/training.md#several-shapes"
     KEPT_PLANS = "Keeping plans", "docs/training.md#keeping-plans"
+    DIFFERENTIATED = "What gets a gradient", "docs/training.md#what-gets-a-gradient"
     NO_PLAN = "Infeasible budgets", "docs/training.md#infeasible-budgets"
     REFUSED = "What is refused", "docs/training.md#what-is-refused"
 

@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 
 LOGGER = logging.getLogger("moccasin_mzn")
 LOGGER.addHandler(logging.NullHandler())
@@ -27,6 +28,18 @@ def note_once(line: str, level: int = logging.INFO) -> None:
 def note(line: str) -> None:
     """Log what is being done, for people."""
     _NOTES.info("%s", line)
+
+
+@contextmanager
+def underway(line: str) -> Iterator[None]:
+    """Log what is being done, if it is not done within a second."""
+    timer = Timer(1.0, note, [line])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class _Lines(logging.Handler):

@@ -18,7 +18,7 @@ from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, group, n
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.platforms import SLOW
 from moccasin_mzn.formatting import count_text, memory_text
-from moccasin_mzn.log import note
+from moccasin_mzn.log import underway
 from moccasin_mzn.option import flag
 from moccasin_mzn.pytorch.gradients import GRADIENTS
 from moccasin_mzn.report.tables import Lines
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from moccasin_mzn.api.driving import Progress
     from moccasin_mzn.graphs.importers.torch.spec import Input
-    from moccasin_mzn.pytorch.planning import Plan
+    from moccasin_mzn.pytorch.plans import Plan
 
     _Called = tuple[Plan, Sequence[Tensor], Mapping[str, Tensor]]
 
@@ -74,6 +74,8 @@ def run_() -> None:
            help="Use this plan, saved before, in place of a search."),
     option("--output", "-o", "--save", "save", type=click.Path(path_type=Path), metavar="FILE",
            help="Write the plan as JSON."),
+    option("--plot", type=click.Path(path_type=Path), metavar="FILE",
+           help="Draw the plan: .html, .svg, .pdf or .png."),
 )  # fmt: skip
 @option_group(
     "Comparison",
@@ -85,7 +87,7 @@ def run_() -> None:
 )  # fmt: skip
 def torch(
     spec: str, loss: str | None, evaluation: bool, device: str, onednn: bool, plan_file: Path | None, save: Path | None,
-    steps: int, optimizer: str, as_json: bool, **options: OptionValue,
+    plot: Path | None, steps: int, optimizer: str, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Train a PyTorch module, which FACTORY() of the Python module (or FILE.py:FACTORY) returns.
 
@@ -104,12 +106,11 @@ def torch(
     from moccasin_mzn.pytorch.side_by_side import equality_text, print_side_by_side, side_by_side, side_by_side_dict
 
     code = spec.rpartition(":")[0]
-    check_outputs(
-        {"--output": save}, {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
-    )
+    files = {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
+    check_outputs({"--output": save, "--plot": plot}, files)
     inputs = _checked(plan_file, options)
-    note("loading PyTorch")
-    require_torch()
+    with underway("loading PyTorch"):
+        require_torch()
     try:
         with _isolated(onednn):
             model = _placed(load_network(spec), device).train(not evaluation)
@@ -121,6 +122,8 @@ def torch(
                 )  # fmt: skip
                 if save is not None:
                     found.save(save)
+                if plot is not None:
+                    found.plot(plot)
                 measured = side_by_side(found, args, kwargs, steps, optimizer)
     except NoPlanError as error:
         return _report_none(error, as_json)
@@ -221,7 +224,7 @@ def _read(path: Path, model: nn.Module, loss: Callable[..., Tensor] | None) -> _
     """Read a plan from a file; return it and random inputs of the shapes that it is for."""
     import torch
 
-    from moccasin_mzn.pytorch.planning import Plan
+    from moccasin_mzn.pytorch.plans import Plan
     from moccasin_mzn.pytorch.side_by_side import at_random
 
     found = Plan.load(path, model, loss=loss)

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from moccasin_mzn.pytorch.compiling import backend
     from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
     from moccasin_mzn.pytorch.packing import knapsack
-    from moccasin_mzn.pytorch.planning import Plan, plan
+    from moccasin_mzn.pytorch.planning import plan
+    from moccasin_mzn.pytorch.plans import Plan
     from moccasin_mzn.pytorch.steps import Verification
 
 __all__ = ["NoPlanError", "Plan", "PlanError", "Verification", "backend", "knapsack", "plan"]
 
 _HOMES = {
-    "NoPlanError": "errors", "Plan": "planning", "PlanError": "errors", "Verification": "steps",
+    "NoPlanError": "errors", "Plan": "plans", "PlanError": "errors", "Verification": "steps",
     "backend": "compiling", "knapsack": "packing", "plan": "planning",
 }  # fmt: skip
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.pytorch.errors import PlanError
@@ -71,13 +74,17 @@ class Structure:
         """The structure of a call's arguments as a pair, positional and by name, and its tensors in their order.
 
         Raises:
-            InputError: the inputs are no sequence, but a tensor, whose rows would be taken for inputs.
+            InputError: the inputs are no sequence, but a tensor, whose rows would be taken for inputs; or one is an
+                array of numpy.
         """
         import torch
 
         if isinstance(inputs, torch.Tensor):
             raise InputError("the inputs are a tensor, expected a sequence of all that is passed: (x,)")
-        return cls.of((tuple(inputs), dict(kwargs or {})))
+        structure, tensors = cls.of((tuple(inputs), dict(kwargs or {})))
+        if any(isinstance(leaf, np.ndarray) for leaf in structure.rest):
+            raise InputError("an input is a numpy array, expected a tensor: torch.from_numpy makes one")
+        return structure, tensors
 
     def filled(self, tensors: Sequence[torch.Tensor]) -> PyTree:
         """The value with these tensors in it."""
@@ -104,22 +111,46 @@ TENSOR = _Tensor()
 
 @dataclass(frozen=True)
 class Step:
-    """What is planned: a network, or a network and its loss, of which the last argument is the target."""
+    """What is planned: a network, or a network and its loss, of the outputs alone or also of the target."""
 
     model: torch.nn.Module
-    loss: Callable[[PyTree, PyTree], PyTree] | None = None
+    loss: Callable[..., PyTree] | None = None
 
     def __post_init__(self) -> None:
         import torch
 
         if not isinstance(self.model, torch.nn.Module):
             raise InputError(f"the network is {shown(self.model)}, expected a torch.nn.Module")
+        if hasattr(self.model, "_orig_mod"):
+            raise InputError(
+                "the network is compiled by torch.compile: give the network itself, or compile it with "
+                "moccasin_mzn.pytorch.backend"
+            )
+        if isinstance(self.loss, type):
+            name = self.loss.__name__
+            raise InputError(f"the loss is the class {name}, expected a function or an instance: {name}()")
         if self.loss is not None and not callable(self.loss):
             raise InputError(f"the loss is {shown(self.loss)}, expected a function of outputs and a target")
+
+    @cached_property
+    def takes_target(self) -> bool:
+        """True if the last input is a target for the loss; False: there is no loss, or one of the outputs alone."""
+        if self.loss is None:
+            return False
+        try:
+            signature = inspect.signature(getattr(self.loss, "forward", self.loss))
+            signature.bind(None)
+        except TypeError:
+            return True  # a second argument is needed
+        except ValueError:
+            return True  # nothing is known of it
+        return len(signature.parameters) > 1 and "target" in signature.parameters
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         if self.loss is None:
             return self.model(*args, **kwargs)
+        if not self.takes_target:
+            return self.loss(self.model(*args, **kwargs))
         if not args:
             raise PlanError("a plan with a loss takes the target as the last of its inputs")
         return self.loss(self.model(*args[:-1], **kwargs), args[-1])
@@ -127,15 +158,28 @@ class Step:
 
 def misfit(step: Step, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> str | None:
     """The message for a call that the network's `forward` has no such arguments for; None: it has, or nobody knows."""
-    positional = args if step.loss is None else args[:-1]
+    positional = args[:-1] if step.takes_target else args
     try:
         inspect.signature(step.model.forward).bind(*positional, **kwargs)
     except TypeError as error:
-        hint = "a target needs a loss" if step.loss is None else "the last one is the target, for the loss"
+        hint = "a target needs a loss" if not step.takes_target else "the last one is the target, for the loss"
         return f"the network cannot be called with these inputs, {error}; {hint}"
     except ValueError:  # it has no signature
         pass
     return None
+
+
+def output_names(value: PyTree) -> list[str]:
+    """A name for each tensor among outputs: its place, such as "loss", "hidden_states.0" or "" for the only one."""
+    import torch
+    from torch.utils._pytree import tree_flatten_with_path
+
+    leaves, _ = tree_flatten_with_path(value)
+    return [
+        ".".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", "")))) for key in path)
+        for path, leaf in leaves
+        if isinstance(leaf, torch.Tensor)
+    ]
 
 
 def argument_names(args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[str]:

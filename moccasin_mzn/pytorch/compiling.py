@@ -32,7 +32,7 @@ from moccasin_mzn.pytorch.errors import NoPlanError, PlanError, compilation_erro
 from moccasin_mzn.pytorch.infeasibility import infeasible
 from moccasin_mzn.pytorch.instructions import Linear, peaks
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
-from moccasin_mzn.pytorch.operator_costs import OperatorCosts
+from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
 from moccasin_mzn.pytorch.plan_files import digest
 from moccasin_mzn.pytorch.problem import Planned, planned
 from moccasin_mzn.pytorch.program import linear
@@ -223,8 +223,6 @@ class KnownSchedules:
 
 
 _TRIES = 6
-_COSTS = OperatorCosts()
-"""Costs of all operators that this process has measured."""
 _KNOWN: dict[object, _Measured] = {}
 """What this process remembers, by digest, settings and durations of a traced step."""
 
@@ -375,7 +373,7 @@ class CompiledStep:
 
     @cached_property
     def costs(self) -> Costs:
-        return Costs(self.asked.durations, table=_COSTS)
+        return Costs(self.asked.durations, table=MEASURED_COSTS)
 
     @cached_property
     def unplanned(self) -> KnownSchedule:
@@ -405,7 +403,7 @@ class CompiledStep:
             failed = self._search(known.limit(amount))
         answer = known.answer(amount)
         if answer is None:
-            raise NoPlanError(_refusal(self.problem, failed, amount))
+            raise NoPlanError(_refusal(self.problem, failed, amount, self.unplanned.peak))
         return answer
 
     def _unbeaten(self, amount: int) -> bool:
@@ -455,12 +453,12 @@ def _draws(meaning: object) -> bool:
     return isinstance(meaning, Computation) and any(devices.draws(member.node) for member in meaning.members)
 
 
-def _refusal(problem: Planned, result: Result | None, amount: int) -> str:
+def _refusal(problem: Planned, result: Result | None, amount: int, eager: int) -> str:
     lacking = None if result is None else result.shortfall
     if lacking is None:
         return f"budget {memory_text(amount, 'byte')}: no plan was found"
     seen = lacking.least_peak + amount - lacking.instance.budget
-    return infeasible(problem, lacking.instance, amount, min(lacking.scope_floor, seen), seen)
+    return infeasible(problem, lacking.instance, amount, min(lacking.scope_floor, seen), seen, eager)
 
 
 def halves(step: AotStep, plan: Linear) -> tuple[fx.GraphModule, fx.GraphModule]:

@@ -32,6 +32,8 @@ from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import MORE, STOP, Options
 from moccasin_mzn.search.result import Result
 
+_PERCENT = 100
+"""A budget of so few bytes was meant as a percentage."""
 _NAMED = 3
 """So many of the tensors in memory are named in a message."""
 
@@ -71,13 +73,14 @@ def _retained(instance: Instance, stage: int) -> set[int]:
     return {node, *graph.predecessors[node], *once}
 
 
-def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, found: int) -> str:
+def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, found: int, eager: int) -> str:
     """One sentence: no plan is within a budget, or none was found; what is known, and which computation needs most.
 
     Args:
         budget: in bytes.
         proven: no plan takes less; if it is larger than the budget, there is none within it.
         found: what the plan of least peak takes that was found.
+        eager: what the step takes without a plan.
     """
     amounts = [memory_text(amount, "byte") for amount in (budget, proven, found)]
     if len(set(amounts)) < len({budget, proven, found}):  # they differ by little
@@ -87,10 +90,12 @@ def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, f
     text = need_text(problem, worst)
     returned = not any(isinstance(meaning, Accumulation) for meaning in problem.meanings)
     if returned and problem.meanings[worst.node] is None:
-        text += f" (gradients {ACCUMULATED} are not retained)"
+        text += f" (with gradients={ACCUMULATED!r} none of them is kept to the end)"
+    percent = f" (for {budget} % write {budget}%)" if budget <= _PERCENT else ""
+    share = f", {100 * found / eager:.1f} % of the step without a plan" if eager else ""
     return (
-        f"budget {amounts[0]}: {outcome}, it takes at least {amounts[1]}, which is proven, "
-        f"and {amounts[2]} with the least plan that was found: {text}"
+        f"budget {amounts[0]}{percent}: {outcome}, it takes at least {amounts[1]}, which is proven, "
+        f"and {amounts[2]} with the least plan that was found{share}: {text}"
     )
 
 
@@ -315,16 +320,17 @@ def least_in_seconds(
     return LeastFound.of(traced, least_schedules(instance, memory.options, Deadline(seconds), stop))
 
 
-def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | None) -> str:
+def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | None, eager: int) -> str:
     """That there is no plan, what is proven, the least that was found, and which computation needs most.
 
     Args:
         amount: the budget, in bytes.
         result: of the latest search; None: none was begun.
+        eager: what the step takes without a plan.
     """
     lacking, seen = result.shortfall if result is not None else None, found.peaks.whole
     proven = max(found.least.proven, lacking.floor if lacking else 0)
-    return infeasible(traced.problem, found.least.instance, amount, min(proven, seen), seen)
+    return infeasible(traced.problem, found.least.instance, amount, min(proven, seen), seen, eager)
 
 
 def bound_within(result: Result, amount: int, memory: Memories, begin: float, stop: Callable[[], bool] = never) -> int:

@@ -189,14 +189,16 @@ def _with(argument: PyTree, same: Mapping[Value, Value]) -> PyTree:
 
 @dataclass(frozen=True)
 class Peaks:
-    """Bytes."""
+    """Peaks of a step, in bytes above parameters, buffers and inputs."""
 
     forward: int
-    """With workspaces, as the allocator has it."""
+    """The peak of the forward pass at the allocator, with workspaces of operators."""
     backward: int
+    """The peak of the backward pass at the allocator, with workspaces of operators."""
     kept: int
     """Live at the cut: outputs, and what the backward pass reads."""
     tangents: int
+    """The gradients of the outputs, which the caller passes to the backward pass."""
     storages: int
     """The most of both passes without workspaces: what operators have returned."""
     first: int
@@ -206,7 +208,7 @@ class Peaks:
 
     @property
     def whole(self) -> int:
-        """With workspaces."""
+        """The peak of the step at the allocator, with workspaces of operators."""
         return max(self.forward, self.backward)
 
 

@@ -22,13 +22,14 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from unittest import mock
 
+from moccasin_mzn.errors import shown
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
-from moccasin_mzn.graphs.importers.torch.spec import one_line
-from moccasin_mzn.graphs.importers.torch.trace import fake_state, quiet
-from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit
+from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
+from moccasin_mzn.graphs.importers.torch.trace import fake_state, quiet, reads_values
+from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.devices import forked_random_state
 from moccasin_mzn.pytorch.errors import PlanError
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from torch.utils._pytree import PyTree
 
 
+Differentiate: TypeAlias = str | int | Sequence[str | int] | None
 _HOOKS = "a step that is planned saves tensors by hooks"
 """PyTorch's message where hooks are forbidden."""
 
@@ -136,11 +138,6 @@ def _is_plain(generator: str) -> bool:
 PARAMETER, BUFFER, INPUT, TANGENT = "parameter", "buffer", "input", "tangent"
 """What a placeholder is."""
 _FORWARD = "moccasin_forward"
-_DEPENDS_ON_VALUES = {
-    "GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException",
-    "UnsupportedOperatorException",
-}  # fmt: skip
-"""Exceptions of PyTorch."""
 
 
 @dataclass(frozen=True)
@@ -165,13 +162,15 @@ class Joint:
     outputs: tuple[fx.Node, ...]
     """The tensors that the step returns."""
     differentiable: tuple[bool, ...]
-    """For each output: is there a tangent?"""
+    """For each output: is there a tangent? Its gradient is then an input of the backward pass."""
     gradients: tuple[fx.Node | None, ...]
     """For each placeholder that requires a gradient, in their order; None: the outputs do not depend on it."""
     backward: frozenset[fx.Node]
     """The traced nodes of the backward pass."""
     returned: Structure
     """What the outputs stand in."""
+    left_out: Mapping[int, str] = field(default_factory=dict)
+    """The outputs that require a gradient and get none in this plan, with their names."""
     recurrent: bool = False
     """Recurrent layers were traced as cells, see `recurrent_cells`."""
 
@@ -189,12 +188,13 @@ class Joint:
         return [node for node, given in self.given.items() if given.form.requires_grad and given.kind != TANGENT]
 
 
-def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Joint:
+def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form], differentiate: Differentiate = None) -> Joint:
     """Trace a step with fake tensors: nothing of the network's size is made.
 
     Args:
         arguments: positional ones and those by name, as a pair.
         forms: of the tensors among them.
+        differentiate: the outputs that get a gradient, see `differentiated`.
 
     Raises:
         PlanError: the network has data-dependent control flow, nothing in it requires a gradient, or it takes other
@@ -210,20 +210,23 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
         with mode:
             inputs = [form.empty() for form in forms]
         try:
-            joint = _trace(step, arguments, inputs, mode)
+            joint = _trace(step, arguments, inputs, mode, differentiate)
         except Exception as error:
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
                 raise PlanError(wrong) from error
-            if type(error).__name__ not in _DEPENDS_ON_VALUES:
+            if not reads_values(error):
                 raise
-            text = f"{type(error).__name__}: {one_line(error)}"
+            place = line_of(error, step.model)
+            text = f"{f'{place}; ' if place else ''}{type(error).__name__}: {one_line(error)}"
             raise PlanError(f"the network has data-dependent control flow, it cannot be planned ({text})") from error
     _check_captured(joint, step.model)
     return replace(joint, recurrent=cells.seen)
 
 
-def _trace(step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode) -> Joint:
+def _trace(
+    step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode, differentiate: Differentiate
+) -> Joint:
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -232,12 +235,18 @@ def _trace(step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: F
     wanted = [tensor for tensor in (*state.values(), *inputs) if tensor.requires_grad]
     if not wanted:
         raise PlanError("nothing requires a gradient: there is no backward pass to plan")
-    outputs = _outputs(step, arguments, inputs, mode)
-    differentiable = tuple(bool(output.requires_grad) for output in outputs)
-    if not any(differentiable):
+    outputs, called = _outputs(step, arguments, inputs, mode)
+    if not any(output.requires_grad for output in outputs):
         raise PlanError("no output depends on what requires a gradient: there is no backward pass to plan")
+    differentiable = differentiated(outputs, called, differentiate)
+    left_out = {
+        at: called[at] or "output"
+        for at, (each, has) in enumerate(zip(outputs, differentiable, strict=True))
+        if each.requires_grad and not has
+    }
     with mode:
-        tangents = [torch.empty_like(each, requires_grad=False) for each in outputs if each.requires_grad]
+        pairs = zip(outputs, differentiable, strict=True)
+        tangents = [torch.empty_like(each, requires_grad=False) for each, has in pairs if has]
     given = [*state.values(), *inputs, *tangents]
     structures: list[Structure] = []
 
@@ -255,7 +264,7 @@ def _trace(step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: F
             structures.append(structure)
             for node in traced_so_far().nodes:
                 node.meta[_FORWARD] = True
-            sources = [output for output in made if output.requires_grad]
+            sources = [output for output, has in zip(made, differentiable, strict=True) if has]
             leaves = [tensor for tensor in tensors[:positions] if tensor.requires_grad]
             with _backward_paths(paths, sources):
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
@@ -270,7 +279,8 @@ def _trace(step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: F
     names = argument_names(*arguments.filled(inputs))
     kinds = [PARAMETER] * len(parameters) + [BUFFER] * len(buffers) + [INPUT] * len(inputs) + [TANGENT] * len(tangents)
     names = [*state, *names, *(f"gradient of output {at}" for at, has in enumerate(differentiable) if has)]
-    return _joint(graph_module, [*map(Placeholder, names, kinds, map(Form.of, given))], differentiable, structures[-1])
+    placeholders = [*map(Placeholder, names, kinds, map(Form.of, given))]
+    return replace(_joint(graph_module, placeholders, differentiable, structures[-1]), left_out=left_out)
 
 
 def _turned_into_views(graph_module: fx.GraphModule) -> None:
@@ -299,6 +309,7 @@ def _views() -> dict[object, torch._ops.OpOverload]:
         aten.t_.default: aten.t.default,
         aten.transpose_.default: aten.transpose.int,
         aten.unsqueeze_.default: aten.unsqueeze.default,
+        aten.as_strided_.default: aten.as_strided.default,
         **{getattr(aten.squeeze_, name): getattr(aten.squeeze, name) for name in ("default", "dim", "dims")},
     }
 
@@ -340,11 +351,48 @@ def _joint(
     )
 
 
-def _outputs(step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode) -> list[torch.Tensor]:
-    """What the step returns, as fake tensors; those of the state have no values to spoil."""
+def _outputs(
+    step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode
+) -> tuple[list[torch.Tensor], list[str]]:
+    """What the step returns, as fake tensors, and their names; those of the state have no values to spoil."""
     with mode:
         args, kwargs = arguments.filled(inputs)
-        return Structure.of(step(*args, **kwargs))[1]
+        returned = step(*args, **kwargs)
+        return Structure.of(returned)[1], output_names(returned)
+
+
+LOSS, EVERY = "loss", "all"
+"""The name of an output that is differentiated alone; what asks for all of them."""
+
+
+def differentiated(outputs: Sequence[torch.Tensor], names: Sequence[str], asked: Differentiate) -> tuple[bool, ...]:
+    """For each output of a step: does it get a gradient?
+
+    Args:
+        asked: names or positions of outputs, "all", or None: those called loss; else the only one that is a single
+            number and requires a gradient; else all that require one.
+
+    Raises:
+        PlanError: what is asked for is no output, or requires no gradient.
+    """
+    requiring = [bool(output.requires_grad) for output in outputs]
+    if asked is None:
+        losses = [has and name.rpartition(".")[-1] == LOSS for has, name in zip(requiring, names, strict=True)]
+        numbers = [has and output.numel() == 1 for has, output in zip(requiring, outputs, strict=True)]
+        return tuple(losses if any(losses) else numbers if sum(numbers) == 1 else requiring)
+    if asked == EVERY:
+        return tuple(requiring)
+    chosen = [False] * len(outputs)
+    for one in (asked,) if isinstance(asked, str | int) else asked:
+        places = [at for at, name in enumerate(names) if name == str(one) or name.startswith(f"{one}.")]
+        if not any(requiring[at] for at in places):
+            known = ", ".join(name or "the only output" for name, has in zip(names, requiring, strict=True) if has)
+            raise PlanError(
+                f"differentiate: {shown(one)} is no output that requires a gradient, expected some of {known}"
+            )
+        for at in places:
+            chosen[at] = requiring[at]
+    return tuple(chosen)
 
 
 @contextlib.contextmanager

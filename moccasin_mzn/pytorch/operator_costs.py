@@ -84,6 +84,10 @@ class OperatorCosts:
     known: dict[object, OperatorCost | None] = field(default_factory=dict)
     """None: the call failed."""
 
+    def forget_failures(self) -> None:
+        """Forget which calls failed: there may have been too little memory for them, and more now."""
+        self.known = {key: cost for key, cost in self.known.items() if cost is not None}
+
     def of(self, node: fx.Node, mask: Sequence[bool] | None = None) -> OperatorCost | None:
         """What a traced operator costs, its workspace in addition to all its outputs; None if it cannot be called.
 
@@ -116,6 +120,10 @@ class OperatorCosts:
         return frozenset(
             node.name for node, every in masks.items() if any(self.known[_key(node, mask)] is None for mask in every)
         )
+
+
+MEASURED_COSTS = OperatorCosts()
+"""What has been measured in this process: plans of one network for several budgets and shapes measure it once."""
 
 
 # --- the worker ------------------------------------------------------------------------------------------------

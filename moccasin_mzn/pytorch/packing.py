@@ -19,7 +19,7 @@ from moccasin_mzn.pytorch.computations import ALL, Root, number_of_item
 from moccasin_mzn.pytorch.errors import NoPlanError, compilation_error
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value, peaks
 from moccasin_mzn.pytorch.joint import INPUT, TANGENT
-from moccasin_mzn.pytorch.operator_costs import OperatorCost, OperatorCosts
+from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS, OperatorCost
 
 if TYPE_CHECKING:
     from torch import fx
@@ -127,7 +127,6 @@ _BANS = (
     "ban_if_not_in_allowlist",
 )
 """Rules of the partitioner, of what not to recompute, that it drops before it asks."""
-_COSTS = OperatorCosts()
 _KNOWN: dict[object, tuple[int, KnownSchedules]] = {}
 """By joint graph: the usual peak, and the sets of what is kept, as schedules."""
 
@@ -238,7 +237,7 @@ class _Question:
 
     def _cost(self, node: fx.Node) -> OperatorCost | None:
         if node.name not in self.costs:
-            self.costs[node.name] = _COSTS.of(node) if allocated_tensors(node) else None
+            self.costs[node.name] = MEASURED_COSTS.of(node) if allocated_tensors(node) else None
         return self.costs[node.name]
 
     def _saved(self, bans: Mapping[str, bool], reductions: bool, again: Collection[fx.Node]) -> list[fx.Node]:

@@ -20,7 +20,8 @@ from moccasin_mzn.problem.files.schedules import TORCH_FORMAT, VERSION, check_to
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
 from moccasin_mzn.pytorch.errors import PlanError
-from moccasin_mzn.pytorch.joint import Joint
+from moccasin_mzn.pytorch.joint import EVERY, Joint
+from moccasin_mzn.pytorch.runtime import autocast_text
 from moccasin_mzn.pytorch.tracing import Traced, meant
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ def write_plan(
         "arguments": {"tree": json.loads(treespec_dumps(traced.arguments.tree)), "rest": rest},
         "inputs": [asdict(form) for form in traced.forms],
         "loss": traced.step.loss is not None,
+        "differentiate": traced.differentiate,
+        "autocast": [*map(list, traced.guards.autocast)],
+        "training": traced.step.model.training,
         "gradients": traced.gradients,
         "threads": torch.get_num_threads(),
         **found,
@@ -67,7 +71,7 @@ def write_plan(
 def read_plan(
     path: str | PathLike[str],
     model: torch.nn.Module,
-    loss: Callable[[PyTree, PyTree], PyTree] | None,
+    loss: Callable[..., PyTree] | None,
     found: Sequence[str],
 ) -> tuple[Traced, tuple[Action, ...], JsonObject]:  # fmt: skip
     """Read a plan: the step, traced anew, the actions, and what was found with it, by these names.
@@ -110,7 +114,7 @@ def _action(traced: Traced, entry: Json) -> Action:
     return Action(position(entry[_WRITTEN]), SLOW, LOCAL)
 
 
-def _traced(document: JsonObject, model: torch.nn.Module, loss: Callable[[PyTree, PyTree], PyTree] | None) -> Traced:
+def _traced(document: JsonObject, model: torch.nn.Module, loss: Callable[..., PyTree] | None) -> Traced:
     import torch
     from torch.utils._pytree import treespec_loads
 
@@ -128,8 +132,8 @@ def _traced(document: JsonObject, model: torch.nn.Module, loss: Callable[[PyTree
         for each in document["inputs"]
     ]
     try:
-        whole = document.get("unsplit", ())
-        traced = Traced.of(Step(model, loss), arguments, forms, gradients=document["gradients"], unsplit=whole)
+        whole, asked = document.get("unsplit", ()), document.get("differentiate", EVERY)
+        traced = Traced.of(Step(model, loss), arguments, forms, None, document["gradients"], whole, asked)
     except InputError:
         raise
     except Exception as error:
@@ -137,10 +141,19 @@ def _traced(document: JsonObject, model: torch.nn.Module, loss: Callable[[PyTree
         raise PlanError(f"this network cannot be called as the plan's was, make a new plan ({text})") from error
     found = digest(traced.joint)
     if found != document["graph"]:
-        kept = document["graph"][:12]
-        text = f"saved for the graph {kept}, this network's is {found[:12]}: make a new plan"
-        raise PlanError(text, Page.KEPT_PLANS)
+        raise PlanError(_other(document, traced, found), Page.KEPT_PLANS)
     return traced
+
+
+def _other(document: JsonObject, traced: Traced, found: str) -> str:
+    """Why a network's trace is not the one that a plan was saved for, and what to do."""
+    autocast = tuple((device, dtype) for device, dtype in document.get("autocast", traced.guards.autocast))
+    if autocast != traced.guards.autocast:
+        return f"saved {autocast_text(autocast)}, this is {autocast_text(traced.guards.autocast)}: load it likewise"
+    modes, training = ("evaluation", "training"), traced.step.model.training
+    if document.get("training", training) != training:
+        return f"saved in {modes[not training]} mode, the network is in {modes[training]} mode: load it likewise"
+    return f"saved for the graph {document['graph'][:12]}, this network's is {found[:12]}: make a new plan"
 
 
 def _with_costs(traced: Traced, document: JsonObject) -> Traced:

@@ -250,7 +250,7 @@ class Guards:
                 raise PlanError(f"planned in {modes[1]} mode, {_called(name)} is in {modes[0]} mode")
         now = autocast_now()
         if now != self.autocast:
-            raise PlanError(f"planned {_autocast_text(self.autocast)}, called {_autocast_text(now)}")
+            raise PlanError(f"planned {autocast_text(self.autocast)}, called {autocast_text(now)}")
 
 
 class _Dtypes(dict[str, "torch.dtype"]):
@@ -280,7 +280,8 @@ def _called(name: str) -> str:
     return f"'{name}'" if name else "the network"
 
 
-def _autocast_text(autocast: Autocast) -> str:
+def autocast_text(autocast: Autocast) -> str:
+    """Where autocast is on, for messages."""
     if not autocast:
         return "without autocast"
     return "under autocast to " + ", ".join(f"{dtype} on {device}" for device, dtype in autocast)
@@ -367,12 +368,14 @@ def _function() -> type[torch.autograd.Function]:
             ctx.versions = [_version(each) for each in ctx.kept]
             ctx.set_materialize_grads(False)
             pairs = zip(outputs, runtime.joint.differentiable, strict=True)
-            ctx.mark_non_differentiable(*(output for output, has in pairs if not has))
+            left_out = runtime.joint.left_out
+            ctx.mark_non_differentiable(*(o for at, (o, has) in enumerate(pairs) if not has and at not in left_out))
             return outputs
 
         @staticmethod
         def backward(ctx: _Context, *tangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
             runtime = ctx.runtime
+            _check_left_out(runtime, tangents)
             there = {at for at, tangent in enumerate(_wanted(runtime, tangents)) if tangent is not None}
             added = targets([ctx.next_functions[at][0] for at in runtime.code.added])
             boxed = _kept(ctx)
@@ -388,6 +391,18 @@ def _function() -> type[torch.autograd.Function]:
             return (None, *(next(gradients) if each.form.requires_grad else None for each in given))
 
     return Planned
+
+
+def _check_left_out(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -> None:
+    """Refuse gradients of outputs that are none of those the plan is for.
+
+    Raises:
+        PlanError: there is one.
+    """
+    for at, name in runtime.joint.left_out.items():
+        if tangents[at] is not None:
+            text = f"output '{name}' gets a gradient, which this plan leaves out: plan with differentiate including it"
+            raise PlanError(text, Page.DIFFERENTIATED)
 
 
 def _version(kept: object) -> int | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
     from torch.utils._pytree import PyTree
 
-    from moccasin_mzn.pytorch.planning import Plan
+    from moccasin_mzn.pytorch.plans import Plan
     from moccasin_mzn.pytorch.tracing import Traced
 
 OPTIMIZERS: Mapping[str, tuple[str, Mapping[str, float]]] = {

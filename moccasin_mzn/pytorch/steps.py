@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.torch.trace import other_state
-from moccasin_mzn.log import note
+from moccasin_mzn.log import underway
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, kind_of_device
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
@@ -128,12 +128,12 @@ def eager_step_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping
     """
     if without_memory(traced.step.model, traced.forms):
         return None
-    note("running the step as it is, for the memory and the time that it takes")
     try:
-        timed = traced.problem.graph.duration_unit == "ns"
-        nanoseconds, overhead = _eager_and_overhead(traced, inputs, kwargs) if timed else (0, 0.0)
-        with scratch_copy(traced, inputs, kwargs) as scratch:
-            peak = allocator_peak(partial(scratch.step, traced.step), traced.device)
+        with underway("running the step as it is, for the memory and the time that it takes"):
+            timed = traced.problem.graph.duration_unit == "ns"
+            nanoseconds, overhead = _eager_and_overhead(traced, inputs, kwargs) if timed else (0, 0.0)
+            with scratch_copy(traced, inputs, kwargs) as scratch:
+                peak = allocator_peak(partial(scratch.step, traced.step), traced.device)
     except RuntimeError as error:
         if not lacks_memory(error):
             raise

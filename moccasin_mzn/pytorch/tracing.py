@@ -11,7 +11,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.platforms import LOCAL, CopyCosts, with_slow_memory
 from moccasin_mzn.graphs.importers.torch.memory import Member
 from moccasin_mzn.graphs.importers.torch.nodes import storage_bytes
-from moccasin_mzn.log import note
+from moccasin_mzn.log import underway
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.platform import Action, Memory, Platform
 from moccasin_mzn.pytorch.call import Form, Step, Structure
@@ -20,7 +20,7 @@ from moccasin_mzn.pytorch.devices import CPU, CUDA, kind_of_device
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, RETURNED
 from moccasin_mzn.pytorch.instructions import Linear
-from moccasin_mzn.pytorch.joint import Joint, trace_joint, where
+from moccasin_mzn.pytorch.joint import Differentiate, Joint, trace_joint, where
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte, worker
 from moccasin_mzn.pytorch.problem import Cut, Planned, planned
 from moccasin_mzn.pytorch.program import Copied, Meaning, linear
@@ -173,24 +173,27 @@ class Traced:
     """See `accumulating`."""
     unsplit: frozenset[str] = frozenset()
     """Names of traced backward operators that make all their gradients at once, see `OperatorCosts.unsplit`."""
+    differentiate: Differentiate = None
+    """The outputs that get a gradient, as asked for."""
 
     @classmethod
     def of(
         cls, step: Step, arguments: Structure, forms: Sequence[Form], costs: Costs | None = None,
-        gradients: str = RETURNED, unsplit: Collection[str] = (),
+        gradients: str = RETURNED, unsplit: Collection[str] = (), differentiate: Differentiate = None,
     ) -> Traced:  # fmt: skip
         """Trace a step, and measure its operators if that is asked for and can be.
 
         Args:
             unsplit: where nothing is measured, what is known of that.
+            differentiate: the outputs that get a gradient, see `joint.differentiated`.
         """
         _check(step.model, forms)
         if costs is not None and without_memory(step.model, forms):
             costs = None
         if costs is not None:
             worker().begin()
-        note("tracing the network")
-        joint = trace_joint(step, arguments, forms)
+        with underway("tracing the network"):
+            joint = trace_joint(step, arguments, forms, differentiate)
         whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes)
         program = computations(joint, whole)
         guards = Guards.of(step.model, joint, arguments)
@@ -198,7 +201,9 @@ class Traced:
         priced = problem if costs is None else costs.applied(problem)
         if any(kind_of_device(form.device) == CUDA for form in forms):
             worker().close()  # it holds memory of the device
-        return cls(step, arguments, tuple(forms), joint, program, priced, guards, costs, gradients, whole)
+        return cls(
+            step, arguments, tuple(forms), joint, program, priced, guards, costs, gradients, whole, differentiate
+        )
 
     @property
     def device(self) -> str:

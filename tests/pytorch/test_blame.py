@@ -117,7 +117,7 @@ def test_gradients_that_are_all_there_at_the_end_are_to_blame():
     model = nn.Sequential(*(nn.Linear(30, 30) for _ in range(6)))
     held = (
         r"the end of the step alone needs 22.27 KiB: 3.52 KiB of aten.mm in '5'.*"
-        r"\(gradients accumulated are not retained\)"
+        r"\(with gradients='accumulated' none of them is kept to the end\)"
     )
     with pytest.raises(PlanError, match=held):
         planned(model, [torch.randn(2, 30)], 9_000, time_limit=5.0)

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections import Counter
 
 import pytest
 
@@ -180,6 +182,24 @@ def test_a_plan_that_is_found_for_another_budget_is_not_missed():
     options = {"durations": "flop", "workspaces": "none", "until_gap": 0.0, "time_limit": 15.0}
     for budget in (80_281, 78_000, 74_547):
         assert planned(model, [x], budget, **options).predicted_peak <= budget
+
+
+def test_a_plan_names_what_is_recomputed_and_draws_itself(tmp_path):
+    model, inputs = made(NETWORKS["resnet"])
+    found = planned(model, inputs, 0.7)
+    again = found.recomputed
+    assert sum(again.values()) == found.recomputations > 0
+    first = next(iter(again))
+    assert re.fullmatch(r"aten\..* in '.*' \(\w+\)", first) and f"again     {first}" in found.report()
+    share = 100 * found.predicted_peak / found.eager_peak
+    assert f"{share:.1f} % of " in found.report() and "besides   parameters" in found.report()
+    found.plot(tmp_path / "plan.html")
+    node = next(node for node, count in Counter(found.sequence).items() if count > 1)
+    assert str(found.graph.nodes[node]) in (tmp_path / "plan.html").read_text()
+    assert "OVER THE BUDGET" not in (tmp_path / "plan.html").read_text()
+    paged = planned(model, inputs, 0.7, paging=True)
+    paged.plot(tmp_path / "paged.svg")
+    assert "<svg" in (tmp_path / "paged.svg").read_text()
 
 
 def test_a_plan_verifies_itself():

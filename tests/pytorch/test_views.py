@@ -60,3 +60,30 @@ def test_a_plan_has_no_view_twice(name):
         views = [each for each in part if each.pure and not each.makes]
         assert views and len({(each.target, str(each.args), *map(id, each.reads)) for each in views}) == len(views)
         assert all(each.value in found.outputs for each in part if each.target is ATEN.detach.default)
+
+
+def pooled():
+    """Pooling to one number each gives a tensor of channels last another layout in place."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
+        torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
+    )  # fmt: skip
+    layout = {"memory_format": torch.channels_last}
+    return model.to(**layout), (torch.rand(4, 3, 16, 16).to(**layout),)
+
+
+class Laid(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x).as_strided_((4, 6), (1, 4)).sin()
+
+
+@pytest.mark.parametrize("build", [pooled, lambda: (Laid(6, 4), (torch.rand(6, 6),))])
+def test_a_layout_that_is_changed_in_place_is_a_view_from_then_on(build):
+    model, inputs = build()
+    found = planned(model, inputs, 0.85, durations="flop", workspaces="none")
+    assert found.recomputations or len(inputs[0]) == 6
+    targets = {str(node.target) for node in found.traced.joint.nodes}
+    assert "aten.as_strided.default" in targets and "aten.as_strided_.default" not in targets
+    checked = found.verify(inputs)
+    assert checked.equal and checked.peak == found.predicted_peak <= checked.eager_peak

@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import linecache
+import os
 import re
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +22,7 @@ from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
     from torch.utils._pytree import PyTree
 
 
@@ -169,6 +174,42 @@ def one_line(error: BaseException) -> str:
     text = next(filter(None, lines), "no message")
     text = "".join(character if character.isprintable() else "?" for character in text)
     return text if len(text) <= _MESSAGE_CHARACTERS else f"{text[: _MESSAGE_CHARACTERS - 4]} ..."
+
+
+def line_of(error: BaseException, network: nn.Module) -> str:
+    """The user's line that an exception comes from, as "file.py:7, in module 'encoder.0', `if x.sum() > 0:`".
+
+    That is the innermost one that is neither PyTorch's, nor Python's, nor ours; "" if there is none.
+    """
+    from torch import nn
+
+    names = {id(module): name for name, module in network.named_modules()}
+    inner, line, holder = "", "", None
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if not os.path.isfile(file) or _foreign(Path(file)):
+            continue
+        own = frame.f_locals.get("self")
+        holder = own if isinstance(own, nn.Module) and id(own) in names else holder
+        inner, line = f"{_short(file)}:{number}", linecache.getline(file, number).strip()
+    name = "" if holder is None or not names[id(holder)] else f", in module '{names[id(holder)]}'"
+    return f"{inner}{name}, `{line}`" if inner else ""
+
+
+def _foreign(file: Path) -> bool:
+    """True for a file of PyTorch, of Python's own library, or of this package."""
+    import torch
+
+    if file.is_relative_to(Path(traceback.__file__).parent) and "site-packages" not in file.parts:
+        return True
+    return any(file.is_relative_to(place) for place in (Path(torch.__file__).parent, Path(__file__).parents[3]))
+
+
+def _short(file: str) -> str:
+    """A file as people call it: below the current folder, or from the package of a library on."""
+    packages = [place for place in map(sysconfig.get_path, ("purelib", "platlib")) if Path(file).is_relative_to(place)]
+    near = [place for place in (os.getcwd(), *packages) if Path(file).is_relative_to(place)]
+    return os.path.relpath(file, near[-1]) if near else file
 
 
 def _module_in_file(path: Path) -> ModuleType:

@@ -30,6 +30,7 @@ from moccasin_mzn.graphs.importers.torch.nodes import tensor_bytes, viewed_argum
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, mark_path, traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import (
     Input,
+    line_of,
     load_network,
     one_line,
     parse_inputs,
@@ -39,15 +40,18 @@ from moccasin_mzn.graphs.importers.torch.spec import (
 
 if TYPE_CHECKING:
     import torch
-    from torch import fx
+    from torch import fx, nn
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils._pytree import PyTree
 
 
 _DEPENDS_ON_VALUES = {
     "GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException",
+    "UnsupportedOperatorException",
 }  # fmt: skip
 """Exceptions of PyTorch."""
+_NO_NUMPY = ".numpy() is not supported for tensor subclasses"
+"""Its message where numbers of a fake tensor are read by numpy."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def trace_network(spec: str, inputs: Sequence[str], *, training: bool = False, o
         where = place(spec, map(str, wanted))
         with users_code(where), torch.backends.mkldnn.flags(enabled=False), fake_state(network) as mode:
             arguments = fake_inputs(wanted, mode)
-            with _values_refused(where), located(where):
+            with _values_refused(where, network), located(where):
                 traced = (trace_training if training else trace_inference)(network, *arguments)
             fixed = _fixed_memory(network, arguments, optimizer)
             accounted = _account(traced)
@@ -183,15 +187,21 @@ def fake_inputs(inputs: Sequence[Input], mode: FakeTensorMode) -> tuple[list[tor
 # --- while tracing ---------------------------------------------------------------------------------------------
 
 
+def reads_values(error: BaseException) -> bool:
+    """True if PyTorch raises this where a network reads numbers, which fake tensors do not have."""
+    return type(error).__name__ in _DEPENDS_ON_VALUES or _NO_NUMPY in str(error)
+
+
 @contextlib.contextmanager
-def _values_refused(where: str) -> Iterator[None]:
+def _values_refused(where: str, network: nn.Module) -> Iterator[None]:
     """Replaces PyTorch's long message about data-dependent control flow by a plain one."""
     try:
         yield
     except Exception as error:
-        if type(error).__name__ not in _DEPENDS_ON_VALUES:
+        if not reads_values(error):
             raise
-        message = f"{type(error).__name__}: {one_line(error)}"
+        place = line_of(error, network)
+        message = f"{f'{place}; ' if place else ''}{type(error).__name__}: {one_line(error)}"
         raise InputError(
             f"{where}: a branch or a shape depends on values, which a trace has not ({message})"
         ) from error
