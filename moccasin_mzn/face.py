@@ -181,6 +181,7 @@ def solve(
     found = answer(request, drive.heard(request.problem.graph), begin, drive.over)
     if drive.why and found.status in ("feasible", "unknown"):
         found = replace(found, notes=(*found.notes, f"stopped by {drive.why}"))
+    found = replace(found, ended_by=drive.ended_by(found))
     result = drive.ended(Result(found), found.interrupted)
     if certificate is not None:
         from moccasin_mzn.bounds.certificates.document import certificate_text

@@ -22,6 +22,7 @@ from moccasin_mzn.heuristics.orders.least_peak import OrderProgress
 from moccasin_mzn.log import LOGGER
 from moccasin_mzn.problem.platform import computed_nodes
 from moccasin_mzn.search.result import Progress as Found
+from moccasin_mzn.search.result import SearchResult
 from moccasin_mzn.stop import Criteria
 
 Interrupts: TypeAlias = Literal["keep", "raise"]
@@ -132,6 +133,20 @@ class Drive:
             elif wait is not None and self.best is not None and time.monotonic() > since + wait:
                 self.why = f"NoImprovement({wait:g})"
         return bool(self.why)
+
+    def ended_by(self, found: SearchResult) -> str:
+        """Return the criterion, as in "Gap(0.02)", the event or the interrupt that ended a search; empty: none did."""
+        limit, gap, iterations = self.criteria.time_limit, self.criteria.gap, self.criteria.iterations
+        reached = found.gap_percent
+        if found.interrupted:
+            return "an interrupt"
+        if found.status not in ("feasible", "unknown") or self.why:
+            return self.why if found.status in ("feasible", "unknown") else ""
+        if gap and reached is not None and reached <= 100 * gap:
+            return f"Gap({gap:g})"
+        if limit is not None and found.seconds.total >= limit:
+            return f"TimeLimit({limit:g})"
+        return "" if iterations is None else f"Iterations({iterations})"
 
     def report(self, progress: Progress) -> None:
         """Pass an improvement on, in the caller's thread; errors of the caller's function wait until all is stopped."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions
 from moccasin_mzn.clock import never
@@ -25,12 +25,12 @@ from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, in_any_order
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched
 from moccasin_mzn.heuristics.compiled_searches import (
-    LOADING_SECONDS,
     CompiledSearch,
     can_keep,
     check_address_space,
     compiled_for,
     is_kept,
+    loading_seconds,
     ready,
     seconds_spent,
 )
@@ -58,7 +58,9 @@ if TYPE_CHECKING:
 
 
 SHORT = 10.0
-"""Time limits below this, in seconds, are extended by what loading the compiled searches takes."""
+"""Within time limits below this, in seconds, the compiled searches are loaded before the others begin."""
+LEAST_SEARCH = 0.5
+"""Seconds that are left of such a limit after loading, however long that takes on a busy machine."""
 
 
 def answer(
@@ -206,7 +208,7 @@ def solve_problem(
     if known is not None:
         return _known(board, form, options, *known)
     if options.search != "off":
-        options = _compiled_first(board, options, _compiled(problem, form))
+        _compiled_first(board, options, _compiled(problem, form))
     if start is not None:
         board.offer(start, WARM_START)
     if not isinstance(options, Options):
@@ -215,24 +217,19 @@ def solve_problem(
         return trials.conclude(_searched(board, form, options, on_progress or ignore, flow_bounds, stop))
 
 
-AnyOptions = TypeVar("AnyOptions", bound=SearchOptions)
-
-
-def _compiled_first(board: Board, options: AnyOptions, searches: tuple[CompiledSearch, ...]) -> AnyOptions:
+def _compiled_first(board: Board, options: SearchOptions, searches: tuple[CompiledSearch, ...]) -> None:
     """Compile searches before the clock where there is nothing else to go on with, or no way to wait for a process.
 
-    Within a short time limit load them before the others begin, and give these the time that this took in addition:
-    such a limit is for searching.
+    Within a short time limit load them before the others begin, which would slow it down; within one that is as short
+    as that takes, the others go on without them.
     """
     check_address_space()
-    if options.search == "only" or is_counted(options) or not can_keep():
+    limit, kept = options.time_limit, all(map(is_kept, searches))
+    if not kept and (options.search == "only" or is_counted(options) or not can_keep()):
         board.begin += ready(*searches)
-    limit = options.time_limit
-    if limit is None or not LOADING_SECONDS <= limit < SHORT or not all(map(is_kept, searches)):
-        return options
-    begin = time.monotonic()
-    ready(*searches)
-    return replace(options, time_limit=limit + time.monotonic() - begin)
+    elif kept and limit is not None and loading_seconds() <= limit < SHORT:
+        ready(*searches)
+        board.begin += max(0.0, board.seconds + LEAST_SEARCH - limit)
 
 
 def _compiled(problem: Problem, form: Searched) -> tuple[CompiledSearch, ...]:

@@ -34,8 +34,9 @@ from moccasin_mzn.problem.stages import sums_of_ranges
 
 _NODES = 64
 """Tried, in order of working set; the others rarely need more."""
-_WORK = 2_000_000
-"""Elements of sets handled in total, so that large graphs take seconds."""
+_WORK, _WORK_PER_SECOND = 2_000_000, 200_000
+"""Elements of sets handled in total, so that large graphs take seconds; fewer by so many per second of a time limit,
+which takes a tenth of that or less."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def least_budget_bound(
         work: elements of sets handled in all searches together; what is left for a node is shared evenly.
     """
     working = graph.working_sets
-    anew = _anew(graph.run_in_place(False))
+    anew = memory_anew(graph.run_in_place(False))
     largest = max(range(len(working)), key=lambda v: (working[v], -v))
     best = LeastBudget(working[largest], largest)
     open_nodes = (v for v, above in enumerate(anew) if above > max(enough, best.memory))
@@ -73,10 +74,17 @@ def least_budget_bound(
     return best
 
 
+def least_budget_within(graph: ComputationGraph, time_limit: float | None) -> LeastBudget:
+    """`least_budget_bound` with work that goes with a time limit in seconds."""
+    return least_budget_bound(
+        graph, work=_WORK if time_limit is None else min(_WORK, int(_WORK_PER_SECOND * time_limit))
+    )
+
+
 def enough_budget(graph: ComputationGraph) -> int:
     """With any number of computations there is a schedule within this: each node computed anew from nothing, unless the
     input order takes less; in the graph's size unit."""
-    return min(max(_anew(graph.run_in_place(False))), simulate(graph, graph.input_order()).peak)
+    return min(max(memory_anew(graph.run_in_place(False))), simulate(graph, graph.input_order()).peak)
 
 
 def retained_bound(instance: Instance) -> int:
@@ -141,8 +149,8 @@ def _spared(graph: ComputationGraph, node: int, together: frozenset[int]) -> int
     return graph.sizes[node] if may_be else 0
 
 
-def _anew(graph: ComputationGraph) -> list[int]:
-    """By node: memory that is enough to compute it when nothing is retained."""
+def memory_anew(graph: ComputationGraph) -> list[int]:
+    """Return by node the memory that is enough to compute it when nothing is retained, not in place."""
     anew = [0] * len(graph.nodes)
     for v in graph.input_order():
         anew[v] = max(graph.working_set(v), _one_by_one(graph, anew, graph.predecessors[v]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from dataclasses import replace
@@ -29,6 +30,7 @@ from moccasin_mzn.cli.common import (
 )
 from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, effort, grouped, named_options
 from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import is_read, stopped_by_signals
 
@@ -149,6 +151,15 @@ def _write(
     return all_written
 
 
+def _longest(methods: int, problems: int, time_limit: float) -> str:
+    """Return how long a comparison may take."""
+    what = f"{count_text(methods, 'method')} x {count_text(problems, 'problem')}"
+    minutes, seconds = divmod(math.ceil(methods * problems * time_limit), 60)
+    parts = ((minutes // 60, "h"), (minutes % 60, "min"), (seconds if minutes < 60 else 0, "s"))
+    longest = " ".join(f"{amount} {unit}" for amount, unit in parts if amount)
+    return f"{what}, at most {longest} with --time-limit {time_limit:g}; --only PATTERN chooses"
+
+
 # --- compare --------------------------------------------------------------------------------------------------
 
 
@@ -191,6 +202,8 @@ def compare(
     lines = read_published(published) if published is not None else ()
     read = {path: read_graph(path) for path in graphs}
     effort = ContenderOptions(time_limit, threads, seed, warm_start)
+    if not only:
+        click.echo(_longest(len(chosen), len(graphs) * len(budgets), time_limit), err=True)
     with stopped_by_signals():
         for path in graphs:
             for budget in budgets:

@@ -98,11 +98,16 @@ IN_BACKGROUND = (
     "compiling searches in the background, once after an installation: until then the others go on without them; "
     "`moccasin-mzn compile` does it beforehand"
 )
+ELSEWHERE = "another process is compiling the searches: until it has, the others go on without them"
 NOT_COMPILED = "note: compiling the {} failed, so that it is left out; `moccasin-mzn compile` shows why"
 _ready: dict[CompiledSearch, float] = {}
 """Seconds that compiling took."""
 _loading = threading.RLock()
 """One thread at a time compiles or loads."""
+_processes: dict[tuple[CompiledSearch, ...], subprocess.Popen[bytes]] = {}
+"""The processes begun in the background."""
+_beginning = threading.Lock()
+"""One thread at a time begins a process."""
 
 
 @dataclass(frozen=True)
@@ -183,79 +188,116 @@ def _made_ready(search: CompiledSearch) -> float:
 # --- In the background ----------------------------------------------------------------------------------------
 
 
-LOADING_SECONDS = 0.5
-"""Seconds that loading takes, in which nothing ends it: with less time left it does not begin."""
+LOADING_SECONDS, LOADING_MORE_SECONDS = 1.5, 0.5
+"""Seconds that loading takes with numba, and where that is loaded; in them nothing ends it. As measured."""
 LEAST_PRIORITY = 19
 """The niceness of a process that compiles."""
+
+
+def loading_seconds() -> float:
+    """Return how long loading takes: with less time left it does not begin."""
+    return LOADING_MORE_SECONDS if "numba" in sys.modules else LOADING_SECONDS
 
 
 def join(stop: Callable[[], bool], remaining: Callable[[], float], *searches: CompiledSearch) -> bool:
     """Have searches loaded, compiled by a process in the background first where they are not kept.
 
-    For a thread alongside others: it waits until then. The process goes on if this one ends before.
+    For a thread alongside others: it waits until then. The process goes on if this one ends before; where another
+    one compiles already, by whomever it was begun, it waits for that.
 
     Args:
         stop: asked many times a second; ends the wait.
         remaining: returns the seconds that are left.
 
     Returns:
-        True if they are loaded; False if there is no time left for it.
+        True if they are loaded; False if there is no time left for it, or compiling failed.
 
     Raises:
         OutOfMemoryError: this process may not map as much as searches need.
     """
     if all(search in _ready for search in searches):
         return True
-    missing = [search for search in searches if search not in _ready and not is_kept(search)]
-    if missing:
-        process, names = _begun(tuple(missing)), " and the ".join(search.name for search in missing)
-        note_once(IN_BACKGROUND)
-        while process.poll() is None:
-            if stop():
-                return False
-            time.sleep(POLL_SECONDS)
-        if not all(map(is_kept, missing)):
+    missing = tuple(search for search in searches if search not in _ready and not is_kept(search))
+    while not all(map(is_kept, missing)):
+        if stop():
+            return False
+        process = _begun(missing)
+        if process is not None and process.poll() is not None and not all(map(is_kept, missing)):
+            names = " and the ".join(search.name for search in missing)
             note_once(NOT_COMPILED.format(names), logging.WARNING)
             return False
-    if stop() or remaining() < LOADING_SECONDS:
+        time.sleep(POLL_SECONDS)
+    if stop() or remaining() < loading_seconds():
         return False
     ready(*searches)
     return True
 
 
-@cache
-def _begun(searches: tuple[CompiledSearch, ...]) -> subprocess.Popen[bytes]:
-    """A process in a session of its own that compiles searches and keeps them."""
+def kept_or_begun(search: CompiledSearch) -> bool:
+    """Return whether a search is kept, for who goes on without it if not; it is then compiled in the background."""
+    if is_kept(search):
+        return True
+    if can_keep():
+        _begun((search,))
+    return False
+
+
+def _begun(searches: tuple[CompiledSearch, ...]) -> subprocess.Popen[bytes] | None:
+    """The process of this one that compiles searches, begun now if need be; None while another process compiles any."""
+    with _beginning:
+        if searches not in _processes:
+            with _lock_to_compile() as (taken, lock):
+                if taken:
+                    if not _processes:
+                        note_once(ELSEWHERE)
+                    return None
+                note_once(IN_BACKGROUND)
+                _processes[searches] = _process(searches, lock)
+        return _processes[searches]
+
+
+def _process(searches: tuple[CompiledSearch, ...], lock: int | None) -> subprocess.Popen[bytes]:
+    """A process in a session of its own that compiles searches and keeps them, and has the lock until it ends."""
     words = [f"{search.name}={search.module}" for search in searches]
     nothing = subprocess.DEVNULL
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "moccasin_mzn.heuristics.compiled_searches", *words],
         stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, env=own_environment(),
+        pass_fds=() if lock is None else (lock,),
     )  # fmt: skip
 
 
-def compile_and_keep(searches: list[CompiledSearch]) -> None:
-    """Compile searches, at the least priority, after any other process that does so."""
-    with contextlib.suppress(OSError, AttributeError):
-        os.nice(LEAST_PRIORITY)
-    with _alone():
-        ready(*(search for search in searches if not is_kept(search)))
-
-
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Let one process at a time compile, where the system has locks for that."""
+def _lock_to_compile() -> Iterator[tuple[bool, int | None]]:
+    """Take the lock of what compiles, where the system has locks, for this process and those that inherit it.
+
+    Yields:
+        Whether another process has it, and its file descriptor.
+    """
     folder = _marks_folder()
     try:
         import fcntl
     except ImportError:
         folder = None
     if folder is None:
-        yield
+        yield False, None
         return
     with open(folder / "compiling.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        taken = False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            taken = True
+        except OSError:
+            pass  # a file system without locks
+        yield taken, None if taken else file.fileno()
+
+
+def compile_and_keep(searches: list[CompiledSearch]) -> None:
+    """Compile searches at the least priority."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(LEAST_PRIORITY)
+    ready(*(search for search in searches if not is_kept(search)))
 
 
 # --- What is kept: a file without content for each search -----------------------------------------------------

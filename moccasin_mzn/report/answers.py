@@ -179,8 +179,14 @@ class Result(ProvenAnswer):
 
     @property
     def interrupted(self) -> bool:
-        """True if the user ended the search."""
+        """True if an interrupt from the keyboard ended the search."""
         return self.details.interrupted
+
+    @property
+    def ended_by(self) -> str:
+        """What ended the search without a proof: a criterion, "TimeLimit(60)", "NoImprovement(10)", "Gap(0.02)" or
+        "Iterations(1000)", "an event of the caller's", "on_progress" or "an interrupt"; empty: it ended by itself."""
+        return self.details.ended_by
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -136,7 +136,7 @@ def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
         yield "duration increase (TDI)", "", f"{result.tdi_percent:.3f} %"
     if result.shortfall is not None and not result.valid:
         for what, amount in _shortfall_rows(result):
-            yield what, "", amount.removesuffix(" of the budget")
+            yield what, "", amount
     if result.valid:
         yield "bound on the increase", "", f"{percent_over(result.bound, baseline.duration):.3f} %"
         yield "gap", "", f"{result.gap_percent:.3f} %"
@@ -160,7 +160,10 @@ def _ending(result: Result, offered: str) -> Iterator[str]:
     yield from (f"note: {note}" for note in result.notes)
     yield from (f"checked by {verdict}" for verdict in result.checks)
     if result.driver is not None and result.model_ran:
-        yield f"solver: {result.solver} ({result.solver_version}) by {result.driver}"
+        settled = bool(result.proved_by) and not result.racers
+        unneeded = settled and not any(result.solver in who for who in (result.found_by, result.proved_by))
+        needed = ", begun but not needed" if unneeded else ""
+        yield f"solver: {result.solver} ({result.solver_version}) by {result.driver}{needed}"
     yield f"seconds: {result.seconds}"
 
 

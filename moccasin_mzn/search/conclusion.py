@@ -87,6 +87,8 @@ def _what_stages_keep(form: Searched, ranges: str) -> str:
     kept = "; a stage ends with the first computation of its node, and stages keep the input order"
     if not form.limited:
         return f"{kept}: another order (--formulation staged --order free) may fit"
+    if isinstance(form, Formulation) and form.model:
+        return f"{kept}: more computations per node (--max-computations), or fewer constraints in the model, may fit"
     return f"{kept}: another order (--order free) or more computations per node (--max-computations) may fit"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeAlias
 
-from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
+from moccasin_mzn.bounds.least_budget import least_budget_within, retained_bound
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.files.plan_format import versioned
@@ -148,16 +148,18 @@ class Shortfall:
 
 
 def shortfall(
-    instance: Instance, status: Status, staged: bool, least_peak: int | None, floor: int = 0, helps: Sequence[Help] = ()
-) -> Shortfall:
+    instance: Instance, status: Status, staged: bool, least_peak: int | None, floor: int = 0,
+    helps: Sequence[Help] = (), time_limit: float | None = None,
+) -> Shortfall:  # fmt: skip
     """Return what is known of an instance, with what a search has seen and proven.
 
     Args:
         staged: are first computations in the input order?
         least_peak: seen; None: nothing.
         floor: proven by the search.
+        time_limit: of the search, in seconds; with a short one the bounds take less time.
     """
-    least = least_budget_bound(instance.graph).memory
+    least = least_budget_within(instance.graph, time_limit).memory
     floors = [least, floor, instance.budget + 1 if status == "infeasible" else 0]
     if staged and not instance.free_order:
         floors.append(retained_bound(instance))
@@ -264,6 +266,8 @@ class SearchResult(Generic[Step, Judged]):
     placed: tuple[TracePoint, ...] | None = None
     """Every improvement of an answer whose arenas are within the budgets, if addresses are assigned: those of `trace`
     are within the budgets before they have addresses. None: without addresses."""
+    ended_by: str = ""
+    """What ended the search before a proof, see `Drive.ended_by`; empty: it ended by itself."""
 
     @property
     def instance(self) -> Instance:

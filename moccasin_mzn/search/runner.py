@@ -189,6 +189,10 @@ class Runner:
         """Return whether the searcher of this name still goes on, or will."""
         return any(thread.is_alive() for searcher, thread in self.threads if searcher.name == name)
 
+    def others_alive(self, searcher: Searcher) -> bool:
+        """Return whether any other searcher still goes on."""
+        return any(thread.is_alive() for one, thread in self.threads if one is not searcher)
+
     def pause(self) -> None:
         """Wait a moment, or until it is to end."""
         self.stopping.wait(POLL_SECONDS)

@@ -15,10 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from moccasin_mzn.bounds.least_budget import least_budget_bound
+from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
+from moccasin_mzn.bounds.on_demand import on_demand, with_any_computations
 from moccasin_mzn.clock import POLL_SECONDS, never
 from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
+from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import HINT, MORE, STOP, Options
@@ -38,6 +41,7 @@ from moccasin_mzn.search.result import (
 from moccasin_mzn.search.runner import MOMENT, Runner
 from moccasin_mzn.search.searchers import searchers
 from moccasin_mzn.search.searchers.along import INPUT_ORDER
+from moccasin_mzn.search.searchers.construction import CONSTRUCTION, constructed
 
 ORDER_FREE = f"--order {FREE}"
 SHARES = {MORE: 0.25, HINT: 0.1}
@@ -74,6 +78,8 @@ class Trials:
     answer: Runner | None = None
     """Runner of a trial that found a schedule with more computations, where that may be the answer."""
     errors: list[Exception] = field(default_factory=list)
+    least_peak: int | None = None
+    """Least peak of the sequences that trials have seen, in the graph's size unit."""
     deadline: float = math.inf
     """End of the trials, in seconds from the beginning of the record; infinite: they are not due."""
     _alone: bool = False
@@ -115,9 +121,12 @@ class Trials:
         """Return what is known of a search that ended without a schedule."""
         form = self.options.form
         return shortfall(
-            self.record.instance, status, form.staged, self.record.least_peak, self.record.floor,
-            [*self._all_helps(), *self._untried(status)],
+            self.record.instance, status, form.staged, self._least_peak(), self.record.floor,
+            [*self._all_helps(), *self._untried(status)], self.options.time_limit,
         )  # fmt: skip
+
+    def _least_peak(self) -> int | None:
+        return min((peak for peak in (self.record.least_peak, self.least_peak) if peak is not None), default=None)
 
     def _end(self) -> bool:
         """Stop the trial that is under way; return whether there was an interrupt from the keyboard meanwhile."""
@@ -140,7 +149,7 @@ class Trials:
         more = given.with_more_computations() if form.limited else None
         count = "auto" if posed.one_for_all else f"FILE with {AUTO_COMPUTATIONS} where it allows 2 or more"
         found = [] if more is None else [Alternative(f"--max-computations {count}", more, more=True)]
-        if form.limited and not open_order:
+        if form.limited and not open_order and not form.model:  # a model of one's own is for a given order
             both = f"{ORDER_FREE} --max-computations {count}"
             found.append(Alternative(ORDER_FREE if more is None else both, replace(more or given, free_order=True)))
         return found
@@ -153,6 +162,7 @@ class Trials:
         if any(one.outcome == FOUND for one in self.helps):
             return list(self.helps)
         why = "--search off" if self.options.search == "off" else "no time was left for it"
+        why = "--model" if self.options.form.model else why
         why = "--if-none stop" if self.options.if_none == STOP and self.options.search != "off" else why
         rest = self.questions()[len(self.helps) :]
         return [*self.helps, *(Help(question.option, NOT_TRIED, why) for question in rest)]
@@ -167,7 +177,8 @@ class Trials:
         if plain and graph.largest_working_set().memory <= instance.budget:
             found.append(Help("--paging --page-out-time X", NOT_TRIED, "X is what a unit of size takes to slow memory"))
         if status == "unknown" and limit is not None:
-            found.append(Help(f"--time-limit {2 * limit:g}", NOT_TRIED, f"{limit:g} s were not enough"))
+            twice = float(f"{2 * limit:.2g}")
+            found.append(Help(f"--time-limit {twice:g}", NOT_TRIED, f"{limit:g} s were not enough"))
         return found
 
     # The trials
@@ -224,14 +235,15 @@ class Trials:
 
     def _try(self, question: Alternative, seconds: float) -> Help:
         """Search for a schedule; and for a better one till the deadline, if that is to be the answer."""
-        begin, instance = self.record.seconds, question.instance
+        begin, (option, instance, start) = self.record.seconds, _constructed(question, self.options.form)
         record = Board(instance, time.monotonic(), self.options.until_gap)
         to_be_taken = question.more and self.options.if_none == MORE
 
         def enough() -> bool:
             if record.answer is None:
                 return self._over() or record.seconds > seconds
-            calm = self._alone and record.seconds > CALM_SECONDS + CALM * record.trace[-1].seconds
+            begun = record.found_by != CONSTRUCTION  # to improve
+            calm = self._alone and begun and record.seconds > CALM_SECONDS + CALM * record.trace[-1].seconds
             return self._over() or not to_be_taken or calm
 
         options = replace(
@@ -252,17 +264,21 @@ class Trials:
                 )
                 self.record.news.put(reported)
 
+        if start is not None:
+            record.offer(start, CONSTRUCTION)
         search.run(report)
+        if to_be_taken:
+            seen = () if record.answer else _seen_by_construction(instance)
+            self.least_peak = min((p for p in (record.least_peak, *seen) if p is not None), default=None)
         spent = self.record.seconds - begin
         value = record.value
         if value is None or record.simulation is None or record.answer is None:
             none_there = bool(record.infeasible_source)
             detail = "there is none, which is proven" if none_there else f"none was found in {spent:.1f} s"
-            return Help(question.option, NONE_THERE if none_there else NONE_FOUND, detail, spent)
+            return Help(option, NONE_THERE if none_there else NONE_FOUND, detail, spent)
         if to_be_taken:
             self.answer = search
         tdi = percent_over(value, instance.baseline.duration)
-        option = question.option
         if not question.more and self._allowed(record.answer):
             option = ORDER_FREE
         peak = record.simulation.peak
@@ -278,11 +294,15 @@ class Trials:
     def _with_more(self, result: Result, search: Runner) -> Result:
         """Return the schedule that computes nodes more often, and what is known of the problem as it was posed."""
         record, counts, begin = search.board, result.instance.counts, self.record.begin
-        status, reason = conclude(record, search.form, "in the time that was left")
+        limit = self.options.time_limit
+        used_up = limit is not None and self.record.seconds >= limit
+        most = max(record.instance.max_computations)
+        more = f"that were given to it, --max-computations {most} gives it all the time"
+        ending = "in the time that was left" if used_up else f"in the {record.seconds:.1f} s {more}"
+        status, reason = conclude(record, search.form, ending)
         before = f"with at most {counts} computations per node " if isinstance(counts, int) else ""
         if result.status == "infeasible":
             before = ""
-        most = max(record.instance.max_computations)
         return replace(
             result,
             problem=replace(record.instance, free_order=result.instance.free_order),
@@ -295,3 +315,28 @@ class Trials:
             proved_by=record.proved_by(status),
             trace=tuple(replace(point, seconds=point.seconds + record.begin - begin) for point in record.trace),
         )
+
+
+def _constructed(question: Alternative, form: Formulation) -> tuple[str, Instance, tuple[int, ...] | None]:
+    """Return the option that poses a question, the instance, and a schedule by construction, None without one.
+
+    Where that takes more computations than the question allows, and any number may be, it allows them.
+    """
+    instance = question.instance
+    start = constructed(instance, form)
+    if start is not None or AUTO_COMPUTATIONS not in instance.max_computations:
+        return question.option, instance, start
+    start = constructed(with_any_computations(instance), form)
+    if start is None:
+        return question.option, instance, None
+    counts = Counter(start)
+    most = tuple(max(count, counts[v]) for v, count in enumerate(instance.max_computations))
+    option = question.option.replace("auto", f"{max(most)}").replace(f"with {AUTO_COMPUTATIONS}", f"with {max(most)}")
+    return option, replace(instance, max_computations=most), start
+
+
+def _seen_by_construction(instance: Instance) -> tuple[int, ...]:
+    """Return the peak of what is constructed with any number of computations, where the budget is too small for it."""
+    enough = replace(with_any_computations(instance), budget=enough_budget(instance.graph))
+    sequence = on_demand(enough)
+    return () if sequence is None else (simulate(instance.graph, sequence).peak,)

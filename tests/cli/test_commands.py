@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from few import few
 
+from moccasin_mzn.cli.frontier import _longest
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import FORMULATIONS
@@ -272,6 +273,18 @@ def test_compare_prints_json(command, skip):
     assert told[0]["peak"] == 10 and not told[0]["valid"] and told[0]["budget_amount"] == 8
 
 
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ((29, 4, 60.0), "29 methods x 4 problems, at most 1 h 56 min with --time-limit 60; --only PATTERN chooses"),
+        ((1, 1, 0.5), "1 method x 1 problem, at most 1 s with --time-limit 0.5; --only PATTERN chooses"),
+        ((29, 1, 10.0), "29 methods x 1 problem, at most 4 min 50 s with --time-limit 10; --only PATTERN chooses"),
+    ],
+)
+def test_compare_reports_how_long_it_may_take(runs, expected):
+    assert _longest(*runs) == expected
+
+
 def test_compare_refuses_unknown_names(command, skip):
     status, _, err = command("compare", skip, "--budget", 8, "--only", "nothing*")
     assert status == 2 and "'nothing*' matches none of staged, " in err
@@ -279,8 +292,8 @@ def test_compare_refuses_unknown_names(command, skip):
 
 def test_compare_starts_warm_if_asked(command, skip):
     only = ["--only", "staged", "--only", "checkmate-milp highs"]
-    status, out, _ = command("compare", skip, "--budget", 8, *only, "--warm-start", "--json")
-    assert status == 0
+    status, out, err = command("compare", skip, "--budget", 8, *only, "--warm-start", "--json")
+    assert status == 0 and "at most" not in err
     assert [json.loads(line)["duration"] for line in out.splitlines()] == [14, 14]
 
 

@@ -54,6 +54,16 @@ def test_own_models_respect_their_constraints(tmp_path):
     assert result.status == "infeasible" and "never.mzn" in result.reason
 
 
+def test_the_remedies_named_for_own_models_are_possible(tmp_path):
+    model = tmp_path / "few.mzn"
+    model.write_text(f'include "{MODELS}/staged.mzn";\nconstraint forall(v in NODE)(C[v] <= 3);\n')
+    result = mz.solve(GRAPH, 9, model=str(model), max_computations=1)
+    assert result.status == "infeasible" and "--order free" not in result.reason
+    assert result.reason.endswith("(--max-computations), or fewer constraints in the model, may fit")
+    options = [(one.option, one.detail) for one in result.details.shortfall.helps]
+    assert options[0] == ("--max-computations auto", "--model") and not [o for o, _ in options if "--order" in o]
+
+
 def test_commands_take_own_models(command, own, graph, tmp_path):
     assert command("solve", graph, "--budget", 9, "--model", own, "--like", "staged")[0] == 0
     status, told, _ = command("complexity", graph, "--budget", 9, "--model", own, "--json")

@@ -1,6 +1,7 @@
 """Compiling the searches: said once, kept, before any clock, and once for all processes of a run."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import sys
 import pytest
 from bench_support import until
 
+from moccasin_mzn import log
 from moccasin_mzn.heuristics import compiled_searches
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 
@@ -158,6 +160,34 @@ def test_a_search_that_cannot_be_compiled_is_left_out(tmp_path, monkeypatch, cap
     search = CompiledSearch("search for nothing", "moccasin_mzn.no_such_module")
     assert not compiled_searches.join(lambda: False, lambda: 100.0, search)
     assert "note: compiling the search for nothing failed, so that it is left out" in caplog.text
+
+
+def test_while_another_process_compiles_none_is_begun(tmp_path, monkeypatch, caplog):
+    """With the lock taken it waits, and says so; with the lock free and nothing kept it begins one itself."""
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(log, "_noted", set())
+    monkeypatch.setattr(compiled_searches, "_processes", {})
+    caplog.set_level(logging.INFO, "moccasin_mzn")
+    search = CompiledSearch("search for less than nothing", "moccasin_mzn.no_other_module")
+    with open(tmp_path / "compiling.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert not compiled_searches.join(compiled_searches.later(3), lambda: 100.0, search)
+    assert not compiled_searches._processes and caplog.messages == [compiled_searches.ELSEWHERE]
+    assert not compiled_searches.join(lambda: False, lambda: 100.0, search)
+    assert list(compiled_searches._processes) == [(search,)]
+    assert caplog.messages[1:] == [
+        compiled_searches.IN_BACKGROUND, compiled_searches.NOT_COMPILED.format("search for less than nothing")
+    ]  # fmt: skip
+
+
+def test_info_waits_for_no_compiling(python):
+    """It prints the bound that needs no compiled search, and says so; the process that it begins is the only one."""
+    say = "a better bound on the peak of all orders is not sought: the search for orders is still being compiled"
+    status, out, err = python("-m", "moccasin_mzn", "info", "skip.json", "--json")
+    assert status == 0 and json.loads(out)["order_peak_bound"] == 8
+    assert len(err) == 2 and err[0].startswith(BACKGROUND) and err[1] == say
+    assert python("-m", "moccasin_mzn", "info", "skip.json")[2] == [compiled_searches.ELSEWHERE, say]
 
 
 def test_a_short_limit_loads_no_compiled_code(python):

@@ -117,6 +117,7 @@ def test_a_gap_ends_the_search():
     for stop in (mz.stop.Gap(0.2), [mz.stop.TimeLimit(LONG), mz.stop.Gap(0.2)]):
         found = mz.solve(GRAPH, 0.8, search="only", stop=stop)
         assert found.gap_percent <= 20 and "stopped at a gap of" in found.reason and nothing_runs()
+        assert found.ended_by == "Gap(0.2)"
     found = mz.order(GRAPH, stop=[mz.stop.Gap(0.5)], time_limit=None)
     assert found.gap_percent <= 50
     found = mz.allocate(BUFFERS, stop=mz.stop.Gap(0.5))
@@ -126,11 +127,13 @@ def test_a_gap_ends_the_search():
 def test_a_time_limit_among_criteria_ends_the_search():
     found = mz.solve(GRAPH, 0.8, search="only", stop=(mz.stop.TimeLimit(1), threading.Event()))
     assert found.valid and found.status == "feasible" and found.reason.startswith("no proof was found within the time")
+    assert found.ended_by == "TimeLimit(1)" and mz.solve(GRAPH, 1.0).ended_by == ""
 
 
 def test_a_search_that_finds_nothing_better_ends():
     found = mz.solve(GRAPH, 0.8, search="only", stop=mz.stop.NoImprovement(0.3))
     assert found.valid and found.details.notes[-1] == "stopped by NoImprovement(0.3)"
+    assert found.ended_by == "NoImprovement(0.3)"
     assert found.reason.startswith("no proof was found before the search was stopped")
 
 

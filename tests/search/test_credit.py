@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from plan_graphs import crossed_graph, paging_problem, u_graph
@@ -50,6 +51,13 @@ def test_credit_of_searches_without_a_model():
     found, proved = credit(result)
     assert found in ("local search", "relaxation") and proved == "relaxation"
     assert "solver:" not in printed(result)
+
+
+def test_a_solver_that_was_not_needed_is_not_credited():
+    result = solve(SKIP, 8, search="off", time_limit=60)
+    other = replace(result, found_by="relaxation", proved_by="relaxation")
+    line = f"solver: cp-sat ({result.solver_version}) by {result.driver}"
+    assert f"{line}\n" in printed(result) and f"{line}, begun but not needed\n" in printed(other)
 
 
 def test_what_a_solver_starts_from_is_not_its_own():

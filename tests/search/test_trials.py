@@ -12,7 +12,7 @@ from cases import draw_case
 from few import few
 from solving import solve
 
-from moccasin_mzn.bounds.least_budget import retained_bound
+from moccasin_mzn.bounds.least_budget import enough_budget, retained_bound
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import write_graph
@@ -21,7 +21,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.searchers.given_order import RelaxationSearcher
+from moccasin_mzn.search.searchers.given_order import Local, RelaxationSearcher
 from moccasin_mzn.search.trials import Trials
 
 # x is read by a, b and z, and has to leave while the wide A and B are there: computed three times it fits 9, else 13.
@@ -80,6 +80,34 @@ def test_within_the_time_limit_more_computations_are_tried_beside_the_search(mon
     assert result.trace[0].seconds > 0.75 * 3 and result.seconds.total >= 3
     named = solve(THRICE, 10, search="only", time_limit=3, max_computations=2)
     assert (named.status, named.found, helps(named)[0]) == ("unknown", False, ("--max-computations auto", "found"))
+
+
+# As THRICE with as many wide outputs as are needed for x to be computed more than 8 times.
+OFTEN = ComputationGraph(
+    ("x", *(f"{name}{k}" for k in range(10) for name in "aAp"), "z"), (1,) * 32, (4, *(1, 8, 1) * 10, 1),
+    (
+        *((v, v + 1) for v in range(31)), *((0, 3 * k + 1) for k in range(1, 10)), (0, 31),
+    ),
+)  # fmt: skip
+
+
+def test_what_is_enough_with_any_number_of_computations_is_found():
+    """By construction, with more than 8 computations where fewer are not enough."""
+    assert enough_budget(OFTEN) <= 10 and simulate(OFTEN, OFTEN.input_order()).peak == 13
+    result = solve(OFTEN, 10, time_limit=60)
+    assert result.valid and result.instance.max_computations[0] == result.sequence.count(0) == 11
+    assert "; with at most 11 there is this one: " in result.reason
+    assert helps(result) == [("--max-computations 11", "found")]
+    named = solve(OFTEN, 10, time_limit=60, max_computations=2)
+    assert not named.found and helps(named)[0] == ("--max-computations 11", "found")
+
+
+def test_where_searches_find_no_schedule_one_is_constructed(monkeypatch):
+    for searcher in (Local, RelaxationSearcher):
+        monkeypatch.setattr(searcher, "search", lambda self, runner: None)
+    result = solve(THRICE, 10, search="only", time_limit=20, max_computations=3)
+    assert (result.status, result.duration, result.found_by) == ("feasible", 13, "construction")
+    assert result.seconds.total < 10
 
 
 def test_trials_of_a_given_count_only_report_what_would_help():

@@ -21,6 +21,7 @@ from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
 from moccasin_mzn.problem.platform import Plan
+from moccasin_mzn.search.board import WARM_START
 from moccasin_mzn.search.result import Listener, Progress, Result, ignore
 
 FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.05
@@ -118,8 +119,12 @@ class _Plans(Arrangement):
         self.bound = max(first.bound, result.bound)
         if not result.found or not self._try(result, result.plan).fit(self.problem.platform):
             return replace(first, bound=self.bound)
-        later = (replace(point, seconds=so_far + point.seconds) for point in result.trace)
-        return replace(result, bound=self.bound, trace=(*first.trace, *later))
+
+        def finder(name: str) -> str:
+            return first.found_by if name == WARM_START else name  # which is the first plan
+
+        later = (replace(point, seconds=so_far + point.seconds, source=finder(point.source)) for point in result.trace)
+        return replace(result, bound=self.bound, trace=(*first.trace, *later), found_by=finder(result.found_by))
 
     def _try(self, result: Result, plan: Plan) -> PlanArenas:
         """Arenas for a plan, which is kept, as what a search came to, if they fit and it is the best."""

@@ -11,7 +11,10 @@ from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed
-from moccasin_mzn.heuristics.compiled_searches import ORDERS, ignore, ready
+from moccasin_mzn.heuristics.compiled_searches import ORDERS, ignore, kept_or_begun, ready
+from moccasin_mzn.log import note_once
+
+NOT_SOUGHT = "a better bound on the peak of all orders is not sought: the search for orders is still being compiled"
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,8 @@ def least_peak_order(
 def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2.0) -> int:
     """A peak that every order which computes each node once has at least: by working sets and minimum cuts.
 
+    By working sets alone, with a note, as long as the search for orders is not compiled; that then begins.
+
     Args:
         order: a topological order, positions in `graph.nodes`; the better it is, the fewer cuts are needed.
         seconds: for the cuts; large graphs take longer, and then not all nodes are looked at.
@@ -118,8 +123,11 @@ def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2
     from moccasin_mzn.heuristics.orders.cut_bound import CutBound
     from moccasin_mzn.problem.judges.schedules import simulate
 
-    ready(ORDERS)
     graph, more = relaxed(graph)
+    if not kept_or_begun(ORDERS):
+        note_once(NOT_SOUGHT)
+        return graph.largest_working_set().memory - more
+    ready(ORDERS)
     cuts, memory = CutBound(graph_arrays(graph, order)), simulate(graph, order).memory
     return cuts.improve(graph.largest_working_set().memory, memory, Deadline(seconds).over) - more
 

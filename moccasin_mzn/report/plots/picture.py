@@ -96,8 +96,9 @@ def clean(text: str) -> str:
 def row_name(graph: ComputationGraph, v: int, longest: int = LONGEST) -> str:
     """Return the id of a node with its label, in at most `longest` characters.
 
-    Of paths, of modules or of operators, the end remains: "mul_8 (…layers.1.self_attn)". What follows the path of a
-    module in a label is its operator, which the id names as well; it is left out first.
+    Where they are longer, the path of a module comes first: "…layers.1.self_attn (mul_8)". Of paths, of modules or of
+    operators, the end remains, and of ids their number. What follows the path of a module in a label is its operator,
+    which the id names as well; it is left out first.
     """
     name = clean(node_text(graph, v))
     if len(name) <= longest or not graph.labels:
@@ -105,12 +106,15 @@ def row_name(graph: ComputationGraph, v: int, longest: int = LONGEST) -> str:
     node, label = clean(str(graph.nodes[v])), clean(graph.labels[v])
     path = label.partition(" ")[0]
     if _PATH.search(path):
-        node = shortened(node, longest * 9 // 16)
-        return f"{node} ({shortened(path, longest - len(node) - len(' ()'))})"
+        room = longest - min(len(node), longest * 3 // 8) - len(" ()")
+        path = shortened(path, room)
+        return f"{path} ({shortened(node, longest - len(path) - len(' ()'))})"
     room = longest - len(f" ({label})")
     if _PATH.search(node) and room >= longest // 2:
         return f"{shortened(node, room)} ({label})"
-    return name[: longest - 1] + "…"
+    node = shortened(node, longest * 5 // 8)
+    room = longest - len(node) - len(" (…)")
+    return f"{node} ({label[: room // 2]}…{label[len(label) - (room - room // 2) :]})"
 
 
 def shortened(text: str, room: int) -> str:
@@ -122,7 +126,7 @@ def shortened(text: str, room: int) -> str:
         return f"…{next((end for end in ends if len(end) < room), text[len(text) - room + 1 :])}"
     number = _NUMBER.search(text)
     tail = number[0] if number else ""
-    return f"{text[: room - 1 - len(tail)]}…{tail}"
+    return f"{text[: max(0, room - 1 - len(tail))]}…{tail}"[-room:]
 
 
 def spread(rows: Sequence[int], distance: float, last: int) -> dict[int, float]:
@@ -240,7 +244,7 @@ class Panel:
     @property
     def nodes_title(self) -> str:
         """The title of the rows; short where a panel may be low."""
-        return f"{self.name}: nodes" if self.name else "nodes in the input order"
+        return f"{self.name}: nodes" if self.name else "nodes in input order"
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ class _Drawing:
         )
         axes.tick_params(axis="y", length=0, pad=0.012 * _POINTS * _WIDTH)
         some = "" if len(places) == len(marked) else f", {len(places)} of them"
-        which = f"; named: the {'marked' if panel.name else 'recomputed'}{some}" if marked else ""
+        which = f" (named: {'marked' if panel.name else 'recomputed'}{some})" if marked else ""
         axes.set_ylabel(f"{panel.nodes_title}{which}", parse_math=False)
 
     def draw_memory(self, axes: Axes) -> None:

@@ -124,13 +124,15 @@ def test_names_hold_only_characters_that_xml_can_hold():
 @pytest.mark.parametrize(
     ("node", "label", "expected"),
     [
-        ("mul_8", "encoder.layers.1.self_attn aten.mul.Tensor", "mul_8 (…layers.1.self_attn)"),
-        ("mul_8", "model.encoder.layers.11.self_attn aten.mul.Tensor", "mul_8 (…layers.11.self_attn)"),
-        (12, "model.encoder.layers.3.attention.q_proj", "12 (…layers.3.attention.q_proj)"),
-        ("native_layer_norm_backward_4_output_1_2", "encoder.layers.0.norm2 aten.x", "native_layer_…_1_2 (…0.norm2)"),
+        ("mul_8", "encoder.layers.1.self_attn aten.mul.Tensor", "…layers.1.self_attn (mul_8)"),
+        ("mul_8", "model.encoder.layers.11.self_attn aten.mul.Tensor", "…layers.11.self_attn (mul_8)"),
+        (12, "model.encoder.layers.3.attention.q_proj", "…layers.3.attention.q_proj (12)"),
+        ("native_layer_norm_backward_4_output_1_2", "encoder.layers.0.norm2 a.x", "…layers.0.norm2 (native_la…_1_2)"),
         ("/model/layers.0/attn/q_proj/MatMul", "MatMul", "…0/attn/q_proj/MatMul (MatMul)"),
-        ("conv", "a label without a path that goes on", "conv (a label without a path th…"),
-        ("n", "x." + "y" * 60, "n (…" + "y" * 27 + ")"),
+        ("conv", "a label without a path that goes on", "conv (a label with…that goes on)"),
+        ("convolution_backward_3", "stage2.0.conv aten.convolution_backward", "stage2.0.conv (convolution_b…_3)"),
+        ("block0.op0_conv", "Block 0, layer 0 of 12, convolution 7", "block0.op0_conv (Block …ution 7)"),
+        ("n", "x." + "y" * 60, "…" + "y" * 27 + " (n)"),
         ("relu", "act", "relu (act)"),
     ],
 )  # fmt: skip
