@@ -15,6 +15,7 @@ import numpy as np
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.objects import opened
 
 if TYPE_CHECKING:
     import torch
@@ -63,7 +64,7 @@ class Structure:
         import torch
         from torch.utils._pytree import tree_flatten
 
-        leaves, tree = tree_flatten(value)
+        leaves, tree = tree_flatten(opened(value))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         return cls(tree, tuple(TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves)), tensors
 
@@ -174,7 +175,7 @@ def output_names(value: PyTree) -> list[str]:
     import torch
     from torch.utils._pytree import tree_flatten_with_path
 
-    leaves, _ = tree_flatten_with_path(value)
+    leaves, _ = tree_flatten_with_path(opened(value))
     return [
         ".".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", "")))) for key in path)
         for path, leaf in leaves

@@ -45,12 +45,17 @@ def write_plan(
     if not all(each is None or each[0] is None or type(each[0]) in (bool, int, float, str) for each in rest):
         text = "the network is called with an argument that a file cannot hold: this plan cannot be saved"
         raise PlanError(text, Page.KEPT_PLANS)
+    try:
+        tree = json.loads(treespec_dumps(traced.arguments.tree))
+    except NotImplementedError:  # an object of some class
+        text = "the network is called with an object of a class of its own: this plan cannot be saved"
+        raise PlanError(text, Page.KEPT_PLANS) from None
     document = {
         "format": TORCH_FORMAT,
         "version": VERSION,
         "torch": str(torch.__version__),
         "graph": digest(traced.joint),
-        "arguments": {"tree": json.loads(treespec_dumps(traced.arguments.tree)), "rest": rest},
+        "arguments": {"tree": tree, "rest": rest},
         "inputs": [asdict(form) for form in traced.forms],
         "loss": traced.step.loss is not None,
         "differentiate": traced.differentiate,
