@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEEPEST = 6
 """Objects within objects are looked into so far."""
 _PLAIN = bool, int, float, complex, str, bytes, type(None)
-"""Types of what an object has besides tensors, by which two of them are told apart."""
+"""Types of what an object has besides tensors, by which two of them are compared."""
 _CLOSED = (*_PLAIN, type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, np.ndarray, np.generic)
 """What no tensor is sought in."""
 
@@ -41,7 +41,7 @@ class Rest:
 
     like: object = field(repr=False)
     names: tuple[str, ...]
-    """Of the attributes that have tensors."""
+    """Names of the attributes that have tensors."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rest) or type(self.like) is not type(other.like) or self.names != other.names:

@@ -158,7 +158,19 @@ def test_listeners_hear_of_improvements():
 
 def test_the_type_of_progress_says_what_it_has():
     hints = get_type_hints(mz.Progress)
-    assert set(hints) == {"seconds", "value", "bound", "peak", "nodes", "source", "budget", "method"}
+    assert set(hints) == {
+        "seconds",
+        "value",
+        "bound",
+        "peak",
+        "nodes",
+        "source",
+        "budget",
+        "method",
+        "peaks",
+        "arenas",
+        "unplaced",
+    }
     assert not [name for name, kind in hints.items() if "Any" in str(kind)]
     with pytest.raises(FrozenInstanceError):
         mz.Progress(0.0, 1, 1).value = 2
