@@ -29,6 +29,7 @@ from moccasin_mzn.errors import shown
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
 from moccasin_mzn.graphs.importers.torch.trace import fake_state, other_state, quiet, reads_values, scratch
+from moccasin_mzn.pytorch.attributes import Attributes, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python
 from moccasin_mzn.pytorch.errors import PlanError
@@ -172,6 +173,8 @@ class Joint:
     """What the outputs stand in."""
     left_out: Mapping[int, str] = field(default_factory=dict)
     """The outputs that require a gradient and get none in this plan, with their names."""
+    attributes: Attributes = field(default_factory=Attributes, repr=False)
+    """What the network read of its own attributes."""
     recurrent: bool = False
     """Recurrent layers were traced as cells, see `recurrent_cells`."""
 
@@ -211,10 +214,10 @@ def trace_joint(
 
     with (
         quiet(), forked_random_state(), plain_checkpoints(), torch.enable_grad(), recurrent_cells() as cells,
-        _inputs(step.model, forms, numbers) as (inputs, mode),
+        _inputs(step.model, forms, numbers) as (inputs, mode), attributes_read(step.model) as attributes,
     ):  # fmt: skip
         try:
-            joint = _trace(step, arguments, inputs, mode, differentiate)
+            joint = _trace(step, arguments, inputs, mode, differentiate, attributes)
         except Exception as error:
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
@@ -225,7 +228,7 @@ def trace_joint(
             text = f"{f'{place}; ' if place else ''}{type(error).__name__}: {one_line(error)}"
             raise PlanError(f"the network has data-dependent control flow, it cannot be planned ({text})") from error
     _check_captured(joint, step.model)
-    return replace(joint, recurrent=cells.seen)
+    return replace(joint, recurrent=cells.seen, attributes=attributes)
 
 
 @contextlib.contextmanager
@@ -247,7 +250,7 @@ def _inputs(
 
 def _trace(
     step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None,
-    differentiate: Differentiate,
+    differentiate: Differentiate, attributes: Attributes,
 ) -> Joint:  # fmt: skip
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -259,6 +262,7 @@ def _trace(
         raise PlanError("nothing requires a gradient: there is no backward pass to plan")
     with none_drawn_by_python(step.model, lambda: _outputs(step, arguments, inputs, mode)) as run:
         outputs, called = run()
+    attributes.ran_once(step.model)
     if not any(output.requires_grad for output in outputs):
         raise PlanError("no output depends on what requires a gradient: there is no backward pass to plan")
     differentiable = differentiated(outputs, called, differentiate)

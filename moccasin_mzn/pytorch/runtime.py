@@ -19,6 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.doc_links import Page
+from moccasin_mzn.pytorch.attributes import Attributes
 from moccasin_mzn.pytorch.call import Form, Structure
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import check_parameters, targets
@@ -200,6 +201,7 @@ class Guards:
     """For each parameter and buffer where it stands: in a module, under a name; tied ones in several places."""
     training: tuple[tuple[str, torch.nn.Module, bool], ...] = field(repr=False)
     autocast: Autocast
+    attributes: Attributes = field(repr=False)
 
     @classmethod
     def of(cls, model: torch.nn.Module, joint: Joint, arguments: Structure) -> Guards:
@@ -211,7 +213,8 @@ class Guards:
                     places.setdefault(id(tensor), []).append((module, name))
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
         training = tuple((name, module, module.training) for name, module in model.named_modules())
-        return cls(arguments, given, tuple(tuple(places[id(each)]) for each in state), training, autocast_now())
+        stand = tuple(tuple(places[id(each)]) for each in state)
+        return cls(arguments, given, stand, training, autocast_now(), joint.attributes)
 
     def state(self) -> list[torch.Tensor]:
         """The parameters and buffers as they are now.
@@ -251,6 +254,7 @@ class Guards:
         now = autocast_now()
         if now != self.autocast:
             raise PlanError(f"planned {autocast_text(self.autocast)}, called {autocast_text(now)}")
+        self.attributes.check()
 
 
 class _Dtypes(dict[str, "torch.dtype"]):

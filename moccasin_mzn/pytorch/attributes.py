@@ -1,0 +1,214 @@
+"""What a network reads of its own attributes while it is traced: a plan is for these values. ::
+
+    if self.dropout.p > 0: ...        compared before each step: another value is refused
+    self.count += 1                   refused when the plan is made: a plan would not do it
+    self.latest = hidden              refused likewise, and put back
+
+Submodules and hooks are compared as well. Hooks of the user's on submodules are refused: a plan would not call them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from operator import is_
+from types import BuiltinFunctionType, FunctionType
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from moccasin_mzn.errors import shown
+from moccasin_mzn.pytorch.errors import PlanError
+
+if TYPE_CHECKING:
+    import torch
+
+_PLAIN = bool, int, float, complex, str, bytes, type(None), Enum
+_MOST = 300
+"""Of an object with more attributes, such as a tokenizer, none is compared."""
+_HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
+_NOTHING = object()
+
+
+@dataclass
+class Attributes:
+    """What a plan relies on besides tensors."""
+
+    read: list[tuple[str, Mapping[str, object], str, object]] = field(default_factory=list)
+    """The name for messages, where the attribute is, its name there, and its value."""
+    submodules: list[tuple[str, Mapping[str, object], tuple[object, ...]]] = field(default_factory=list)
+    """The name of a module, its submodules by name, and which they were."""
+    hooks: list[Mapping[object, object]] = field(default_factory=list)
+    """All hooks of submodules, by kind and module."""
+    hook_count: int = 0
+    after_one_run: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Attributes of each module when the network had run once: what is the same after the second run may stay."""
+
+    def ran_once(self, model: torch.nn.Module) -> None:
+        """Note that the network has run for the first time."""
+        self.after_one_run = {name: dict(vars(module)) for name, module in model.named_modules()}
+
+    def check(self) -> None:
+        """Refuse a network that is not as it was.
+
+        Raises:
+            PlanError: an attribute, a submodule or a hook is another one.
+        """
+        for called, place, name, value in self.read:
+            now = place.get(name, _NOTHING)
+            if now is not value and not _equal(now, value):
+                found = "gone" if now is _NOTHING else shown(now)
+                raise PlanError(f"planned with {called} = {shown(value)}, it is {found} now: make a new plan")
+        for called, place, those in self.submodules:
+            if len(place) != len(those) or not all(map(is_, place.values(), those)):
+                raise PlanError(f"{called} has other submodules than when the plan was made: make a new plan")
+        if sum(map(len, self.hooks)) != self.hook_count:
+            raise PlanError("a submodule has another number of hooks than when the plan was made: make a new plan")
+
+
+def _equal(one: object, other: object) -> bool:
+    return type(one) is type(other) and _is_plain(other) and one == other
+
+
+def _is_plain(value: object) -> bool:
+    """True for values that are compared by `==`: numbers, texts, and collections of them."""
+    import torch
+
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(_is_plain(key) and _is_plain(each) for key, each in value.items())
+    return isinstance(value, (*_PLAIN, torch.dtype, torch.device, torch.memory_format))
+
+
+@contextlib.contextmanager
+def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
+    """Note what is read while a step is traced, and put back what it changes.
+
+    Raises:
+        PlanError: the network changes an attribute each time, or keeps a tensor in one; or a submodule has a hook.
+    """
+    modules = dict(model.named_modules())
+    _check_hooks(modules)
+    found, seen = Attributes(), dict[tuple[int, str], None]()
+    before = {name: dict(vars(module)) for name, module in modules.items()}
+    with _recording(model, seen):
+        yield found
+    _check_written(modules, before, found.after_one_run)
+    names = {id(module): name for name, module in modules.items()}
+    objects: dict[int, None] = {}
+    for number, name in seen:
+        if number not in names:
+            continue
+        where, place = names[number], vars(modules[names[number]])
+        if not (_has_hooks(modules[where]) and _holds_tensor(place.get(name))):
+            _note(found, f"'{where}.{name}'" if where else f"'{name}'", place, name, objects)
+    found.submodules = [
+        (f"module '{name}'" if name else "the network", module._modules, tuple(module._modules.values()))
+        for name, module in modules.items()
+    ]
+    found.hooks = [vars(module)[kind] for name, module in modules.items() if name for kind in _HOOKS]
+    found.hook_count = sum(map(len, found.hooks))
+
+
+def _note(found: Attributes, called: str, place: Mapping[str, Any], name: str, objects: dict[int, None]) -> None:
+    """Note an attribute by its value, or an object with its own plain attributes."""
+    value = place.get(name)
+    if _is_plain(value):
+        kept = type(value)(value) if isinstance(value, list | set | dict) else value  # they may be changed in place
+        found.read.append((called, place, name, kept))
+        return
+    found.read.append((called, place, name, value))
+    own = getattr(value, "__dict__", None)
+    if (
+        isinstance(value, type | FunctionType | BuiltinFunctionType)
+        or not isinstance(own, dict)
+        or id(value) in objects
+    ):
+        return
+    objects[id(value)] = None
+    if len(own) <= _MOST and not _is_module(value):
+        plain = {key: each for key, each in own.items() if _is_plain(each) and not isinstance(each, list | set | dict)}
+        found.read += [(f"{called[:-1]}.{key}'", own, key, each) for key, each in plain.items()]
+
+
+def _is_module(value: object) -> bool:
+    import torch
+
+    return isinstance(value, torch.nn.Module | torch.Tensor)
+
+
+@contextlib.contextmanager
+def _recording(model: torch.nn.Module, seen: dict[tuple[int, str], None]) -> Iterator[None]:
+    """Meanwhile attributes of modules that are read are noted, but those that every module has."""
+    import torch
+
+    usual = frozenset(vars(torch.nn.Module()))
+
+    def read(self: torch.nn.Module, name: str) -> object:
+        value = object.__getattribute__(self, name)
+        if name not in usual and name in object.__getattribute__(self, "__dict__"):
+            seen[id(self), name] = None
+        return value
+
+    with mock.patch.object(torch.nn.Module, "__getattribute__", read, create=True):
+        yield
+
+
+def _check_hooks(modules: Mapping[str, torch.nn.Module]) -> None:
+    for name, module in modules.items():
+        for kind in _HOOKS if name else ():
+            for hook in vars(module)[kind].values():
+                if not _home(hook).startswith("torch."):
+                    text = f"module '{name}' has a hook ({_home(hook)}), which a plan would not call: remove it first"
+                    raise PlanError(text)
+
+
+def _has_hooks(module: torch.nn.Module) -> bool:
+    return any(vars(module)[kind] for kind in _HOOKS)
+
+
+def _home(hook: object) -> str:
+    """The module that a hook is defined in."""
+    inner = getattr(hook, "__wrapped__", getattr(hook, "func", hook))
+    return str(getattr(inner, "__module__", None) or type(inner).__module__)
+
+
+def _check_written(
+    modules: Mapping[str, torch.nn.Module], before: Mapping[str, dict[str, Any]], once: Mapping[str, dict[str, Any]]
+) -> None:
+    """Put back what was written while the step was traced; a value that is found once, as in a cache, may stay."""
+    problem = ""
+    for name, module in modules.items():
+        own, former = vars(module), before[name]
+        for key in [key for key in own if own[key] is not former.get(key, _NOTHING)]:
+            if key.startswith("_") and key in ("_parameters", "_buffers", "_modules", *_HOOKS):
+                continue
+            value, old = own[key], former.get(key, _NOTHING)
+            where = f"'{name}.{key}'" if name else f"'{key}'"
+            if _holds_tensor(value):
+                if any(
+                    vars(module)[kind] for kind in _HOOKS
+                ):  # PyTorch's, such as weight_norm, which make it each time
+                    own[key] = old
+                    continue
+                problem = problem or f"the network keeps a tensor in its attribute {where}, which a plan would not do"
+            elif _is_plain(value) and not _equal(value, once.get(name, former).get(key, _NOTHING)):
+                problem = problem or f"the network changes its attribute {where}, which a plan would not do"
+            else:
+                continue
+            if old is _NOTHING:
+                del own[key]
+            else:
+                own[key] = old
+    if problem:
+        raise PlanError(f"{problem}: return it, or leave it out in training")
+
+
+def _holds_tensor(value: object) -> bool:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    values: Sequence[object] = tree_leaves(value)
+    return any(isinstance(each, torch.Tensor) for each in values)

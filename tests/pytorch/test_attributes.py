@@ -1,0 +1,124 @@
+"""What a network reads of its attributes is compared before each step; what a plan would not do is refused."""
+
+# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.6")
+
+from torch import nn
+
+from moccasin_mzn.pytorch import PlanError, plan
+
+CHEAP = {"durations": "flop", "workspaces": "none", "time_limit": 5.0}
+
+
+class Network(nn.Module):
+    def __init__(self, act=lambda self, y: y):
+        super().__init__()
+        self.line, self.drop, self.act = nn.Linear(6, 6), nn.Dropout(0.5), act
+        self.scale, self.sizes, self.count, self.cached, self.unread = 2.0, [1, 2], 0, None, 5
+        self.config = SimpleNamespace(bias=1.0, other="a")
+        self.names, self.function = {"a": 1}, torch.tanh
+
+    def forward(self, x):
+        y = self.function(self.drop(self.line(x))) * self.scale * len(self.sizes) + self.config.bias + self.names["a"]
+        return self.act(self, y)
+
+
+@pytest.fixture
+def x():
+    torch.manual_seed(0)
+    return torch.rand(64, 6)
+
+
+def changed(name, value):
+    def change(model):
+        place = model
+        *path, last = name.split(".")
+        for part in path:
+            place = getattr(place, part)
+        setattr(place, last, value)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (changed("scale", 3.0), "planned with 'scale' = 2.0, it is 3.0 now: make a new plan"),
+        (changed("drop.p", 0.1), "planned with 'drop.p' = 0.5, it is 0.1 now"),
+        (changed("config.bias", 2.0), "planned with 'config.bias' = 1.0, it is 2.0 now"),
+        (changed("config", SimpleNamespace(bias=1.0)), "planned with 'config' = "),
+        (changed("function", torch.sigmoid), "planned with 'function' = "),
+        (lambda model: model.sizes.append(3), r"planned with 'sizes' = \[1, 2\], it is \[1, 2, 3\] now"),
+        (lambda model: model.names.update(a=2), "planned with 'names' = "),
+        (lambda model: delattr(model, "scale"), "planned with 'scale' = 2.0, it is gone now"),
+        (changed("drop", nn.Dropout(0.5)), "the network has other submodules than when the plan was made"),
+        (lambda model: model.line.register_forward_hook(print), "another number of hooks than when the plan was made"),
+    ],
+)
+def test_another_value_is_refused(change, message, x):
+    model = Network()
+    step = plan(model, (x,), budget=1.0, **CHEAP).module()
+    step(x).sum().backward()
+    model.unread = 6  # nothing reads it
+    step(x).sum().backward()
+    change(model)
+    with pytest.raises(PlanError, match=message):
+        step(x)
+
+
+def counts(self, y):
+    self.count += 1
+    return y * self.count
+
+
+def keeps(self, y):
+    self.latest = y
+    return y
+
+
+def caches(self, y):
+    if self.cached is None or self.cached < len(y):
+        self.cached = len(y)
+    return y * (self.cached / len(y))
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (counts, "the network changes its attribute 'inner.count', which a plan would not do"),
+        (keeps, "the network keeps a tensor in its attribute 'inner.latest', which a plan would not do"),
+    ],
+)
+@pytest.mark.parametrize("budget", [1.0, "1TiB"])
+def test_what_is_written_is_refused_and_put_back(act, message, budget, x):
+    model = nn.Sequential()
+    model.add_module("inner", Network(act))
+    with pytest.raises(PlanError, match=message):
+        plan(model, (x,), budget=budget, **CHEAP)
+    assert model.inner.count == 0 and not hasattr(model.inner, "latest")
+
+
+def test_what_is_found_once_may_stay(x):
+    model = Network(caches)
+    step = plan(model, (x,), budget=1.0, **CHEAP).module()
+    step(x).sum().backward()
+    assert model.cached == 64
+
+
+def test_hooks_of_submodules_are_refused_but_those_of_pytorch_are_traced(x):
+    model = Network()
+    handle = model.line.register_forward_hook(lambda *_: None)
+    with pytest.raises(PlanError, match=r"module 'line' has a hook \(.*test_attributes\), which a plan would not call"):
+        plan(model, (x,), budget=1.0, **CHEAP)
+    handle.remove()
+    nn.utils.spectral_norm(model.line)
+    with torch.no_grad():
+        model(x)
+    assert plan(model, (x,), budget=1.0, **CHEAP).verify((x,)).equal
