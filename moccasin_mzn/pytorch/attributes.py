@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PLAIN = bool, int, float, complex, str, bytes, type(None), Enum
 _MOST = 300
-"""Of an object with more attributes, such as a tokenizer, none is compared."""
+"""An object with more attributes, such as a tokenizer, is compared by itself only."""
 _HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 _NOTHING = object()
 
