@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from moccasin_mzn.api.frontier.points import FrontierPoint
 from moccasin_mzn.errors import InputError, shown
@@ -92,7 +92,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, result: object) -> None:
         super().__init__("interrupted; the best answer so far is its attribute result")
-        self.result = result
+        self.result: Any = result  # of the class that the function returns
 
 
 @dataclass

@@ -389,7 +389,8 @@ def test_a_workspace_that_is_no_amount_is_refused(command, tmp_path, value, show
     path.write_text(json.dumps({**SKIP, "nodes": nodes}))
     status, out, err = command("info", path)
     assert (status, out) == (2, "")
-    told = f"{path}: node z: workspace is {shown}, expected an integer >= 0"
+    hint = "; scale all of them to a smaller unit in which they are integers" if isinstance(value, float) else ""
+    told = f"{path}: node z: workspace is {shown}, expected an integer >= 0{hint}"
     assert err == f"error: {Page.GRAPH_FILES.after(told)}\n"
 
 

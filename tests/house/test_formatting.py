@@ -75,7 +75,7 @@ def test_a_node_is_one_line():
     assert node_text(replace(GRAPH, labels=None), 2) == "2"
     assert graph_text(GRAPH) == "three: 3 nodes, 3 edges"
     one = ComputationGraph(("a",), (1,), (1,), ())
-    assert graph_text(one) == "graph: 1 node, 0 edges"
+    assert graph_text(one) == "1 node, 0 edges"
 
 
 def test_amounts_over_a_limit_are_shown_with_the_excess():

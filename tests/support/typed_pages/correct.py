@@ -75,7 +75,8 @@ def look(result: mz.Result) -> float:
     result.plot("schedule.html")
     print(sequence, result.positions, result.plan, result.peak, result.peaks, result.budget, result.budgets, drawing)
     print(result.arena, result.arenas, result.offsets, result.notes, result.as_dict(), result.reason, result.valid)
-    print(result.value, result.objective, result.recomputations, result.found_by, result.proved_by, result.interrupted)
+    print(result.value, result.objective, result.recomputations, result.found_by, result.proved_by)
+    print(result.interrupted, result.ended_by)
     print(len(result.to_frame()), result.records(), result.figures(), result.tdi_percent, result.gap_percent)
     return result.seconds + (result.duration or 0) + result.bound
 
