@@ -18,8 +18,8 @@ PAGING = {"out_time": 1}
 ASKED = {
     "schedule": {"budget": 6},
     "arena": {"budget": 6, "addresses": True, "alignment": 2},
-    "paging": {"budget": 6, "paging": PAGING, "search": "only", "time_limit": 2},
-    "arenas": {"budget": 6, "paging": PAGING, "addresses": True, "search": "only", "time_limit": 2},
+    "paging": {"budget": 6, "paging": PAGING, "search": "only", "time_limit": 6},
+    "arenas": {"budget": 6, "paging": PAGING, "addresses": True, "search": "only", "time_limit": 6},
     "strategy": {"budget": 6, "strategy": "dtr"},
     "known": {"budget": 1.0},
     "race": {"budget": 6, "solver": "cp-sat,highs", "time_limit": 5},
@@ -170,7 +170,7 @@ def test_what_is_saved_is_read_again(solved, asked, command, tmp_path):
     status, out, _ = command("validate", graph, file)
     assert status == 0 and "valid" in out
     how = {name: value for name, value in ASKED[asked].items() if name in ("budget", "paging")}
-    again = mz.solve(GRAPH, **how, warm_start=file, search="only", time_limit=2)
+    again = mz.solve(GRAPH, **how, warm_start=file, search="only", time_limit=6)
     assert again.value <= result.value
 
 
