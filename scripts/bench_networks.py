@@ -1,0 +1,227 @@
+"""Networks of libraries that people use, each planned, run, and held against eager: a table, and a file of all figures.
+
+    python scripts/bench_networks.py CASES.py [NAME ...] [--budget 0.7] [--time-limit 8] [--limit 240] [--jobs 1]
+                                     [--first MODULE] [--output networks.json]
+
+CASES.py has a dictionary `CASES` of functions by name. Each returns a dictionary of "model", "args", "kwargs", and
+perhaps "loss" (of outputs and a target, the last of the arguments), "ctx" (a context of the forward pass, such as
+autocast) and "train". The libraries have to be installed; `--first` imports a module before, which mends one of them.
+Every network runs in a process of its own, which may take `--limit` seconds; one thread, on the CPU.
+
+- equal: loss, gradients, buffers and the state of random numbers are those of eager, bit for bit
+- share: the peak that was measured of the planned step, of that of the user's own step
+- excess: bytes that the measured peak is above the prediction
+- over: time of a planned step over eager, measured, and predicted
+- none: it is proven that no plan is within the budget, or none was found; refused: with the reason, see the file
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from runpy import run_path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.pytorch import NoPlanError, PlanError, plan
+from moccasin_mzn.pytorch.measuring import allocator_peak
+from moccasin_mzn.report.tables import console, plain_table, print_table
+
+Step = Callable[..., Any]
+MEGABYTE = 10**6
+TIMED = 5
+_HEADINGS = "network", "outcome", "nodes", "again", "eager MB", "share %", "excess B", "over %", "predicted %", "s"
+
+
+class Case:
+    """A network with the arguments of a step; state and random numbers are the same before each run."""
+
+    def __init__(self, made: dict[str, Any]) -> None:
+        self.model, self.args, self.kwargs = made["model"], made.get("args", ()), made.get("kwargs", {})
+        self.loss, self.context = made.get("loss"), made.get("ctx", contextlib.nullcontext)
+        self.model.train(made.get("train", True))
+        self.buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+
+    def eager(self, *args: Any, **kwargs: Any) -> Any:
+        """The user's own step."""
+        if self.loss is None:
+            return self.model(*args, **kwargs)
+        return self.loss(self.model(*args[:-1], **kwargs), args[-1])
+
+    def run(self, call: Step) -> torch.Tensor:
+        """Run one step as a loop does; the loss."""
+        with self.context():
+            outputs = call(*self.args, **self.kwargs)
+        loss = _loss(outputs)
+        loss.backward()
+        return loss.detach()
+
+    @contextlib.contextmanager
+    def fresh(self) -> Iterator[None]:
+        """The state before the first step, and again at the end."""
+        for ending in (False, True):
+            torch.manual_seed(1234)
+            random.seed(5)
+            np.random.seed(6)
+            self.model.zero_grad(set_to_none=True)
+            with torch.no_grad():
+                for name, buffer in self.model.named_buffers():
+                    buffer.copy_(self.buffers[name])
+            if not ending:
+                yield
+
+    def left(self, call: Step) -> dict[str, torch.Tensor | None]:
+        """What a step gives and leaves behind, by name."""
+        with self.fresh():
+            found: dict[str, torch.Tensor | None] = {"loss": self.run(call)}
+            found |= {f"gradient of {name}": each.grad for name, each in self.model.named_parameters()}
+            found |= {f"buffer {name}": each.clone() for name, each in self.model.named_buffers()}
+            return found | {"random state": torch.get_rng_state()}
+
+    def peak(self, call: Step) -> int:
+        """Bytes at the allocator."""
+        with self.fresh():
+            return allocator_peak(lambda: self.run(call))
+
+    def seconds(self, *calls: Step) -> list[float]:
+        """Medians of CPU seconds of steps, in turns."""
+        times: list[list[float]] = [[] for _ in calls]
+        for _ in range(TIMED):
+            for own, call in zip(times, calls, strict=True):
+                with self.fresh():
+                    begin = time.process_time()
+                    self.run(call)
+                    own.append(time.process_time() - begin)
+        return [median(own) for own in times]
+
+
+def _loss(outputs: Any) -> torch.Tensor:
+    """What a loop differentiates: the loss, or numbers of all that can be."""
+    if isinstance(outputs, torch.Tensor):
+        return outputs if outputs.ndim == 0 else outputs.float().square().mean()
+    loss = outputs.get("loss") if isinstance(outputs, dict) else getattr(outputs, "loss", None)
+    if loss is not None:
+        return loss
+    leaves = [each for each in tree_leaves(outputs) if isinstance(each, torch.Tensor) and each.requires_grad]
+    return sum((each.float().square().mean() for each in leaves), torch.zeros(()))
+
+
+def same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    """True if both are equal bit for bit; what is no number equals itself."""
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one, other) or torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
+
+
+def judged(name: str, build: Callable[[], dict[str, Any]], budget: str, time_limit: float) -> dict[str, Any]:
+    """Plan a network, run it and hold it against eager."""
+    torch.manual_seed(0)
+    case, row = Case(build()), {"network": name, "budget": budget}
+    eager = case.left(case.eager)
+    row["eager_peak"] = case.peak(case.eager)
+    begin = time.monotonic()
+    try:
+        with case.context():
+            found = plan(
+                case.model, case.args, kwargs=case.kwargs, loss=case.loss, budget=budget, time_limit=time_limit, seed=0
+            )
+    except NoPlanError as error:
+        return {**row, "outcome": "none", "reason": str(error), "planning": time.monotonic() - begin}
+    except (PlanError, InputError) as error:
+        return {**row, "outcome": "refused", "reason": str(error), "planning": time.monotonic() - begin}
+    row["planning"] = time.monotonic() - begin
+    step = found.module()
+    planned = case.left(step)
+    unequal = [each for each, value in eager.items() if not same(value, planned[each])]
+    again = case.left(case.eager)
+    steady = all(same(value, again[each]) for each, value in eager.items())
+    own, its = case.seconds(case.eager, step)
+    return {
+        **row, "outcome": "equal" if not unequal else "unequal" if steady else "eager differs from itself",
+        "unequal": unequal[:5], "nodes": len(found.graph.nodes), "recomputations": found.recomputations,
+        "plan_peak": case.peak(step), "predicted_peak": found.predicted_peak, "budget_bytes": found.budget,
+        "over": its / own - 1, "predicted": found.predicted_increase, "status": str(found.status),
+    }  # fmt: skip
+
+
+def in_process(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
+    """Judge one network in a process of its own."""
+    words = [str(arguments.cases), "--one", name, "--budget", arguments.budget, "--time-limit", arguments.time_limit]
+    words += [word for module in arguments.first for word in ("--first", module)]
+    command = [sys.executable, __file__, *map(str, words)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.limit)
+    except subprocess.TimeoutExpired:
+        return {"network": name, "outcome": "over the limit"}
+    try:
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+    except (IndexError, ValueError):
+        return {"network": name, "outcome": "crashed", "reason": done.stderr[-2000:], "status": done.returncode}
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """Return the cells of a table's row."""
+    planning = f"{row['planning']:.1f}" if "planning" in row else "-"
+    eager = f"{row['eager_peak'] / MEGABYTE:.2f}" if "eager_peak" in row else "-"
+    if "plan_peak" not in row:
+        return [row["network"], row["outcome"], "-", "-", eager, "-", "-", "-", "-", planning]
+    return [
+        row["network"], row["outcome"], str(row["nodes"]), str(row["recomputations"]), eager,
+        f"{100 * row['plan_peak'] / row['eager_peak']:.1f}", f"{row['plan_peak'] - row['predicted_peak']:,}",
+        f"{100 * row['over']:+.1f}", f"{100 * row['predicted']:+.1f}", planning,
+    ]  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--budget", default="0.7")
+    parser.add_argument("--time-limit", type=float, default=8.0)
+    parser.add_argument("--limit", type=float, default=240.0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--first", action="append", default=[], metavar="MODULE", help="a module to import first")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    sys.path.insert(0, str(arguments.cases.resolve().parent))
+    for module in arguments.first:
+        import_module(module)
+    cases = run_path(str(arguments.cases))["CASES"]
+    if arguments.one:
+        print(json.dumps(judged(arguments.one, cases[arguments.one], arguments.budget, arguments.time_limit)))
+        return
+    rows = []
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for row in pool.map(lambda name: in_process(arguments, name), arguments.names or cases):
+            rows.append(row)
+            print(*cells(row), file=sys.stderr, flush=True)
+            if arguments.output is not None:
+                arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
+    table = plain_table(None, _HEADINGS, left=("network", "outcome"))
+    for row in rows:
+        table.add_row(*cells(row))
+    print_table(console(sys.stdout), table)
+    print(", ".join(f"{count} {outcome}" for outcome, count in Counter(row["outcome"] for row in rows).most_common()))
+
+
+if __name__ == "__main__":
+    main()

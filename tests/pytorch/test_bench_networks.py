@@ -1,0 +1,78 @@
+"""The table of networks: what is equal, refused or impossible is told apart, each in a process of its own."""
+
+# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.6")
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts/bench_networks.py"
+CASES = """
+import os
+import random
+
+import torch
+from torch import nn
+
+CASES = {}
+
+
+def case(build):
+    CASES[build.__name__] = build
+    return build
+
+
+def layers(*more):
+    return nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(32, 32), nn.Tanh())), *more)
+
+
+@case
+def plain():
+    return {"model": layers(), "args": (torch.rand(256, 32), torch.rand(256, 32)), "loss": nn.functional.mse_loss}
+
+
+@case
+def impossible():
+    return {"model": nn.Linear(300, 300), "args": (torch.rand(2, 300),)}
+
+
+class Drawing(nn.Module):
+    def forward(self, x):
+        return x * random.random()
+
+
+@case
+def drawing():
+    return {"model": layers(Drawing()), "args": (torch.rand(256, 32),)}
+
+
+class Dying(nn.Module):
+    def forward(self, x):
+        os._exit(7)
+
+
+@case
+def dying():
+    return {"model": layers(Dying()), "args": (torch.rand(256, 32),)}
+"""
+
+
+def test_outcomes(tmp_path):
+    (tmp_path / "cases.py").write_text(CASES)
+    found = tmp_path / "found.json"
+    words = [tmp_path / "cases.py", "--time-limit", "4", "--output", found]
+    done = subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True, check=True)
+    rows = {row["network"]: row for row in json.loads(found.read_text())}
+    outcomes = {name: row["outcome"] for name, row in rows.items()}
+    assert outcomes == {"plain": "equal", "impossible": "none", "drawing": "refused", "dying": "crashed"}
+    plain = rows["plain"]
+    assert plain["plan_peak"] == plain["predicted_peak"] <= plain["budget_bytes"] < plain["eager_peak"]
+    assert "random.random()" in rows["drawing"]["reason"] and rows["dying"]["status"] == 7
+    assert done.stdout.splitlines()[-1] == "1 equal, 1 none, 1 refused, 1 crashed"
