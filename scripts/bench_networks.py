@@ -1,4 +1,4 @@
-"""Networks of libraries that people use, each planned, run, and held against eager: a table, and a file of all figures.
+"""Networks of libraries that people use, each planned, run and compared with eager: a table, and a file of all figures.
 
     python scripts/bench_networks.py CASES.py [NAME ...] [--budget 0.7] [--time-limit 8] [--limit 240] [--jobs 1]
                                      [--first MODULE] [--output networks.json]
@@ -130,7 +130,7 @@ def same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
 
 
 def judged(name: str, build: Callable[[], dict[str, Any]], budget: str, time_limit: float) -> dict[str, Any]:
-    """Plan a network, run it and hold it against eager."""
+    """Plan a network, run it and compare it with eager."""
     torch.manual_seed(0)
     case, row = Case(build()), {"network": name, "budget": budget}
     eager = case.left(case.eager)
