@@ -4,17 +4,19 @@
     self.count += 1                   refused when the plan is made: a plan would not do it
     self.latest = hidden              refused likewise, and put back
 
-Submodules and hooks are compared as well. Hooks of the user's on submodules are refused: a plan would not call them.
+Submodules and hooks are compared as well. Hooks on submodules are refused unless all that they reach is tensors: a plan
+does not call them, it does what they did to tensors.
 """
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import is_
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -160,9 +162,20 @@ def _check_hooks(modules: Mapping[str, torch.nn.Module]) -> None:
     for name, module in modules.items():
         for kind in _HOOKS if name else ():
             for hook in vars(module)[kind].values():
-                if not _home(hook).startswith("torch."):
+                if not _home(hook).startswith("torch.") and not _changes_tensors_only(hook):
                     text = f"module '{name}' has a hook ({_home(hook)}), which a plan would not call: remove it first"
                     raise PlanError(text)
+
+
+def _changes_tensors_only(hook: object) -> bool:
+    """True for a function that can reach nothing but its arguments, which a trace follows, and code."""
+    code = getattr(hook, "__code__", None)
+    if not isinstance(hook, FunctionType) or code is None or code.co_freevars:
+        return False
+    reached = [hook.__globals__.get(name, getattr(builtins, name, None)) for name in code.co_names]
+    return not any(each in (print, open, input) for each in reached if isinstance(each, BuiltinFunctionType)) and all(
+        each is None or isinstance(each, ModuleType | type | FunctionType | BuiltinFunctionType) for each in reached
+    )
 
 
 def _has_hooks(module: torch.nn.Module) -> bool:

@@ -112,12 +112,23 @@ def test_what_is_found_once_may_stay(x):
     assert model.cached == 64
 
 
-def test_hooks_of_submodules_are_refused_but_those_of_pytorch_are_traced(x):
+def doubled(module, inputs, output):
+    return torch.mul(output, 2)
+
+
+def test_hooks_that_reach_more_than_tensors_are_refused_others_are_traced(x):
     model = Network()
-    handle = model.line.register_forward_hook(lambda *_: None)
+    seen = []
+    handle = model.line.register_forward_hook(lambda *called: seen.append(called))
     with pytest.raises(PlanError, match=r"module 'line' has a hook \(.*test_attributes\), which a plan would not call"):
         plan(model, (x,), budget=1.0, **CHEAP)
     handle.remove()
+    handle = model.line.register_forward_hook(print)
+    with pytest.raises(PlanError, match="has a hook"):
+        plan(model, (x,), budget=1.0, **CHEAP)
+    handle.remove()
+    model.line.register_forward_hook(doubled)
+    assert plan(model, (x,), budget=1.0, **CHEAP).verify((x,)).equal
     nn.utils.spectral_norm(model.line)
     with torch.no_grad():
         model(x)
