@@ -30,6 +30,8 @@ _PLAIN = bool, int, float, complex, str, bytes, type(None), Enum
 _MOST = 300
 """An object with more attributes, such as a tokenizer, is compared by itself only."""
 _HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
+_OWN = frozenset(("_parameters", "_buffers", "_modules", *_HOOKS))
+"""Attributes that every module has, and that are looked at as such."""
 _NOTHING = object()
 
 
@@ -95,9 +97,20 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
     _check_hooks(modules)
     found, seen = Attributes(), dict[tuple[int, str], None]()
     before = {name: dict(vars(module)) for name, module in modules.items()}
-    with _recording(model, seen):
-        yield found
-    _check_written(modules, before, found.after_one_run)
+    sizes = {
+        (name, key): len(value)
+        for name, own in before.items()
+        for key, value in own.items()
+        if key not in _OWN and isinstance(value, list | dict | set)
+    }
+    problem = ""
+    try:
+        with _recording(model, seen):
+            yield found
+    finally:
+        problem = _written(modules, before, found.after_one_run) or _grown(modules, sizes)
+    if problem:
+        raise PlanError(f"the network {problem}, which a plan would not do: return it, or leave it out in training")
     names = {id(module): name for name, module in modules.items()}
     objects: dict[int, None] = {}
     for number, name in seen:
@@ -105,7 +118,7 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
             continue
         where, place = names[number], vars(modules[names[number]])
         if not (_has_hooks(modules[where]) and _holds_tensor(place.get(name))):
-            _note(found, f"'{where}.{name}'" if where else f"'{name}'", place, name, objects)
+            _note(found, _called(where, name), place, name, objects)
     found.submodules = [
         (f"module '{name}'" if name else "the network", module._modules, tuple(module._modules.values()))
         for name, module in modules.items()
@@ -188,35 +201,47 @@ def _home(hook: object) -> str:
     return str(getattr(inner, "__module__", None) or type(inner).__module__)
 
 
-def _check_written(
+def _written(
     modules: Mapping[str, torch.nn.Module], before: Mapping[str, dict[str, Any]], once: Mapping[str, dict[str, Any]]
-) -> None:
-    """Put back what was written while the step was traced; a value that is found once, as in a cache, may stay."""
+) -> str:
+    """Put back what was written while the step was traced, and return what a plan would not do; empty: nothing.
+
+    A plain value that the second run does not change, as in a cache, stays.
+    """
     problem = ""
     for name, module in modules.items():
         own, former = vars(module), before[name]
-        for key in [key for key in own if own[key] is not former.get(key, _NOTHING)]:
-            if key.startswith("_") and key in ("_parameters", "_buffers", "_modules", *_HOOKS):
+        for key in [key for key in own if own[key] is not former.get(key, _NOTHING) and key not in _OWN]:
+            value, where = own[key], _called(name, key)
+            tensors = _holds_tensor(value)
+            if not tensors and _is_plain(value) and _equal(value, once.get(name, former).get(key, _NOTHING)):
                 continue
-            value, old = own[key], former.get(key, _NOTHING)
-            where = f"'{name}.{key}'" if name else f"'{key}'"
-            if _holds_tensor(value):
-                if any(
-                    vars(module)[kind] for kind in _HOOKS
-                ):  # PyTorch's, such as weight_norm, which make it each time
-                    own[key] = old
-                    continue
-                problem = problem or f"the network keeps a tensor in its attribute {where}, which a plan would not do"
-            elif _is_plain(value) and not _equal(value, once.get(name, former).get(key, _NOTHING)):
-                problem = problem or f"the network changes its attribute {where}, which a plan would not do"
-            else:
-                continue
-            if old is _NOTHING:
+            if tensors and not _has_hooks(module):  # such as PyTorch's of weight_norm, which make one each time
+                problem = problem or f"keeps a tensor in its attribute {where}"
+            elif not tensors and _is_plain(value):
+                problem = problem or f"changes its attribute {where}"
+            if key in former:
+                own[key] = former[key]
+            elif tensors or _is_plain(value):
                 del own[key]
-            else:
-                own[key] = old
-    if problem:
-        raise PlanError(f"{problem}: return it, or leave it out in training")
+    return problem
+
+
+def _grown(modules: Mapping[str, torch.nn.Module], sizes: Mapping[tuple[str, str], int]) -> str:
+    """Put lists back that have grown, and return which one has; empty: none."""
+    problem = ""
+    for (name, key), size in sizes.items():
+        value = vars(modules[name]).get(key)
+        if isinstance(value, list | dict | set) and len(value) != size:
+            problem = problem or f"changes its attribute {_called(name, key)}"
+            if isinstance(value, list):
+                del value[size:]
+    return problem
+
+
+def _called(module: str, name: str) -> str:
+    """An attribute, for messages."""
+    return f"'{module}.{name}'" if module else f"'{name}'"
 
 
 def _holds_tensor(value: object) -> bool:

@@ -83,6 +83,11 @@ def keeps(self, y):
     return y
 
 
+def appends(self, y):
+    self.sizes.append(y)
+    return y
+
+
 def caches(self, y):
     if self.cached is None or self.cached < len(y):
         self.cached = len(y)
@@ -94,6 +99,7 @@ def caches(self, y):
     [
         (counts, "the network changes its attribute 'inner.count', which a plan would not do"),
         (keeps, "the network keeps a tensor in its attribute 'inner.latest', which a plan would not do"),
+        (appends, "the network changes its attribute 'inner.sizes', which a plan would not do"),
     ],
 )
 @pytest.mark.parametrize("budget", [1.0, "1TiB"])
@@ -102,7 +108,7 @@ def test_what_is_written_is_refused_and_put_back(act, message, budget, x):
     model.add_module("inner", Network(act))
     with pytest.raises(PlanError, match=message):
         plan(model, (x,), budget=budget, **CHEAP)
-    assert model.inner.count == 0 and not hasattr(model.inner, "latest")
+    assert model.inner.count == 0 and not hasattr(model.inner, "latest") and model.inner.sizes == [1, 2]
 
 
 def test_what_is_found_once_may_stay(x):
