@@ -30,8 +30,8 @@ _PLAIN = bool, int, float, complex, str, bytes, type(None), Enum
 _MOST = 300
 """An object with more attributes, such as a tokenizer, is compared by itself only."""
 _HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
-_OWN = frozenset(("_parameters", "_buffers", "_modules", *_HOOKS))
-"""Attributes that every module has, and that are looked at as such."""
+_OWN = frozenset(("_parameters", "_buffers", "_modules", "_flat_weights", *_HOOKS))
+"""Attributes of PyTorch's own, which are looked at as such; recurrent layers have their parameters in a list, too."""
 _NOTHING = object()
 
 
