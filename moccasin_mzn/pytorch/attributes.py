@@ -30,7 +30,8 @@ _PLAIN = bool, int, float, complex, str, bytes, type(None), Enum
 _MOST = 300
 """An object with more attributes, such as a tokenizer, is compared by itself only."""
 _HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
-_OWN = frozenset(("_parameters", "_buffers", "_modules", "_flat_weights", *_HOOKS))
+_RECURRENT = "_flat_weights", "_flat_weight_refs", "_flat_weights_names", "_all_weights"
+_OWN = frozenset(("_parameters", "_buffers", "_modules", *_RECURRENT, *_HOOKS))
 """Attributes of PyTorch's own, which are looked at as such; recurrent layers have their parameters in a list, too."""
 _NOTHING = object()
 
@@ -114,7 +115,7 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
     names = {id(module): name for name, module in modules.items()}
     objects: dict[int, None] = {}
     for number, name in seen:
-        if number not in names:
+        if number not in names or name in _OWN:
             continue
         where, place = names[number], vars(modules[names[number]])
         if not (_has_hooks(modules[where]) and _holds_tensor(place.get(name))):
