@@ -63,8 +63,9 @@ class Attributes:
         for called, place, name, value in self.read:
             now = place.get(name, _NOTHING)
             if now is not value and not _equal(now, value):
-                found = "gone" if now is _NOTHING else shown(now)
-                raise PlanError(f"planned with {called} = {shown(value)}, it is {found} now: make a new plan")
+                found = "missing" if now is _NOTHING else shown(now)
+                former = "missing" if value is _NOTHING else shown(value)
+                raise PlanError(f"planned with {called} = {former}, it is {found} now: make a new plan")
         for called, place, those in self.submodules:
             if len(place) != len(those) or not all(map(is_, place.values(), those)):
                 raise PlanError(f"{called} has other submodules than when the plan was made: make a new plan")
@@ -123,6 +124,11 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
     found.submodules = [
         (f"module '{name}'" if name else "the network", module._modules, tuple(module._modules.values()))
         for name, module in modules.items()
+    ]
+    found.read += [
+        (_called(name, "forward"), vars(module), "forward", vars(module).get("forward", _NOTHING))
+        for name, module in modules.items()
+        if name  # that of the network is what runs a plan
     ]
     found.hooks = [vars(module)[kind] for name, module in modules.items() if name for kind in _HOOKS]
     found.hook_count = sum(map(len, found.hooks))

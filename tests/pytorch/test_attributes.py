@@ -57,8 +57,9 @@ def changed(name, value):
         (changed("function", torch.sigmoid), "planned with 'function' = "),
         (lambda model: model.sizes.append(3), r"planned with 'sizes' = \[1, 2\], it is \[1, 2, 3\] now"),
         (lambda model: model.names.update(a=2), "planned with 'names' = "),
-        (lambda model: delattr(model, "scale"), "planned with 'scale' = 2.0, it is gone now"),
+        (lambda model: delattr(model, "scale"), "planned with 'scale' = 2.0, it is missing now"),
         (changed("drop", nn.Dropout(0.5)), "the network has other submodules than when the plan was made"),
+        (changed("line.forward", torch.tanh), "planned with 'line.forward' = missing, it is "),
         (lambda model: model.line.register_forward_hook(print), "another number of hooks than when the plan was made"),
     ],
 )

@@ -205,18 +205,21 @@ def until(text, lines):
             return
 
 
-def test_an_interrupt_during_the_steps_keeps_those_that_are_done():
+def test_an_interrupt_during_the_steps_keeps_those_that_are_done(monkeypatch):
     model, inputs = made(mlp)
     found = planned(model, inputs, 1.0)
     calls = []
 
-    def interrupting(module, args):
-        calls.append(module)
-        if len(calls) > 4:  # two of them are for the meters
-            raise KeyboardInterrupt
+    step = torch.optim.SGD.step
 
-    with model[0].register_forward_pre_hook(interrupting):
-        beside = side_by_side(found, inputs, {}, steps=50)
+    def interrupting(optimizer):
+        calls.append(optimizer)
+        if len(calls) > 4:  # two for each step
+            raise KeyboardInterrupt
+        return step(optimizer)
+
+    monkeypatch.setattr(torch.optim.SGD, "step", interrupting)
+    beside = side_by_side(found, inputs, {}, steps=50)
     assert beside.steps == 2 and beside.equal
     assert len(beside.plan.seconds) == len(beside.eager.seconds) == 2
 
