@@ -4,19 +4,19 @@
     self.count += 1                   refused when the plan is made: a plan would not do it
     self.latest = hidden              refused likewise, and put back
 
-Submodules and hooks are compared as well. Hooks on submodules are refused unless all that they reach is tensors: a plan
-does not call them, it does what they did to tensors.
+Submodules and hooks are compared as well. Hooks on submodules are refused if they print or keep
+something: a plan does not call them, it does what they did to tensors.
 """
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from operator import is_
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -96,7 +96,7 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
         PlanError: the network changes an attribute each time, or keeps a tensor in one; or a submodule has a hook.
     """
     modules = dict(model.named_modules())
-    _check_hooks(modules)
+    hooks = _check_hooks(modules)
     found, seen = Attributes(), dict[tuple[int, str], None]()
     before = {name: dict(vars(module)) for name, module in modules.items()}
     sizes = {
@@ -113,6 +113,7 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
         problem = _written(modules, before, found.after_one_run) or _grown(modules, sizes)
     if problem:
         raise PlanError(f"the network {problem}, which a plan would not do: return it, or leave it out in training")
+    _check_kept(hooks)
     names = {id(module): name for name, module in modules.items()}
     objects: dict[int, None] = {}
     for number, name in seen:
@@ -178,24 +179,68 @@ def _recording(model: torch.nn.Module, seen: dict[tuple[int, str], None]) -> Ite
         yield
 
 
-def _check_hooks(modules: Mapping[str, torch.nn.Module]) -> None:
+def _check_hooks(modules: Mapping[str, torch.nn.Module]) -> dict[str, tuple[object, list[object]]]:
+    """Refuse hooks that are no code of Python's, or print; return the others with what they can change.
+
+    PyTorch's own are passed over.
+    """
+    found: dict[str, tuple[object, list[object]]] = {}
     for name, module in modules.items():
         for kind in _HOOKS if name else ():
-            for hook in vars(module)[kind].values():
-                if not _home(hook).startswith("torch.") and not _changes_tensors_only(hook):
-                    text = f"module '{name}' has a hook ({_home(hook)}), which a plan would not call: remove it first"
-                    raise PlanError(text)
+            for at, hook in enumerate(vars(module)[kind].values()):
+                if _home(hook).startswith("torch."):
+                    continue
+                inner = hook.func if isinstance(hook, partial) else hook
+                code = getattr(getattr(inner, "__func__", inner), "__code__", None)
+                if code is None or {"print", "open", "input"} & set(code.co_names):
+                    raise PlanError(
+                        f"module '{name}' has a hook ({_home(hook)}), which a plan would not call: remove it"
+                    )
+                found[f"{name} {kind} {at}"] = hook, _changeable(hook)
+    return found
 
 
-def _changes_tensors_only(hook: object) -> bool:
-    """True for a function that can reach nothing but its arguments, which a trace follows, and code."""
-    code = getattr(hook, "__code__", None)
-    if not isinstance(hook, FunctionType) or code is None or code.co_freevars:
+def _check_kept(hooks: Mapping[str, tuple[object, list[object]]]) -> None:
+    """Refuse hooks that have changed what they can reach besides tensors while the step was traced."""
+    for called, (hook, before) in hooks.items():
+        if _changeable(hook) != before:
+            name = called.partition(" ")[0]
+            text = (
+                f"module '{name}' has a hook ({_home(hook)}) that keeps something, which a plan would not do: remove it"
+            )
+            raise PlanError(text)
+
+
+def _changeable(hook: object) -> list[object]:
+    """What a hook can change: sizes of collections and plain values in its closure, arguments, object and globals."""
+    reached: list[object] = []
+    if isinstance(hook, partial):
+        reached += [*hook.args, *hook.keywords.values()]
+        hook = hook.func
+    reached.append(getattr(hook, "__self__", None))
+    function = getattr(hook, "__func__", hook)
+    reached += [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if _is_filled(cell)]
+    spoken = getattr(getattr(function, "__code__", None), "co_names", ())
+    reached += [getattr(function, "__globals__", {}).get(name) for name in spoken]
+    inner = [each for value in reached if not _is_module(value) for each in _parts(value)]
+    return [len(each) if isinstance(each, list | dict | set) else each for each in inner]
+
+
+def _parts(value: object) -> list[object]:
+    """A collection or plain value itself, those in an object's attributes; nothing of code."""
+    if isinstance(value, list | dict | set) or _is_plain(value):
+        return [value]
+    own = getattr(value, "__dict__", None)
+    if isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType) or not isinstance(own, dict):
+        return []
+    return [each for each in own.values() if isinstance(each, list | dict | set) or _is_plain(each)]
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not _NOTHING
+    except ValueError:  # a variable without a value yet
         return False
-    reached = [hook.__globals__.get(name, getattr(builtins, name, None)) for name in code.co_names]
-    return not any(each in (print, open, input) for each in reached if isinstance(each, BuiltinFunctionType)) and all(
-        each is None or isinstance(each, ModuleType | type | FunctionType | BuiltinFunctionType) for each in reached
-    )
 
 
 def _has_hooks(module: torch.nn.Module) -> bool:

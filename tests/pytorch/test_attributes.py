@@ -123,17 +123,31 @@ def doubled(module, inputs, output):
     return torch.mul(output, 2)
 
 
-def test_hooks_that_reach_more_than_tensors_are_refused_others_are_traced(x):
+class Recorder:
+    def __init__(self):
+        self.count = 0
+
+    def hook(self, module, inputs, output):
+        self.count += 1
+
+
+def test_hooks_that_print_or_keep_something_are_refused_others_are_traced(x):
     model = Network()
     seen = []
     handle = model.line.register_forward_hook(lambda *called: seen.append(called))
-    with pytest.raises(PlanError, match=r"module 'line' has a hook \(.*test_attributes\), which a plan would not call"):
+    with pytest.raises(PlanError, match=r"module 'line' has a hook \(.*test_attributes\) that keeps something"):
+        plan(model, (x,), budget=1.0, **CHEAP)
+    handle.remove()
+    handle = model.line.register_forward_hook(Recorder().hook)
+    with pytest.raises(PlanError, match="a hook .* that keeps something"):
         plan(model, (x,), budget=1.0, **CHEAP)
     handle.remove()
     handle = model.line.register_forward_hook(print)
     with pytest.raises(PlanError, match="has a hook"):
         plan(model, (x,), budget=1.0, **CHEAP)
     handle.remove()
+    factor = 2.0
+    model.line.register_forward_hook(lambda module, inputs, output: output * factor)
     model.line.register_forward_hook(doubled)
     assert plan(model, (x,), budget=1.0, **CHEAP).verify((x,)).equal
     nn.utils.spectral_norm(model.line)
