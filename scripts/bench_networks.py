@@ -12,6 +12,7 @@ Every network runs in a process of its own, which may take `--limit` seconds; on
 - share: the peak that was measured of the planned step, of that of the user's own step
 - excess: bytes that the measured peak is above the prediction
 - over: time of a planned step over eager, measured, and predicted
+- eager fails: the network cannot be run on these arguments at all
 - none: it is proven that no plan is within the budget, or none was found; refused: with the reason, see the file
 """
 
@@ -133,8 +134,11 @@ def judged(name: str, build: Callable[[], dict[str, Any]], budget: str, time_lim
     """Plan a network, run it and compare it with eager."""
     torch.manual_seed(0)
     case, row = Case(build()), {"network": name, "budget": budget}
-    eager = case.left(case.eager)
-    row["eager_peak"] = case.peak(case.eager)
+    try:
+        eager = case.left(case.eager)
+        row["eager_peak"] = case.peak(case.eager)
+    except Exception as error:  # whatever the network raises
+        return {**row, "outcome": "eager fails", "reason": f"{type(error).__name__}: {error}"}
     begin = time.monotonic()
     try:
         with case.context():

@@ -53,6 +53,11 @@ def drawing():
     return {"model": layers(Drawing()), "args": (torch.rand(256, 32),)}
 
 
+@case
+def failing():
+    return {"model": layers(), "args": (torch.rand(256, 33),)}
+
+
 class Dying(nn.Module):
     def forward(self, x):
         os._exit(7)
@@ -71,8 +76,14 @@ def test_outcomes(tmp_path):
     done = subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True, check=True)
     rows = {row["network"]: row for row in json.loads(found.read_text())}
     outcomes = {name: row["outcome"] for name, row in rows.items()}
-    assert outcomes == {"plain": "equal", "impossible": "none", "drawing": "refused", "dying": "crashed"}
+    assert outcomes == {
+        "plain": "equal",
+        "impossible": "none",
+        "drawing": "refused",
+        "failing": "eager fails",
+        "dying": "crashed",
+    }
     plain = rows["plain"]
     assert plain["plan_peak"] == plain["predicted_peak"] <= plain["budget_bytes"] < plain["eager_peak"]
     assert "random.random()" in rows["drawing"]["reason"] and rows["dying"]["status"] == 7
-    assert done.stdout.splitlines()[-1] == "1 equal, 1 none, 1 refused, 1 crashed"
+    assert done.stdout.splitlines()[-1] == "1 equal, 1 none, 1 refused, 1 eager fails, 1 crashed"
