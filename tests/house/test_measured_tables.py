@@ -17,7 +17,8 @@ COMMAND = re.compile(
     r"|scripts/\w+\.py"
 )
 NEEDS = {
-    "bench_execution": "torch", "bench_planning": "torch", "torch_table": "torch", "bench_deploy_onnx": "onnxruntime", "bench_networks": "torch",
+    "bench_execution": "torch", "bench_planning": "torch", "torch_table": "torch", "bench_deploy_onnx": "onnxruntime",
+    "bench_networks": "torch",
 }  # fmt: skip
 """Packages that scripts import before they look at their command line."""
 
