@@ -97,7 +97,7 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
     """
     modules = dict(model.named_modules())
     hooks = _check_hooks(modules)
-    found, seen = Attributes(), dict[tuple[int, str], None]()
+    found, seen = Attributes(), dict[tuple[int, str], bool]()
     before = {name: dict(vars(module)) for name, module in modules.items()}
     sizes = {
         (name, key): len(value)
@@ -107,10 +107,10 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
     }
     problem = ""
     try:
-        with _recording(model, seen):
+        with _recording({id(module): before[name] for name, module in modules.items()}, seen):
             yield found
     finally:
-        problem = _written(modules, before, found.after_one_run) or _grown(modules, sizes)
+        problem = _written(modules, before, found.after_one_run, seen) or _grown(modules, sizes)
     if problem:
         raise PlanError(f"the network {problem}, which a plan would not do: return it, or leave it out in training")
     _check_kept(hooks)
@@ -120,7 +120,8 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
         if number not in names or name in _OWN:
             continue
         where, place = names[number], vars(modules[names[number]])
-        if not (_has_hooks(modules[where]) and _holds_tensor(place.get(name))):
+        made_anew = _has_hooks(modules[where]) and _holds_tensor(place.get(name))
+        if seen[number, name] and not made_anew:
             _note(found, _called(where, name), place, name, objects)
     found.submodules = [
         (f"module '{name}'" if name else "the network", module._modules, tuple(module._modules.values()))
@@ -163,8 +164,13 @@ def _is_module(value: object) -> bool:
 
 
 @contextlib.contextmanager
-def _recording(model: torch.nn.Module, seen: dict[tuple[int, str], None]) -> Iterator[None]:
-    """Meanwhile attributes of modules that are read are noted, but those that every module has."""
+def _recording(before: Mapping[int, dict[str, Any]], seen: dict[tuple[int, str], bool]) -> Iterator[None]:
+    """Meanwhile attributes of modules that are read are noted, but those that every module has.
+
+    Args:
+        before: attributes of each module, by its identity.
+        seen: filled with those that are read; True: with the value of before, not one that was written meanwhile.
+    """
     import torch
 
     usual = frozenset(vars(torch.nn.Module()))
@@ -172,7 +178,8 @@ def _recording(model: torch.nn.Module, seen: dict[tuple[int, str], None]) -> Ite
     def read(self: torch.nn.Module, name: str) -> object:
         value = object.__getattribute__(self, name)
         if name not in usual and name in object.__getattribute__(self, "__dict__"):
-            seen[id(self), name] = None
+            former = before.get(id(self), {}).get(name, _NOTHING)
+            seen[id(self), name] = seen.get((id(self), name), False) or value is former
         return value
 
     with mock.patch.object(torch.nn.Module, "__getattribute__", read, create=True):
@@ -254,11 +261,13 @@ def _home(hook: object) -> str:
 
 
 def _written(
-    modules: Mapping[str, torch.nn.Module], before: Mapping[str, dict[str, Any]], once: Mapping[str, dict[str, Any]]
-) -> str:
+    modules: Mapping[str, torch.nn.Module], before: Mapping[str, dict[str, Any]], once: Mapping[str, dict[str, Any]],
+    seen: Mapping[tuple[int, str], bool],
+) -> str:  # fmt: skip
     """Put back what was written while the step was traced, and return what a plan would not do; empty: nothing.
 
-    A plain value that the second run does not change, as in a cache, stays.
+    A plain value that the second run does not change, as in a cache, stays. Tensors may be kept for the same step, to
+    be read there after they were written, or be what they were.
     """
     problem = ""
     for name, module in modules.items():
@@ -268,7 +277,8 @@ def _written(
             tensors = _holds_tensor(value)
             if not tensors and _is_plain(value) and _equal(value, once.get(name, former).get(key, _NOTHING)):
                 continue
-            if tensors and not _has_hooks(module):  # such as PyTorch's of weight_norm, which make one each time
+            within = seen.get((id(module), key)) is False  # written before it was read
+            if tensors and not within and not _has_hooks(module) and not _same(value, former.get(key, _NOTHING)):
                 problem = problem or f"keeps a tensor in its attribute {where}"
             elif not tensors and _is_plain(value):
                 problem = problem or f"changes its attribute {where}"
@@ -289,6 +299,26 @@ def _grown(modules: Mapping[str, torch.nn.Module], sizes: Mapping[tuple[str, str
             if isinstance(value, list):
                 del value[size:]
     return problem
+
+
+def _same(value: object, former: object) -> bool:
+    """True for the same tensors in the same structure, bit for bit."""
+    import torch
+    from torch.utils._pytree import tree_flatten
+
+    (these, form), (those, other) = tree_flatten(value), tree_flatten(former)
+    if form != other or any(map(_is_fake, these)):
+        return False
+    return all(
+        torch.equal(one, its) if isinstance(one, torch.Tensor) and isinstance(its, torch.Tensor) else one is its
+        for one, its in zip(these, those, strict=True)
+    )
+
+
+def _is_fake(value: object) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(value, FakeTensor)
 
 
 def _called(module: str, name: str) -> str:

@@ -173,9 +173,14 @@ def misfit(step: Step, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> 
 def output_names(value: PyTree) -> list[str]:
     """A name for each tensor among outputs: its place, such as "loss", "hidden_states.0" or "" for the only one."""
     import torch
-    from torch.utils._pytree import tree_flatten_with_path
+    from torch.utils._pytree import tree_flatten_with_path, tree_leaves
 
-    leaves, _ = tree_flatten_with_path(opened(value))
+    try:
+        leaves, _ = tree_flatten_with_path(opened(value))
+    except ValueError:  # a class whose parts PyTorch knows, but not their names
+        if isinstance(value, Mapping):
+            return [".".join(filter(None, (str(key), name))) for key in value for name in output_names(value[key])]
+        return [str(at) for at, leaf in enumerate(tree_leaves(opened(value))) if isinstance(leaf, torch.Tensor)]
     return [
         ".".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", "")))) for key in path)
         for path, leaf in leaves

@@ -112,6 +112,35 @@ def test_what_is_written_is_refused_and_put_back(act, message, budget, x):
     assert model.inner.count == 0 and not hasattr(model.inner, "latest") and model.inner.sizes == [1, 2]
 
 
+def within(self, y):
+    self.latest = [y * 2]
+    return self.latest[0]
+
+
+def carried(self, y):
+    y = y if self.cached is None else y + self.cached
+    self.cached = y.detach()
+    return y
+
+
+def moved(self, y):
+    self.cached = self.cached.to(y.dtype) + 0
+    return y + self.cached
+
+
+def test_tensors_that_are_kept_for_the_same_step_are_followed_but_none_from_step_to_step(x):
+    model = Network(within)
+    found = plan(model, (x,), budget=1.0, **CHEAP)
+    assert found.verify((x,)).equal
+    model = Network(moved)
+    model.cached = torch.ones(6)
+    assert plan(model, (x,), budget=1.0, **CHEAP).verify((x,)).equal
+    model = Network(carried)
+    model.cached = torch.zeros(64, 6)
+    with pytest.raises(PlanError, match="the network keeps a tensor in its attribute 'cached'"):
+        plan(model, (x,), budget=1.0, **CHEAP)
+
+
 def test_what_is_found_once_may_stay(x):
     model = Network(caches)
     step = plan(model, (x,), budget=1.0, **CHEAP).module()

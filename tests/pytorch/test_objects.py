@@ -87,6 +87,20 @@ def test_a_plain_attribute_of_an_object_that_differs_is_refused_and_such_a_plan_
         found.save(tmp_path / "plan.json")
 
 
+class Unnamed(dict):
+    """Parts without names for PyTorch, as some libraries have it."""
+
+
+def test_outputs_whose_parts_have_no_names_for_pytorch_are_named_by_their_keys():
+    from torch.utils._pytree import register_pytree_node
+
+    register_pytree_node(Unnamed, lambda d: (list(d.values()), tuple(d)), lambda v, k: Unnamed(zip(k, v, strict=True)))
+    value = Unnamed(sample=torch.ones(2), more=[torch.ones(1), torch.ones(1)])
+    assert output_names(value) == ["sample", "more.0", "more.1"]
+    assert output_names([value]) == ["0", "1", "2"]
+    assert len(Structure.of(value)[1]) == 3
+
+
 class Endless:
     def __init__(self):
         self.me, self.x = self, torch.ones(2)
