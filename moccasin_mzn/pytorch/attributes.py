@@ -62,7 +62,7 @@ class Attributes:
         """
         for called, place, name, value in self.read:
             now = place.get(name, _NOTHING)
-            if now is not value and not _equal(now, value):
+            if now is not value and not _equal(now, value) and not _same(now, value):
                 found = "missing" if now is _NOTHING else shown(now)
                 former = "missing" if value is _NOTHING else shown(value)
                 raise PlanError(f"planned with {called} = {former}, it is {found} now: make a new plan")
