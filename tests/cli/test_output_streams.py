@@ -104,7 +104,7 @@ def test_a_search_ends_with_its_reader_unless_it_has_a_file_to_write(tmp_path, h
     write_graph(hard_graph(), graph)
     words = ["solve", graph, "--budget", 0.9, "--search", "only", "--json-stream"]
     status, _, err = ended(1, how, *words)
-    assert status == (2 if how == "full" else 0) and "Traceback" not in err
-    assert err.count("incumbent") < 3
+    expected = {2} if how == "full" else {0, 1}  # there may be a schedule by then, or none
+    assert status in expected and "Traceback" not in err and err.count("incumbent") < 3
     ended(1, how, *words, "--until-gap", "1%", "--output", output)
     assert not load_json(output)["interrupted"] and load_json(output)["gap_percent"] <= 1
