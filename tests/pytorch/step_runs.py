@@ -22,7 +22,8 @@ def made(factory: Any, seed: int = 0) -> tuple[torch.nn.Module, list[Any]]:
 
 
 def planned(model: torch.nn.Module, inputs: Any, budget: float, **options: Any) -> Any:
-    return plan(model, inputs, budget=budget, **{**QUICK, **options})
+    """A plan for loops that differentiate all outputs, as `backward` does."""
+    return plan(model, inputs, budget=budget, **{"differentiate": "all", **QUICK, **options})
 
 
 def backward(outputs: Any) -> None:

@@ -64,7 +64,7 @@ def batch(seed, scale=1.0):
 def test_a_network_that_takes_and_returns_objects_trains_as_without_a_plan():
     model, inputs = Network(), [batch(0)]
     other, _ = twin(model, [])
-    found = planned(model, inputs, 0.9)
+    found = planned(model, inputs, 0.9, differentiate="loss")
     step = found.module()
     for seed in (1, 2):
         one, its = (call(batch(seed)) for call in (step, other))
@@ -121,5 +121,5 @@ def test_objects_in_circles_end_and_names_of_tensors_are_their_places():
 def test_steps_of_it_are_equal():
     model, inputs = Network(), [batch(0)]
     other, _ = twin(model, [])
-    step = planned(model, inputs, 0.9).module()
+    step = planned(model, inputs, 0.9, differentiate="loss").module()
     assert same(steps(model, lambda x: step(x).loss, inputs), steps(other, lambda x: other(x).loss, inputs))

@@ -43,7 +43,7 @@ def all_again(problem):
 @pytest.mark.parametrize("name", EVERY)
 def test_random_sequences_keep_results(name):
     model, inputs = made(EVERY[name])
-    whole = planned(model, inputs, "1TiB", differentiate="all")
+    whole = planned(model, inputs, "1TiB")
     other, fresh = twin(model, inputs)
     wanted = steps(other, other, fresh, 2)
     problem = whole.traced.problem
