@@ -111,6 +111,7 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
             yield found
     finally:
         problem = _written(modules, before, found.after_one_run, seen) or _grown(modules, sizes)
+        found.after_one_run.clear()  # it may have tensors
     if problem:
         raise PlanError(f"the network {problem}, which a plan would not do: return it, or leave it out in training")
     _check_kept(hooks)
@@ -186,15 +187,15 @@ def _recording(before: Mapping[int, dict[str, Any]], seen: dict[tuple[int, str],
         yield
 
 
-def _check_hooks(modules: Mapping[str, torch.nn.Module]) -> dict[str, tuple[object, list[object]]]:
-    """Refuse hooks that are no code of Python's, or print; return the others with what they can change.
+def _check_hooks(modules: Mapping[str, torch.nn.Module]) -> list[tuple[str, object, list[object]]]:
+    """Refuse hooks that are no code of Python's, or print; return the others: module, hook, what it can change.
 
     PyTorch's own are passed over.
     """
-    found: dict[str, tuple[object, list[object]]] = {}
+    found: list[tuple[str, object, list[object]]] = []
     for name, module in modules.items():
         for kind in _HOOKS if name else ():
-            for at, hook in enumerate(vars(module)[kind].values()):
+            for hook in vars(module)[kind].values():
                 if _home(hook).startswith("torch."):
                     continue
                 inner = hook.func if isinstance(hook, partial) else hook
@@ -203,15 +204,14 @@ def _check_hooks(modules: Mapping[str, torch.nn.Module]) -> dict[str, tuple[obje
                     raise PlanError(
                         f"module '{name}' has a hook ({_home(hook)}), which a plan would not call: remove it"
                     )
-                found[f"{name} {kind} {at}"] = hook, _changeable(hook)
+                found.append((name, hook, _changeable(hook)))
     return found
 
 
-def _check_kept(hooks: Mapping[str, tuple[object, list[object]]]) -> None:
+def _check_kept(hooks: Sequence[tuple[str, object, list[object]]]) -> None:
     """Refuse hooks that have changed what they can reach besides tensors while the step was traced."""
-    for called, (hook, before) in hooks.items():
+    for name, hook, before in hooks:
         if _changeable(hook) != before:
-            name = called.partition(" ")[0]
             text = (
                 f"module '{name}' has a hook ({_home(hook)}) that keeps something, which a plan would not do: remove it"
             )

@@ -38,7 +38,7 @@ from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
 from moccasin_mzn.pytorch.plans import Plan
-from moccasin_mzn.pytorch.steps import EagerStep, eager_step_or_none, share_and_overhead
+from moccasin_mzn.pytorch.steps import SAFELY, EagerStep, eager_step_or_none, share_and_overhead
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.search.result import Result
@@ -56,8 +56,6 @@ SEARCH_SECONDS = 60.0
 """Time limit of the search where none is given."""
 LEAST_SHARE = 0.6
 """Fraction of the time to seek the least peak; the rest is for a shorter plan of the same peak."""
-_SAFELY = 4
-"""A step that need not be run is run if so many times its memory is free."""
 _AT_ONCE = 1e-3
 """Seconds for a search that is over before it begins."""
 _TRIES = 6
@@ -171,7 +169,7 @@ def _traced(
     free = free_memory(forms[0].device if forms else CPU)
     if amount is None or amount.fraction is None:
         seen = trace(None)
-        if free is None or _SAFELY * peaks(seen.linear(seen.problem.graph.input_order())).whole > free:
+        if free is None or SAFELY * peaks(seen.linear(seen.problem.graph.input_order())).whole > free:
             return trace(costs)
     try:
         return trace(costs, numbers=tensors)

@@ -91,7 +91,7 @@ _STEPS, _ENOUGH = 5, 500_000_000
 """A step is timed so often, or until that has taken so many nanoseconds."""
 _TURNS, _ENOUGH_TURNS = 25, 4_000_000_000
 """The same for two steps run in turns."""
-_SAFELY = 4
+SAFELY = 4
 """A step that was not asked for is run if so many times its memory is free."""
 _UNTIMED = 3
 """Turns in which libraries prepare something that they keep, and memory is got that is kept."""
@@ -170,7 +170,7 @@ def share_and_overhead(
     if without_memory(traced.step.model, traced.forms):
         return 1.0, 0.0
     try:
-        if free is not None and _SAFELY * peak <= free:
+        if free is not None and SAFELY * peak <= free:
             whole, overhead = _eager_and_overhead(traced, inputs, kwargs)
         else:
             whole, overhead = _alone(traced, runtime(), inputs, kwargs) - round(again * operators), 0.0

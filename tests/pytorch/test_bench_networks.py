@@ -1,4 +1,4 @@
-"""The table of networks: what is equal, refused or impossible is told apart, each in a process of its own."""
+"""The table of networks: equal, refused, impossible or crashed, each in a process of its own."""
 
 # ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
 

@@ -21,7 +21,7 @@ CHEAP = {"durations": "flop", "workspaces": "none", "time_limit": 5.0}
 
 
 class Labelled(nn.Module):
-    """Returns its loss beside large outputs, as networks with labels do."""
+    """Returns its loss next to large outputs, as networks with labels do."""
 
     def __init__(self, key="loss"):
         super().__init__()
