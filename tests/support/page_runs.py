@@ -38,6 +38,7 @@ LINKED = ("models", "scripts", "moccasin_mzn", "docs")
 """Folders of the checkout that commands read; `data` is copied, as some write beside what they read."""
 _COMMAND = re.compile(rf"^(?:[A-Z_]+=\S+ )*(?:{'|'.join(map(re.escape, PROGRAMS))})(?: |$)")
 _OURS = re.compile(r"(?:python -m moccasin_mzn|moccasin-mzn)( [^|&;<>$`*]*)?")
+_EXTRA = re.compile(r"# .*pip install (?:-e )?'\.\[(\w+)\]'")
 _WORDS = re.compile(r"(full|torch|slow)|status (\d+)|with ([\w.-]+)")
 
 
@@ -111,7 +112,8 @@ def _commands(block: Block) -> Iterator[Command]:
     else:
         for line in text.splitlines():
             if line.strip():
-                extra = re.search(r"# .*pip install -e '\.\[(\w+)\]'", line)
+                extra = _EXTRA.search(line)
+                assert extra or "  # pip" not in line, f"{line}: no extra of the package"
                 yield Command(_bare(line), None, needs=EXTRAS[extra[1]] if extra else "")
 
 
