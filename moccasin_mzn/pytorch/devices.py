@@ -105,6 +105,16 @@ def none_drawn_by_python(network: torch.nn.Module, run: Callable[[], Ran]) -> It
         _set_python_state(before)
 
 
+@contextlib.contextmanager
+def forked_python_state() -> Iterator[None]:
+    """Puts the state of Python's `random` and of numpy's back."""
+    before = _python_state()
+    try:
+        yield
+    finally:
+        _set_python_state(before)
+
+
 _PythonState = tuple[object, bytes]
 
 

@@ -305,6 +305,8 @@ class Runtime:
     """For each gradient the tangents that it depends on."""
     original: Callable[..., PyTree]
     """The step without the plan, for calls without gradients."""
+    otherwise: Callable[[PlanError], Callable[..., PyTree]] | None = None
+    """What gives the function for a call that the plan is not for; None: such a call is refused."""
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         import torch
@@ -312,8 +314,13 @@ class Runtime:
         if not torch.is_grad_enabled():
             return self.original(*args, **kwargs)
         arguments, inputs = Structure.of((args, kwargs))
-        tensors = [*self.guards.state(), *inputs]
-        self.guards.check(arguments, tensors)
+        try:
+            tensors = [*self.guards.state(), *inputs]
+            self.guards.check(arguments, tensors)
+        except PlanError as error:
+            if self.otherwise is None:
+                raise
+            return self.otherwise(error)(*args, **kwargs)
         check_parameters(self.added(tensors))
         outputs = _function().apply(self, *tensors)
         return self.joint.returned.filled(outputs)

@@ -200,12 +200,23 @@ class Traced:
         program = computations(joint, whole)
         guards = Guards.of(step.model, joint, arguments)
         problem = planned(program, gradients == ACCUMULATED)
-        priced = problem if costs is None else costs.applied(problem)
-        if any(kind_of_device(form.device) == CUDA for form in forms):
-            worker().close()  # it holds memory of the device
-        return cls(
-            step, arguments, tuple(forms), joint, program, priced, guards, costs, gradients, whole, differentiate
+        traced = cls(
+            step, arguments, tuple(forms), joint, program, problem, guards, None, gradients, whole, differentiate
         )
+        return traced if costs is None else traced._priced(costs)
+
+    def measured(self, costs: Costs) -> Traced:
+        """The same step with its operators measured."""
+        whole = costs.table.unsplit(self.joint.nodes)
+        program = computations(self.joint, whole)
+        problem = planned(program, self.gradients == ACCUMULATED)
+        return replace(self, program=program, problem=problem, unsplit=whole)._priced(costs)
+
+    def _priced(self, costs: Costs) -> Traced:
+        priced = costs.applied(self.problem)
+        if any(kind_of_device(form.device) == CUDA for form in self.forms):
+            worker().close()  # it holds memory of the device
+        return replace(self, problem=priced, costs=costs)
 
     @property
     def device(self) -> str:
