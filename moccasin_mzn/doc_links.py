@@ -49,5 +49,10 @@ class Page(Enum):
         """Append to a message, in the same line, where to read on; a message that has that already stays as it is."""
         return message if _MARK in message else f"{message}{_MARK}{self.heading}: {self.address})"
 
+    @staticmethod
+    def before(message: str) -> str:
+        """A message without what `after` has appended."""
+        return message.rpartition(_MARK)[0] or message
+
 
 _MARK = " (see "
