@@ -38,6 +38,8 @@ from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
 from moccasin_mzn.pytorch.plans import Plan
+from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
+from moccasin_mzn.pytorch.regions import RegionPlan
 from moccasin_mzn.pytorch.steps import SAFELY, EagerStep, eager_step_or_none, share_and_overhead
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import gap_of, model_options
@@ -80,11 +82,12 @@ def plan(
     gradients: Gradients = RETURNED,
     paging: Paging | None = None,
     slow_memory: str | int | float | Fraction | Budget | None = None,
+    regions: Regions | None = None,
     stop: Stop | None = None,
     on_progress: OnProgress | None = None,
     interrupts: Interrupts = "keep",
     **how: Unpack[SearchArguments],
-) -> Plan:
+) -> Plan | RegionPlan:
     """Find what to recompute in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
 
     The network is traced as it is: in training mode or not, under autocast or not, with these parameters to train. Its
@@ -116,6 +119,9 @@ def plan(
         paging: True: outputs may be written to host memory and read back, the host's on CUDA, which takes as long as is
             measured; or what that takes for each byte, in the unit of durations, such as {"out_time": 0.1}.
         slow_memory: its capacity, as a budget, which asks for paging by itself; None: as much as there may be.
+        regions: None: the whole step is planned. "auto": the largest submodules that can be are planned, each on its
+            own, under the budget of the whole step, which is run for that; what is between them runs as it is. Or names
+            of submodules in which they are sought.
         stop: see `moccasin_mzn.solve`; of the search, as the time limit; `Iterations` is refused, for durations are
             measured and differ from call to call.
         on_progress: called with a `moccasin_mzn.Progress` for every new incumbent and bound; see `moccasin_mzn.solve`.
@@ -144,6 +150,13 @@ def plan(
         raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with offloading to host memory")
     MEASURED_COSTS.forget_failures()
     costs = Costs(durations, workspaces, MEASURED_COSTS)
+    if regions is not None:
+        if amount is None or not isinstance(memory, OneMemory):
+            raise InputError(f"regions go with recomputation alone, and with an amount or a fraction, not {LEAST}")
+        return plan_regions(
+            Step(model, loss), inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
+            costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
+        )  # fmt: skip
     traced = _traced(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
     if amount is None:
         assert isinstance(memory, OneMemory)

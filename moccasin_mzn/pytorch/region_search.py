@@ -113,7 +113,7 @@ def _calling(modules: Mapping[str, torch.nn.Module], called: Called) -> Iterator
     import torch
 
     patched: list[tuple[torch.nn.Module, dict[str, object]]] = []
-    for name, module in {id(each): (name, each) for name, each in reversed(modules.items())}.values():
+    for name, module in {id(each): (name, each) for name, each in reversed([*modules.items()])}.values():
         if isinstance(module, torch.jit.ScriptModule):
             continue
         own = {"forward": module.__dict__["forward"]} if "forward" in module.__dict__ else {}

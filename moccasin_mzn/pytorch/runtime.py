@@ -464,7 +464,7 @@ def _wanted(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -> list[t
     return [tangent for tangent, has in zip(tangents, runtime.joint.differentiable, strict=True) if has]
 
 
-def planned_module(model: torch.nn.Module, runtime: Runtime) -> torch.nn.Module:
+def planned_module(model: torch.nn.Module, runtime: Callable[..., PyTree]) -> torch.nn.Module:
     """A module that runs a plan; its parameters, buffers and submodules are those of the network, by the same names."""
     import torch
 
