@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from moccasin_mzn.pytorch.packing import knapsack
     from moccasin_mzn.pytorch.planning import plan
     from moccasin_mzn.pytorch.plans import Plan
+    from moccasin_mzn.pytorch.regions import RegionPlan
     from moccasin_mzn.pytorch.steps import Verification
 
-__all__ = ["NoPlanError", "Plan", "PlanError", "Verification", "backend", "knapsack", "plan"]
+__all__ = ["NoPlanError", "Plan", "PlanError", "RegionPlan", "Verification", "backend", "knapsack", "plan"]
 
 _HOMES = {
     "NoPlanError": "errors", "Plan": "plans", "PlanError": "errors", "Verification": "steps",
-    "backend": "compiling", "knapsack": "packing", "plan": "planning",
+    "RegionPlan": "regions", "backend": "compiling", "knapsack": "packing", "plan": "planning",
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
@@ -33,6 +33,7 @@ from moccasin_mzn.pytorch.attributes import Attributes, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python
 from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.gradients import summands
 from moccasin_mzn.pytorch.values import reading, with_checks
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class Joint:
     differentiable: tuple[bool, ...]
     """For each output: is there a tangent? Its gradient is then an input of the backward pass."""
     gradients: tuple[fx.Node | None, ...]
-    """For each placeholder that requires a gradient, in their order; None: the outputs do not depend on it."""
+    """For each of `wanted`; None: the outputs do not depend on it."""
     backward: frozenset[fx.Node]
     """The traced nodes of the backward pass."""
     returned: Structure
@@ -175,6 +176,9 @@ class Joint:
     """The outputs that require a gradient and get none in this plan, with their names."""
     attributes: Attributes = field(default_factory=Attributes, repr=False)
     """What the network read of its own attributes."""
+    apart: tuple[fx.Node, ...] = field(default=(), repr=False)
+    """Placeholders whose gradients are returned summand by summand, in the order in which autograd adds them up: each as
+    often as it has summands."""
     recurrent: bool = False
     """Recurrent layers were traced as cells, see `recurrent_cells`."""
 
@@ -188,13 +192,14 @@ class Joint:
 
     @property
     def wanted(self) -> list[fx.Node]:
-        """The placeholders that require a gradient."""
-        return [node for node, given in self.given.items() if given.form.requires_grad and given.kind != TANGENT]
+        """The placeholders that require a gradient, and those of `apart`."""
+        own = [node for node, given in self.given.items() if given.form.requires_grad and given.kind != TANGENT]
+        return [*own, *self.apart]
 
 
 def trace_joint(
     step: Step, arguments: Structure, forms: Sequence[Form], differentiate: Differentiate = None,
-    numbers: Sequence[torch.Tensor] | None = None,
+    numbers: Sequence[torch.Tensor] | None = None, apart: Collection[int] = (),
 ) -> Joint:  # fmt: skip
     """Trace a step, on fake tensors, so that nothing of the network's size is made, or on numbers, as it is run.
 
@@ -204,6 +209,7 @@ def trace_joint(
         differentiate: the outputs that get a gradient, see `differentiated`.
         numbers: the tensors among them: the step is run on copies of them and of the network's buffers, and what it
             reads is compared in each step of a plan. None: on fake tensors, of which nothing can be read.
+        apart: positions of parameters, buffers and inputs whose gradients are returned summand by summand.
 
     Raises:
         PlanError: the network has data-dependent control flow, nothing in it requires a gradient, or it takes other
@@ -217,7 +223,7 @@ def trace_joint(
         _inputs(step.model, forms, numbers) as (inputs, mode), attributes_read(step.model) as attributes,
     ):  # fmt: skip
         try:
-            joint = _trace(step, arguments, inputs, mode, differentiate, attributes)
+            joint = _trace(step, arguments, inputs, mode, differentiate, attributes, sorted(apart))
         except Exception as error:
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
@@ -250,7 +256,7 @@ def _inputs(
 
 def _trace(
     step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None,
-    differentiate: Differentiate, attributes: Attributes,
+    differentiate: Differentiate, attributes: Attributes, apart: Sequence[int],
 ) -> Joint:  # fmt: skip
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -277,6 +283,7 @@ def _trace(
     del outputs
     given = [*state.values(), *inputs, *tangents]
     structures: list[Structure] = []
+    order: list[int] = []
 
     class Joined(torch.nn.Module):
         def __init__(self) -> None:
@@ -294,9 +301,15 @@ def _trace(
                 node.meta[_FORWARD] = True
             sources = [output for output, has in zip(made, differentiable, strict=True) if has]
             leaves = [tensor for tensor in tensors[:positions] if tensor.requires_grad]
+            split = [tensors[at] for at in apart]
+            parts = summands(sources, tensors[positions:], split)
             with _backward_paths(paths, sources), no_autocast():
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
-            return [*made, *gradients]
+            whole = [
+                None if any(leaf is each for each in split) else g for leaf, g in zip(leaves, gradients, strict=True)
+            ]
+            order[:] = [apart[at] for at, _ in parts]
+            return [*made, *whole, *(part for _, part in parts)]
 
     def joint(*tensors: torch.Tensor) -> list[torch.Tensor | None]:
         replaced = {f"model.{name}": tensor for name, tensor in zip(state, tensors, strict=False)}
@@ -312,7 +325,9 @@ def _trace(
     kinds = [PARAMETER] * len(parameters) + [BUFFER] * len(buffers) + [INPUT] * len(inputs) + [TANGENT] * len(tangents)
     names = [*state, *names, *(f"gradient of output {at}" for at, has in enumerate(differentiable) if has)]
     placeholders = [*map(Placeholder, names, kinds, map(Form.of, given))]
-    return replace(_joint(graph_module, placeholders, differentiable, structures[-1]), left_out=left_out)
+    found = _joint(graph_module, placeholders, differentiable, structures[-1])
+    nodes = list(found.given)
+    return replace(found, left_out=left_out, apart=tuple(nodes[at] for at in order))
 
 
 def _tangent(output: torch.Tensor, mode: FakeTensorMode | None) -> torch.Tensor:

@@ -24,6 +24,7 @@ from weakref import finalize
 from moccasin_mzn.graphs.importers.torch.spec import one_line
 from moccasin_mzn.pytorch.call import Form, Step, Structure, output_names
 from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.gradients import RETURNED, edge_of, nodes_behind
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Joint, plain_checkpoints
 from moccasin_mzn.pytorch.steps import Copies
@@ -78,7 +79,7 @@ def find_regions(step: Step, scratch: Copies, within: Collection[str], gradients
     shapes = _Shapes()
     search = _Search(gradients, shapes)
     with scratch() as copy, _calling(chosen, search.note_gradients):
-        copy.step(step)
+        copy.step(step, search.note_readers)
     search.calls.clear()
     with scratch() as copy, plain_checkpoints(), shapes.followed(), _calling(chosen, search.trace):
         args, kwargs = copy.arguments
@@ -160,12 +161,39 @@ _Key = tuple[str, int]
 """A submodule's name, and the number of its call."""
 
 
+_Edge = tuple["torch.autograd.graph.Node | None", int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """What a call of a submodule reads."""
+
+    edges: Mapping[int, _Edge]
+    """For what requires a gradient, by position, where its gradient is added up."""
+    begin: int
+    end: int
+    """Autograd's nodes of the call have sequence numbers between these."""
+    state: int
+    """So many of the positions are those of parameters and buffers."""
+
+
+def _sequence_number() -> int:
+    """The sequence number of the next node of autograd, which is made for that."""
+    import torch
+
+    node = torch.ones((), requires_grad=True).neg().grad_fn
+    return 0 if node is None else node._sequence_nr()
+
+
 @dataclass
 class _Search:
     gradients: str
     shapes: _Shapes
     used: dict[_Key, set[str]] = field(default_factory=dict)
     """The outputs of each call that get a gradient."""
+    reading: dict[_Key, _Reading] = field(default_factory=dict)
+    apart: dict[str, set[int]] = field(default_factory=dict)
+    """What each submodule reads and others read as well, by position among parameters, buffers and inputs."""
     calls: Counter[str] = field(default_factory=Counter)
     """Of each submodule, so far."""
     traces: dict[str, list[Traced]] = field(default_factory=dict)
@@ -179,12 +207,34 @@ class _Search:
 
     def note_gradients(self, call: _Call) -> PyTree:
         """Run a submodule, and note the outputs whose gradients the backward pass computes."""
-        used = self.used[self._key(call)] = set()
+        key = self._key(call)
+        used = self.used[key] = set()
+        state = [*dict(call.module.named_parameters()).values(), *dict(call.module.named_buffers()).values()]
+        given = [*state, *Structure.of((call.args, dict(call.kwargs)))[1]]
+        edges = {at: edge_of(each) for at, each in enumerate(given) if each.requires_grad}
+        began = _sequence_number()
         returned = call.run()
+        self.reading[key] = _Reading(edges, began, _sequence_number(), len(state))
         for name, output in zip(output_names(returned), Structure.of(returned)[1], strict=True):
             if output.requires_grad:
                 output.register_hook(partial(_note_used, used, name))
         return returned
+
+    def note_readers(self, outputs: Sequence[torch.Tensor]) -> None:
+        """Note which tensors each submodule reads that others read as well, so that their gradients have summands of
+        several: those are added up in the order in which they come."""
+        readers: dict[_Edge, list[int]] = {}
+        for node in nodes_behind(outputs):
+            for edge in node.next_functions:
+                readers.setdefault(edge, []).append(node._sequence_nr())
+        for (name, _), reading in self.reading.items():
+            edges = [*reading.edges.values()]
+            for at, edge in reading.edges.items():
+                own = at >= reading.state or self.gradients == RETURNED
+                outside = any(not reading.begin < number < reading.end for number in readers.get(edge, ()))
+                if own and (outside or edges.count(edge) > 1):
+                    self.apart.setdefault(name, set()).add(at)
+        self.reading.clear()
 
     def trace(self, call: _Call) -> PyTree:
         """Run a submodule; what can be traced of it on these arguments becomes a region."""
@@ -224,7 +274,7 @@ class _Search:
         try:
             traced = Traced.of(
                 Step(module), arguments, [Form.of(each) for each in tensors], gradients=self.gradients,
-                differentiate=tuple(sorted(used)), numbers=tensors,
+                differentiate=tuple(sorted(used)), numbers=tensors, apart=self.apart.get(call.name, ()),
             )  # fmt: skip
         except PlanError as error:
             return error.reason

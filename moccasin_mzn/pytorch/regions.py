@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.log import note_once
-from moccasin_mzn.pytorch.call import Step, Structure
-from moccasin_mzn.pytorch.devices import forked_python_state
+from moccasin_mzn.pytorch.call import Step
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.instructions import Peaks
 from moccasin_mzn.pytorch.plans import Plan

@@ -15,7 +15,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.doc_links import Page
@@ -322,8 +322,14 @@ class Runtime:
                 raise
             return self.otherwise(error)(*args, **kwargs)
         check_parameters(self.added(tensors))
-        outputs = _function().apply(self, *tensors)
+        outputs = _function().apply(self, *tensors, *(tensors[at] for at in self.apart))
         return self.joint.returned.filled(outputs)
+
+    @cached_property
+    def apart(self) -> tuple[int, ...]:
+        """The positions of what is given once more for each summand of its gradient, see `Joint.apart`."""
+        position = {node: at for at, node in enumerate(self.joint.given)}
+        return tuple(position[node] for node in self.joint.apart)
 
     @property
     def added_dependencies(self) -> list[frozenset[int]]:
@@ -399,7 +405,8 @@ def _function() -> type[torch.autograd.Function]:
                 each if on & there else None for each, on in zip(made, runtime.gradient_dependencies, strict=True)
             )
             given = [each for each in runtime.joint.given.values() if each.kind != TANGENT]
-            return (None, *(next(gradients) if each.form.requires_grad else None for each in given))
+            whole = [next(gradients) if each.form.requires_grad else None for each in given]
+            return (None, *whole, *gradients)
 
     return Planned
 

@@ -42,14 +42,18 @@ class ScratchCopy:
     """Parameters, buffers and inputs by name."""
     arguments: tuple[PyTree, PyTree]
 
-    def step(self, call: Callable[..., PyTree]) -> dict[str, torch.Tensor | None]:
-        """Forward and backward pass: the outputs by name."""
+    def step(
+        self, call: Callable[..., PyTree], between: Callable[[Sequence[torch.Tensor]], object] | None = None
+    ) -> dict[str, torch.Tensor | None]:
+        """Forward and backward pass: the outputs by name; between both a function of those that are differentiated."""
         import torch
 
         args, kwargs = self.arguments
         with torch.enable_grad():
             outputs = Structure.of(call(*args, **kwargs))[1]
         chosen = [each for each, has in zip(outputs, self.differentiable, strict=True) if has]
+        if between is not None:
+            between(chosen)
         generators = [torch.Generator(each.device).manual_seed(at) for at, each in enumerate(chosen)]
         pairs = zip(chosen, generators, strict=True)
         with no_autocast():  # as loops do

@@ -180,7 +180,7 @@ class Traced:
     def of(
         cls, step: Step, arguments: Structure, forms: Sequence[Form], costs: Costs | None = None,
         gradients: str = RETURNED, unsplit: Collection[str] = (), differentiate: Differentiate = None,
-        numbers: Sequence[torch.Tensor] | None = None,
+        numbers: Sequence[torch.Tensor] | None = None, apart: Collection[int] = (),
     ) -> Traced:  # fmt: skip
         """Trace a step, and measure its operators if that is asked for and can be.
 
@@ -188,6 +188,7 @@ class Traced:
             unsplit: where nothing is measured, what is known of that.
             differentiate: the outputs that get a gradient, see `joint.differentiated`.
             numbers: the inputs, to run the step on; None: nothing is run, see `joint.trace_joint`.
+            apart: what has its gradient returned summand by summand, see `joint.trace_joint`.
         """
         _check(step.model, forms)
         if costs is not None and without_memory(step.model, forms):
@@ -195,7 +196,7 @@ class Traced:
         if costs is not None:
             worker().begin()
         with underway("tracing the network"):
-            joint = trace_joint(step, arguments, forms, differentiate, numbers)
+            joint = trace_joint(step, arguments, forms, differentiate, numbers, apart)
         whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes)
         program = computations(joint, whole)
         guards = Guards.of(step.model, joint, arguments)
