@@ -185,8 +185,9 @@ def judged(
     again = case.left(case.eager)
     steady = all(same(value, again[each]) for each, value in eager.items())
     own, its = case.seconds(case.eager, step)
+    differs = "unequal" if steady else "eager differs from itself"
     return {
-        **row, "outcome": row.get("how", "equal") if not unequal else "unequal" if steady else "eager differs from itself",
+        **row, "outcome": differs if unequal else row.get("how", "equal"),
         "unequal": unequal[:5], "nodes": nodes_of(found), "recomputations": found.recomputations,
         "plan_peak": case.peak(step), "predicted_peak": found.predicted_peak, "budget_bytes": found.budget,
         "over": its / own - 1, "predicted": found.predicted_increase, "status": str(found.status),

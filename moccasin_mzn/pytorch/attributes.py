@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from moccasin_mzn.errors import shown
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 
 if TYPE_CHECKING:
     import torch
@@ -113,7 +113,9 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
         problem = _written(modules, before, found.after_one_run, seen) or _grown(modules, sizes)
         found.after_one_run.clear()  # it may have tensors
     if problem:
-        raise PlanError(f"the network {problem}, which a plan would not do: return it, or leave it out in training")
+        raise UntraceableError(
+            f"the network {problem}, which a plan would not do: return it, or leave it out in training"
+        )
     _check_kept(hooks)
     names = {id(module): name for name, module in modules.items()}
     objects: dict[int, None] = {}
@@ -201,7 +203,7 @@ def _check_hooks(modules: Mapping[str, torch.nn.Module]) -> list[tuple[str, obje
                 inner = hook.func if isinstance(hook, partial) else hook
                 code = getattr(getattr(inner, "__func__", inner), "__code__", None)
                 if code is None or {"print", "open", "input"} & set(code.co_names):
-                    raise PlanError(
+                    raise UntraceableError(
                         f"module '{name}' has a hook ({_home(hook)}), which a plan would not call: remove it"
                     )
                 found.append((name, hook, _changeable(hook)))
@@ -215,7 +217,7 @@ def _check_kept(hooks: Sequence[tuple[str, object, list[object]]]) -> None:
             text = (
                 f"module '{name}' has a hook ({_home(hook)}) that keeps something, which a plan would not do: remove it"
             )
-            raise PlanError(text)
+            raise UntraceableError(text)
 
 
 def _changeable(hook: object) -> list[object]:

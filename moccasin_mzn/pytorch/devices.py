@@ -15,7 +15,7 @@ import numpy as np
 
 from moccasin_mzn.graphs.importers.torch.nodes import schema_of
 from moccasin_mzn.graphs.importers.torch.spec import user_line
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import UntraceableError
 
 if TYPE_CHECKING:
     import torch
@@ -88,7 +88,7 @@ def none_drawn_by_python(network: torch.nn.Module, run: Callable[[], Ran]) -> It
     """Refuse a network that draws numbers by Python's `random` or by numpy's: a plan would use the same ones always.
 
     Raises:
-        PlanError: it does; names the line.
+        UntraceableError: it does; names the line.
     """
     before = _python_state()
     try:
@@ -97,7 +97,7 @@ def none_drawn_by_python(network: torch.nn.Module, run: Callable[[], Ran]) -> It
             return
         _set_python_state(before)
         place = _drawing_line(network, run)
-        raise PlanError(
+        raise UntraceableError(
             f"the network draws numbers by Python's random or by numpy's, which a plan cannot draw again: {place}; "
             "draw them by PyTorch, or switch it off, such as layerdrop=0"
         )

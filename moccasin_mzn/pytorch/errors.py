@@ -23,6 +23,10 @@ class PlanError(InputError):
         return Page.before(str(self))
 
 
+class UntraceableError(PlanError):
+    """The code of a network cannot be planned as a whole; parts of it may be, see `regions`."""
+
+
 class NoPlanError(PlanError):
     """No plan within the budget was found; the message names what is proven."""
 

@@ -32,7 +32,7 @@ from moccasin_mzn.graphs.importers.torch.trace import fake_state, other_state, q
 from moccasin_mzn.pytorch.attributes import Attributes, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 from moccasin_mzn.pytorch.gradients import summands
 from moccasin_mzn.pytorch.values import reading, with_checks
 
@@ -65,7 +65,7 @@ def plain_checkpoints() -> Iterator[None]:
             if _HOOKS not in str(error):
                 raise
             text = "such as save_on_cpu or checkpoints of another library"
-            raise PlanError(
+            raise UntraceableError(
                 f"the network saves tensors by hooks ({text}), which a plan would not call: take them out"
             ) from error
 
@@ -177,8 +177,8 @@ class Joint:
     attributes: Attributes = field(default_factory=Attributes, repr=False)
     """What the network read of its own attributes."""
     apart: tuple[fx.Node, ...] = field(default=(), repr=False)
-    """Placeholders whose gradients are returned summand by summand, in the order in which autograd adds them up: each as
-    often as it has summands."""
+    """Placeholders whose gradients are returned summand by summand, in the order in which autograd adds them up: each
+    as often as it has summands."""
     recurrent: bool = False
     """Recurrent layers were traced as cells, see `recurrent_cells`."""
 
@@ -232,7 +232,9 @@ def trace_joint(
                 raise
             place = line_of(error, step.model)
             text = f"{f'{place}; ' if place else ''}{type(error).__name__}: {one_line(error)}"
-            raise PlanError(f"the network has data-dependent control flow, it cannot be planned ({text})") from error
+            raise UntraceableError(
+                f"the network has data-dependent control flow, it cannot be planned ({text})"
+            ) from error
     _check_captured(joint, step.model)
     return replace(joint, recurrent=cells.seen, attributes=attributes)
 
@@ -378,12 +380,14 @@ def _check_captured(joint: Joint, model: torch.nn.Module) -> None:
     for node in joint.nodes:
         captured = operator.attrgetter(str(node.target))(joint.graph_module) if node.op == "get_attr" else None
         if isinstance(captured, torch.Generator):
-            raise PlanError("the network draws from a generator of its own: it cannot be planned")
+            raise UntraceableError("the network draws from a generator of its own: it cannot be planned")
         if isinstance(captured, torch.Tensor) and captured.requires_grad:
-            raise PlanError("a tensor that is no parameter requires a gradient: make it a parameter")
+            raise UntraceableError("a tensor that is no parameter requires a gradient: make it a parameter")
         if isinstance(captured, torch.Tensor) and captured.untyped_storage()._cdata in known:
             name = known[captured.untyped_storage()._cdata]
-            raise PlanError(f"a tensor that is no parameter or buffer shares the memory of '{name}': use that instead")
+            raise UntraceableError(
+                f"a tensor that is no parameter or buffer shares the memory of '{name}': use that instead"
+            )
 
 
 def _joint(

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Required, Unpack, overload
 
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.budget import Budget
@@ -20,7 +21,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
-from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
+from moccasin_mzn.pytorch.errors import NoPlanError, PlanError, UntraceableError
 from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
 from moccasin_mzn.pytorch.infeasibility import (
     LeastFound,
@@ -61,6 +62,40 @@ LEAST_SHARE = 0.6
 _AT_ONCE = 1e-3
 """Seconds for a search that is over before it begins."""
 _TRIES = 6
+
+
+class PlanArguments(SearchArguments, total=False):
+    """The arguments of `plan` that have a name."""
+
+    kwargs: Mapping[str, PyTree] | None
+    loss: Callable[..., PyTree] | None
+    differentiate: Differentiate
+    budget: Required[str | int | float | Fraction | Budget]
+    time_limit: float | None
+    threads: int | None
+    seed: int | None
+    order: Literal["input"]
+    max_computations: int
+    durations: Durations
+    workspaces: Workspaces
+    gradients: Gradients
+    paging: Paging | None
+    slow_memory: str | int | float | Fraction | Budget | None
+    stop: Stop | None
+    on_progress: OnProgress | None
+    interrupts: Interrupts
+
+
+@overload
+def plan(
+    model: torch.nn.Module, inputs: Sequence[PyTree], *, regions: None = None, **how: Unpack[PlanArguments]
+) -> Plan: ...
+
+
+@overload
+def plan(
+    model: torch.nn.Module, inputs: Sequence[PyTree], *, regions: Regions, **how: Unpack[PlanArguments]
+) -> RegionPlan: ...
 
 
 @checked(others=model_options, as_given=("model", "inputs", "kwargs"))
@@ -157,7 +192,11 @@ def plan(
             Step(model, loss), inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
             costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
         )  # fmt: skip
-    traced = _traced(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
+    try:
+        traced = _traced(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
+    except UntraceableError as error:
+        text = f'{error.reason}; to plan the parts that can be: plan(..., regions="auto")'
+        raise UntraceableError(text, Page.REGIONS) from error
     if amount is None:
         assert isinstance(memory, OneMemory)
         found, interrupted = _least(traced, memory, max_computations, drive)
