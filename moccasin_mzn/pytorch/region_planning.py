@@ -33,7 +33,8 @@ from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.problem import Cut
 from moccasin_mzn.pytorch.region_budget import Choice, Measured, chosen_within, measured
 from moccasin_mzn.pytorch.region_search import Region, find_regions
-from moccasin_mzn.pytorch.regions import RegionPlan, has_plan, named, places_of
+from moccasin_mzn.pytorch.regions import RegionPlan, named, places_of
+from moccasin_mzn.pytorch.runtime import has_plan
 from moccasin_mzn.pytorch.steps import (
     Copies,
     ScratchCopy,

@@ -21,7 +21,7 @@ from moccasin_mzn.pytorch.call import Step
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.instructions import Peaks
 from moccasin_mzn.pytorch.plans import Plan
-from moccasin_mzn.pytorch.runtime import Runtime, planned_module
+from moccasin_mzn.pytorch.runtime import Runtime, has_plan, planned_module
 from moccasin_mzn.pytorch.steps import (
     Copies,
     Verification,
@@ -149,7 +149,9 @@ class RegionPlan:
         for name, each in self.regions.items():
             repeated = f"{len(each.recomputed)} of {len(set(each.sequence))} repeated"
             lines.append(f"region    {named(name)}: {repeated}, {_bytes(each.peaks.kept)} kept")
-        lines += [f"outside   {named(name)}: {why}" for name, why in self.outside.items()]
+        for name, why in self.outside.items():
+            if self.outside.get(name.rpartition(".")[0]) != why:  # what it is part of has the same line
+                lines.append(f"outside   {named(name)}: {why}")
         return "\n".join(lines)
 
 
@@ -163,11 +165,6 @@ def named(name: str) -> str:
 
 
 # --- Plans in their places -----------------------------------------------------------------------------------
-
-
-def has_plan(model: torch.nn.Module) -> bool:
-    """True if a plan is installed in a network, or in a part of it."""
-    return any(isinstance(module.__dict__.get("forward"), Runtime) for module in model.modules())
 
 
 @dataclass(eq=False)

@@ -354,6 +354,11 @@ class Runtime:
             yield
 
 
+def has_plan(model: torch.nn.Module) -> bool:
+    """True if a plan is installed in a network, or in a part of it."""
+    return any(isinstance(module.__dict__.get("forward"), Runtime) for module in model.modules())
+
+
 class _Context(Protocol):
     """What the forward pass leaves for the backward pass, in the context that autograd gives to both."""
 

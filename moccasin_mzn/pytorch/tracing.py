@@ -24,7 +24,7 @@ from moccasin_mzn.pytorch.joint import Differentiate, Joint, trace_joint, where
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte, worker
 from moccasin_mzn.pytorch.problem import Cut, Planned, planned
 from moccasin_mzn.pytorch.program import Copied, Meaning, linear
-from moccasin_mzn.pytorch.runtime import Guards, Runtime
+from moccasin_mzn.pytorch.runtime import Guards, has_plan
 
 if TYPE_CHECKING:
     import torch
@@ -237,7 +237,7 @@ def without_memory(model: torch.nn.Module, forms: Sequence[Form]) -> bool:
 
 
 def _check(model: torch.nn.Module, forms: Sequence[Form]) -> None:
-    if isinstance(model.__dict__.get("forward"), Runtime):
+    if has_plan(model):
         raise PlanError("the network has a plan already: remove it first")
     state = (*model.named_parameters(), *model.named_buffers())
     places = [*((name, str(tensor.device)) for name, tensor in state), *(("an input", form.device) for form in forms)]
