@@ -286,6 +286,7 @@ def _trace(
     given = [*state.values(), *inputs, *tangents]
     structures: list[Structure] = []
     order: list[int] = []
+    apart = [at for at in apart if given[at].requires_grad]
 
     class Joined(torch.nn.Module):
         def __init__(self) -> None:

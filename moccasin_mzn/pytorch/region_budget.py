@@ -279,3 +279,21 @@ class _Longer:
         for memory, some in self.until.items():
             if self.begins[memory] < section <= some[-1]:
                 yield memory, next(until for until in some if until >= section)
+
+
+def rooms(step: Measured, budget: int) -> list[tuple[int, int]]:
+    """What a budget leaves each region for its own backward pass, in bytes: at least, with what the other regions were
+    measured to keep, and at most, if they kept nothing."""
+    found = [(budget, budget) for _ in step.chosen]
+    for call in step.calls:
+        if call.backward is None:
+            continue
+        own = budget - (step.peaks[call.backward] - step.chosen[call.region].peaks.backward)
+        others = sum(
+            step.chosen[each.region].kept
+            for each in step.calls
+            if each.forward < call.backward and (each.backward is None or each.backward > call.backward)
+        )
+        least, most = found[call.region]
+        found[call.region] = min(least, own), min(most, own + others)
+    return found

@@ -18,7 +18,7 @@ from moccasin_mzn.api.driving import Drive
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text, memory_text, one_of
+from moccasin_mzn.formatting import count_text, memory_text, nearest
 from moccasin_mzn.log import underway
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
@@ -31,7 +31,7 @@ from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Differentiate, 
 from moccasin_mzn.pytorch.measuring import allocator_peak
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.problem import Cut
-from moccasin_mzn.pytorch.region_budget import Choice, Measured, chosen_within, measured
+from moccasin_mzn.pytorch.region_budget import Choice, Measured, chosen_within, measured, rooms
 from moccasin_mzn.pytorch.region_search import Region, find_regions
 from moccasin_mzn.pytorch.regions import RegionPlan, named, places_of
 from moccasin_mzn.pytorch.runtime import has_plan
@@ -55,10 +55,6 @@ Regions = str | Sequence[str]
 """`AUTO`, or names of submodules in which the regions are sought."""
 _KEPT = 0.0, 0.5, 0.25, 0.75, 0.1
 """What a region may keep besides its outputs, as fractions of what it keeps without recomputation; in this order."""
-_PEAKS = 0.8, 0.65
-"""The same of the peak of a region that takes much of the budget alone."""
-_LARGE = 0.5
-"""The fraction of the budget that is much."""
 _SHORTEST, _SEARCH_SHARE = 0.2, 0.8
 """Seconds of a search; the fraction of the time limit for all searches."""
 _MORE = 110
@@ -113,9 +109,13 @@ class _Search:
         pairs = zip(self.regions, chosen, self.choices, strict=True)
         return sum(region.calls * (choice.duration - some[0].duration) for region, choice, some in pairs)
 
-    def within(self, budget: int) -> Measured | None:
-        """The step of least time that is found and measured to be within a budget; None: none was found."""
-        now, target, least = self.run([some[0] for some in self.choices]), budget, False
+    def within(self, now: Measured, budget: int) -> Measured | None:
+        """The step of least time that is found and measured to be within a budget; None: none was found.
+
+        Args:
+            now: as it was measured first.
+        """
+        target, least = budget, False
         for _ in range(_ROUNDS):
             chosen = chosen_within(now, self.choices, target)
             if chosen is None and not least and not any(each.peak <= budget for each in self.seen):
@@ -176,9 +176,12 @@ def plan_regions(
         found = find_regions(step, copies, within, gradients)
     with underway("measuring operators of the regions"):
         own = [replace(each, traced=each.traced.measured(costs)) for each in found.regions]
-    choices = _all_choices([each.traced for each in own], amount, options, most, drive)
-    search = _Search(step, copies, device, own, choices)
-    best = search.within(amount)
+    search = _Search(step, copies, device, own, [[_without(each.traced)] for each in own])
+    first = search.run([some[0] for some in search.choices])
+    if first.peak > amount:
+        room = rooms(first, amount)
+        search.choices = _all_choices([each.traced for each in own], first.chosen, room, options, most, drive)
+    best = search.within(first, amount)
     if best is None:
         raise NoPlanError(search.why_none(amount, eager, found.outside))
     increase, overhead = _increase(search, best)
@@ -194,7 +197,8 @@ def _names(model: torch.nn.Module, regions: Regions) -> tuple[str, ...]:
     known = [name for name, _ in model.named_modules() if name]
     for name in names:
         if name not in known:
-            raise InputError(f"regions: the network has no submodule {shown(name)}, {one_of(name, [AUTO, *known])}")
+            text = f"regions: the network has no submodule {shown(name)}"
+            raise InputError(text + (nearest(name, [AUTO, *known]) or f", expected {AUTO} or names of submodules"))
     if not names:
         raise InputError(f"regions: no names, expected {AUTO} or names of submodules")
     return names
@@ -238,53 +242,64 @@ def _copies(
     return copy
 
 
-def _all_choices(steps: Sequence[Traced], amount: int, options: Options, most: int, drive: Drive) -> list[list[Choice]]:
-    """Schedules of each region, that without recomputation first; regions with the same graph share the search."""
-    classes: dict[object, list[Traced]] = {}
-    for traced in steps:
+def _all_choices(
+    steps: Sequence[Traced], without: Sequence[Choice], room: Sequence[tuple[int, int]], options: Options, most: int,
+    drive: Drive,
+) -> list[list[Choice]]:  # fmt: skip
+    """Schedules of each region, that without recomputation first; regions with the same graph share the search.
+
+    Args:
+        without: those without recomputation.
+        room: what is left to each, see `rooms`.
+    """
+    classes: dict[object, list[int]] = {}
+    for at, traced in enumerate(steps):
         graph = traced.problem.graph
         key = len(graph.nodes), graph.edges, graph.sizes, graph.durations, graph.workspaces, traced.problem.most
-        classes.setdefault(key, []).append(traced)
+        classes.setdefault(key, []).append(at)
     limit = options.time_limit
     seconds = None if limit is None else max(_SHORTEST, _SEARCH_SHARE * limit / (len(classes) * len(_KEPT)))
+    options = replace(options, time_limit=seconds, if_none=STOP)
     deadline = Deadline(None if limit is None else _SEARCH_SHARE * limit)
     found: dict[int, list[Choice]] = {}
-    for same in sorted(classes.values(), key=lambda some: -len(some) * some[0].problem.graph.total_size):
-        tried = _sequences(same[0], amount, replace(options, time_limit=seconds, if_none=STOP), most, drive, deadline)
-        for traced in same:
-            found[id(traced)] = _useful([Choice.of(traced, sequence) for sequence in tried])
-    return [found[id(traced)] for traced in steps]
+    for same in sorted(classes.values(), key=lambda some: -sum(without[at].peaks.kept for at in some)):
+        within = min(room[at][0] for at in same), max(room[at][1] for at in same)
+        tried: list[tuple[int, ...]] = []
+        for instance in _questions(steps[same[0]], without[same[0]], within, most):
+            if drive.over() or (tried and deadline.over()):
+                break
+            result = solve_instance(instance, options, stop=drive.over)
+            tried += [] if result.answer is None else [tuple(result.answer)]
+            if result.interrupted:
+                break
+        for at in same:
+            found[at] = _useful([without[at], *(Choice.of(steps[at], sequence) for sequence in tried)])
+    return [found[at] for at in range(len(steps))]
 
 
-def _sequences(
-    traced: Traced, amount: int, options: Options, most: int, drive: Drive, deadline: Deadline
-) -> list[tuple[int, ...]]:
-    """Schedules of a region that keep ever less for the backward pass, or take ever less.
+def _questions(traced: Traced, without: Choice, room: tuple[int, int], most: int) -> Iterator[Instance]:
+    """What to ask of a region: schedules that keep ever less for the backward pass, or take ever less.
 
     The cut between the passes gets a workspace: what is kept has to leave room for it.
     """
     graph = traced.problem.graph
-    order = tuple(graph.input_order())
-    base, top = Choice.of(traced, order), simulate(graph, order).peak
+    top = simulate(graph, without.sequence).peak
     cut = next(at for at, each in enumerate(traced.problem.meanings) if isinstance(each, Cut))
-    counts = traced.problem.counts(most)
-    asked = []
+    counts, hidden = traced.problem.counts(most), without.peaks.whole - top
+    budget = min(_MORE * top // 100, room[1] - hidden)
     for fraction in _KEPT:
-        room = list(graph.workspaces or (0,) * len(graph.nodes))
-        room[cut] = max(0, _MORE * top // 100 - (base.peaks.kept - base.kept) - int(fraction * base.kept))
-        asked.append((replace(graph, workspaces=tuple(room)), _MORE * top // 100))
-    if base.peaks.whole > _LARGE * amount:
-        asked += [(graph, int(fraction * top)) for fraction in _PEAKS]
-    found = [order]
-    for at, (limited, budget) in enumerate(asked):
-        if drive.over() or (at and deadline.over()):
-            break
-        result = solve_instance(Instance.build(limited, budget, max_computations=counts), options, stop=drive.over)
-        if result.answer is not None:
-            found.append(tuple(result.answer))
-        if result.interrupted:
-            break
-    return found
+        workspaces = list(graph.workspaces or (0,) * len(graph.nodes))
+        workspaces[cut] = max(0, budget - (without.peaks.kept - without.kept) - int(fraction * without.kept))
+        if budget > 0:
+            yield Instance.build(replace(graph, workspaces=tuple(workspaces)), budget, max_computations=counts)
+    for left in sorted({each - hidden for each in room}, reverse=True):
+        if 0 < left < top:
+            yield Instance.build(graph, left, max_computations=counts)
+
+
+def _without(traced: Traced) -> Choice:
+    """Nothing is recomputed."""
+    return Choice.of(traced, traced.problem.graph.input_order())
 
 
 def _useful(choices: Sequence[Choice]) -> list[Choice]:
@@ -308,10 +323,7 @@ def _increase(search: _Search, best: Measured) -> tuple[float, float]:
     if not timed:
         whole = sum(each.calls * some[0].duration for each, some in pairs)
         return again / whole if whole else 0.0, 0.0
-    plans = [
-        (each.name, each.traced, some[0].sequence) for each, some in zip(search.regions, search.choices, strict=True)
-    ]
-    places = places_of(plans)
+    places = places_of([(each.name, each.traced, some[0].sequence) for each, some in pairs])
 
     def planned(*args: PyTree, **kwargs: PyTree) -> PyTree:
         with contextlib.ExitStack() as stack:

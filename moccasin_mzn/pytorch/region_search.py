@@ -27,7 +27,7 @@ from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED, edge_of, nodes_behind
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Joint, plain_checkpoints
-from moccasin_mzn.pytorch.steps import Copies
+from moccasin_mzn.pytorch.steps import Copies, hint_of
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.pytorch.values import is_check, shaped_by_values
 
@@ -280,7 +280,7 @@ class _Search:
             return error.reason
         except Exception as error:  # an operator that cannot be traced, or whatever the network raises then
             return f"{type(error).__name__}: {one_line(error)}"
-        why = _values_read(traced.joint)
+        why = _values_read(traced.joint) or ("it has recurrent layers" if hint_of(traced) else "")
         if not why:
             self.traces.setdefault(call.name, []).append(traced)
             self.counts[traced] += 1

@@ -150,7 +150,7 @@ class RegionPlan:
             repeated = f"{len(each.recomputed)} of {len(set(each.sequence))} repeated"
             lines.append(f"region    {named(name)}: {repeated}, {_bytes(each.peaks.kept)} kept")
         for name, why in self.outside.items():
-            if self.outside.get(name.rpartition(".")[0]) != why:  # what it is part of has the same line
+            if not name or self.outside.get(name.rpartition(".")[0]) != why:  # what it is part of has the same line
                 lines.append(f"outside   {named(name)}: {why}")
         return "\n".join(lines)
 
