@@ -55,6 +55,8 @@ Regions = str | Sequence[str]
 """`AUTO`, or names of submodules in which the regions are sought."""
 _KEPT = 0.0, 0.5, 0.25, 0.75, 0.1
 """What a region may keep besides its outputs, as fractions of what it keeps without recomputation; in this order."""
+_PEAKS = 0.85, 0.7, 0.55
+"""What a region may take at its peak, as fractions of that without recomputation, where there is no room for that."""
 _SHORTEST, _SEARCH_SHARE = 0.2, 0.8
 """Seconds of a search; the fraction of the time limit for all searches."""
 _MORE = 110
@@ -292,9 +294,10 @@ def _questions(traced: Traced, without: Choice, room: tuple[int, int], most: int
         workspaces[cut] = max(0, budget - (without.peaks.kept - without.kept) - int(fraction * without.kept))
         if budget > 0:
             yield Instance.build(replace(graph, workspaces=tuple(workspaces)), budget, max_computations=counts)
-    for left in sorted({each - hidden for each in room}, reverse=True):
-        if 0 < left < top:
-            yield Instance.build(graph, left, max_computations=counts)
+    left = [each - hidden for each in room] + [int(fraction * top) for fraction in _PEAKS if room[1] - hidden < top]
+    for each in sorted(set(left), reverse=True):
+        if 0 < each < top:
+            yield Instance.build(graph, each, max_computations=counts)
 
 
 def _without(traced: Traced) -> Choice:
