@@ -288,12 +288,11 @@ def _questions(traced: Traced, without: Choice, room: tuple[int, int], most: int
     top = simulate(graph, without.sequence).peak
     cut = next(at for at, each in enumerate(traced.problem.meanings) if isinstance(each, Cut))
     counts, hidden = traced.problem.counts(most), without.peaks.whole - top
-    budget = min(_MORE * top // 100, room[1] - hidden)
+    budget = _MORE * top // 100
     for fraction in _KEPT:
         workspaces = list(graph.workspaces or (0,) * len(graph.nodes))
         workspaces[cut] = max(0, budget - (without.peaks.kept - without.kept) - int(fraction * without.kept))
-        if budget > 0:
-            yield Instance.build(replace(graph, workspaces=tuple(workspaces)), budget, max_computations=counts)
+        yield Instance.build(replace(graph, workspaces=tuple(workspaces)), budget, max_computations=counts)
     left = [each - hidden for each in room] + [int(fraction * top) for fraction in _PEAKS if room[1] - hidden < top]
     for each in sorted(set(left), reverse=True):
         if 0 < each < top:

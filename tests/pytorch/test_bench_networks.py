@@ -59,7 +59,7 @@ def drawing():
 
 @case
 def parts():
-    return {"model": nn.Sequential(layers(), Drawing()), "args": (torch.rand(256, 32),)}
+    return {"model": nn.Sequential(nn.Sequential(layers(), layers(), layers()), Drawing()), "args": (torch.rand(256, 32),)}
 
 
 @case
