@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from torch.utils._pytree import PyTree
 
 
+Strides = Mapping[str, tuple[int, ...]]
 Differentiate: TypeAlias = str | int | Sequence[str | int] | None
 _HOOKS = "a step that is planned saves tensors by hooks"
 """PyTorch's message where hooks are forbidden."""
@@ -199,7 +200,7 @@ class Joint:
 
 def trace_joint(
     step: Step, arguments: Structure, forms: Sequence[Form], differentiate: Differentiate = None,
-    numbers: Sequence[torch.Tensor] | None = None, apart: Collection[int] = (),
+    numbers: Sequence[torch.Tensor] | None = None, apart: Collection[int] = (), strides: Strides | None = None,
 ) -> Joint:  # fmt: skip
     """Trace a step, on fake tensors, so that nothing of the network's size is made, or on numbers, as it is run.
 
@@ -210,6 +211,7 @@ def trace_joint(
         numbers: the tensors among them: the step is run on copies of them and of the network's buffers, and what it
             reads is compared in each step of a plan. None: on fake tensors, of which nothing can be read.
         apart: positions of parameters, buffers and inputs whose gradients are returned summand by summand.
+        strides: of the gradients of outputs, by name, where they are laid out in another way than the outputs.
 
     Raises:
         PlanError: the network has data-dependent control flow, nothing in it requires a gradient, or it takes other
@@ -223,7 +225,7 @@ def trace_joint(
         _inputs(step.model, forms, numbers) as (inputs, mode), attributes_read(step.model) as attributes,
     ):  # fmt: skip
         try:
-            joint = _trace(step, arguments, inputs, mode, differentiate, attributes, sorted(apart))
+            joint = _trace(step, arguments, inputs, mode, differentiate, attributes, sorted(apart), strides or {})
         except Exception as error:
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
@@ -259,6 +261,7 @@ def _inputs(
 def _trace(
     step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None,
     differentiate: Differentiate, attributes: Attributes, apart: Sequence[int],
+    strides: Strides,
 ) -> Joint:  # fmt: skip
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -280,8 +283,8 @@ def _trace(
         if each.requires_grad and not has
     }
     with mode or contextlib.nullcontext():
-        pairs = zip(outputs, differentiable, strict=True)
-        tangents = [_tangent(each, mode) for each, has in pairs if has]
+        named = zip(outputs, called, differentiable, strict=True)
+        tangents = [_tangent(each, mode, strides.get(name, each.stride())) for each, name, has in named if has]
     del outputs
     given = [*state.values(), *inputs, *tangents]
     structures: list[Structure] = []
@@ -333,12 +336,15 @@ def _trace(
     return replace(found, left_out=left_out, apart=tuple(nodes[at] for at in order))
 
 
-def _tangent(output: torch.Tensor, mode: FakeTensorMode | None) -> torch.Tensor:
+def _tangent(output: torch.Tensor, mode: FakeTensorMode | None, strides: Sequence[int]) -> torch.Tensor:
     """A gradient of an output; a number's is 1, as `backward()` has it."""
     import torch
 
-    made = torch.empty_like(output, requires_grad=False)
-    return made if mode is not None else made.fill_(1)
+    if mode is not None:
+        return torch.empty_strided(output.shape, strides, dtype=output.dtype, device=output.device)
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(output.shape, strides, strict=True))
+    ones = torch.ones(max(0, extent) if output.numel() else 0, dtype=output.dtype, device=output.device)
+    return ones.as_strided(output.shape, strides)
 
 
 def _turned_into_views(graph_module: fx.GraphModule) -> None:

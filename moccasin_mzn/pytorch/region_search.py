@@ -189,8 +189,8 @@ def _sequence_number() -> int:
 class _Search:
     gradients: str
     shapes: _Shapes
-    used: dict[_Key, set[str]] = field(default_factory=dict)
-    """The outputs of each call that get a gradient."""
+    used: dict[_Key, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+    """The outputs of each call that get a gradient, with the strides of that."""
     reading: dict[_Key, _Reading] = field(default_factory=dict)
     apart: dict[str, set[int]] = field(default_factory=dict)
     """What each submodule reads and others read as well, by position among parameters, buffers and inputs."""
@@ -208,7 +208,7 @@ class _Search:
     def note_gradients(self, call: _Call) -> PyTree:
         """Run a submodule, and note the outputs whose gradients the backward pass computes."""
         key = self._key(call)
-        used = self.used[key] = set()
+        used = self.used[key] = dict[str, tuple[int, ...]]()
         state = [*dict(call.module.named_parameters()).values(), *dict(call.module.named_buffers()).values()]
         given = [*state, *Structure.of((call.args, dict(call.kwargs)))[1]]
         edges = {at: edge_of(each) for at, each in enumerate(given) if each.requires_grad}
@@ -247,7 +247,7 @@ class _Search:
                     return call.run()
         return call.run()
 
-    def _is_region(self, call: _Call, used: set[str]) -> bool:
+    def _is_region(self, call: _Call, used: dict[str, tuple[int, ...]]) -> bool:
         from torch.utils._python_dispatch import _disable_current_modes
 
         arguments, tensors = Structure.of((call.args, dict(call.kwargs)))
@@ -266,7 +266,9 @@ class _Search:
             self.outside[call.name] = why
         return not why or bool(known)
 
-    def _traced(self, call: _Call, arguments: Structure, tensors: Sequence[torch.Tensor], used: set[str]) -> str:
+    def _traced(
+        self, call: _Call, arguments: Structure, tensors: Sequence[torch.Tensor], used: dict[str, tuple[int, ...]]
+    ) -> str:
         """Trace a submodule; why it is no region, or "" if it is one."""
         module = call.module
         if module._forward_hooks or module._forward_pre_hooks:
@@ -274,7 +276,9 @@ class _Search:
         try:
             traced = Traced.of(
                 Step(module), arguments, [Form.of(each) for each in tensors], gradients=self.gradients,
-                differentiate=tuple(sorted(used)), numbers=tensors, apart=self.apart.get(call.name, ()),
+                differentiate=tuple(sorted(used)), numbers=tensors,
+                apart=self.apart.get(call.name, ()),
+                strides=used,
             )  # fmt: skip
         except PlanError as error:
             return error.reason
@@ -299,8 +303,8 @@ class _Search:
         return Found(tuple(regions), self.outside)
 
 
-def _note_used(used: set[str], name: str, _gradient: torch.Tensor) -> None:
-    used.add(name)
+def _note_used(used: dict[str, tuple[int, ...]], name: str, gradient: torch.Tensor) -> None:
+    used[name] = tuple(gradient.stride())
 
 
 def _kept(traced: Traced) -> int:

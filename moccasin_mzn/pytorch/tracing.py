@@ -20,7 +20,7 @@ from moccasin_mzn.pytorch.devices import CPU, CUDA, kind_of_device
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, RETURNED
 from moccasin_mzn.pytorch.instructions import Linear
-from moccasin_mzn.pytorch.joint import Differentiate, Joint, trace_joint, where
+from moccasin_mzn.pytorch.joint import Differentiate, Joint, Strides, trace_joint, where
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte, worker
 from moccasin_mzn.pytorch.problem import Cut, Planned, planned
 from moccasin_mzn.pytorch.program import Copied, Meaning, linear
@@ -180,7 +180,7 @@ class Traced:
     def of(
         cls, step: Step, arguments: Structure, forms: Sequence[Form], costs: Costs | None = None,
         gradients: str = RETURNED, unsplit: Collection[str] = (), differentiate: Differentiate = None,
-        numbers: Sequence[torch.Tensor] | None = None, apart: Collection[int] = (),
+        numbers: Sequence[torch.Tensor] | None = None, apart: Collection[int] = (), strides: Strides | None = None,
     ) -> Traced:  # fmt: skip
         """Trace a step, and measure its operators if that is asked for and can be.
 
@@ -189,6 +189,7 @@ class Traced:
             differentiate: the outputs that get a gradient, see `joint.differentiated`.
             numbers: the inputs, to run the step on; None: nothing is run, see `joint.trace_joint`.
             apart: what has its gradient returned summand by summand, see `joint.trace_joint`.
+            strides: of gradients of outputs, see there.
         """
         _check(step.model, forms)
         if costs is not None and without_memory(step.model, forms):
@@ -196,7 +197,7 @@ class Traced:
         if costs is not None:
             worker().begin()
         with underway("tracing the network"):
-            joint = trace_joint(step, arguments, forms, differentiate, numbers, apart)
+            joint = trace_joint(step, arguments, forms, differentiate, numbers, apart, strides)
         whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes)
         program = computations(joint, whole)
         guards = Guards.of(step.model, joint, arguments)

@@ -59,7 +59,8 @@ def drawing():
 
 @case
 def parts():
-    return {"model": nn.Sequential(nn.Sequential(layers(), layers(), layers()), Drawing()), "args": (torch.rand(256, 32),)}
+    body = (part for _ in range(4) for part in (nn.Linear(32, 128), nn.GELU(), nn.Linear(128, 32)))
+    return {"model": nn.Sequential(nn.Sequential(*body), Drawing()), "args": (torch.rand(256, 32),)}
 
 
 @case

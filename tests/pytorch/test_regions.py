@@ -306,6 +306,26 @@ def test_gradients_of_what_several_parts_read_are_returned_summand_by_summand():
     assert {"input 1", "input 2", "input 3", "own.weight"} <= apart and "last.up.weight" not in apart
 
 
+class Transposed(nn.Module):
+    """The gradient of a region's output is laid out in another way than the output."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.block = nn.Conv2d(8, 32, 1), Block()
+
+    def forward(self, x):
+        y = self.project(x).flatten(2).permute(0, 2, 1)
+        assert not bool(y.isnan().any())
+        return (self.block(y) * y).square().mean()
+
+
+def test_gradients_of_outputs_come_in_their_own_layout():
+    torch.manual_seed(0)
+    model, x = Transposed(), torch.randn(2, 8, 30, 30)
+    found = plan(model, (x,), budget=1.2, **FAST)
+    assert "project" in found.regions and found.verify((x,)).equal
+
+
 def test_what_is_refused():
     model, batch = Routed(), (torch.randn(400, 32),)
     with pytest.raises(NoPlanError, match=r"no plans of \d regions were found, the least takes .* most of it "):
