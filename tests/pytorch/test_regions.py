@@ -322,7 +322,7 @@ class Transposed(nn.Module):
 def test_gradients_of_outputs_come_in_their_own_layout():
     torch.manual_seed(0)
     model, x = Transposed(), torch.randn(2, 8, 30, 30)
-    found = plan(model, (x,), budget=1.2, **FAST)
+    found = plan(model, (x,), budget="1GiB", **FAST)
     assert "project" in found.regions and found.verify((x,)).equal
 
 
