@@ -294,7 +294,7 @@ def _trace(
                 node.meta[_FORWARD] = True
             sources = [output for output, has in zip(made, differentiable, strict=True) if has]
             leaves = [tensor for tensor in tensors[:positions] if tensor.requires_grad]
-            with _backward_paths(paths, sources), no_autocast():
+            with _backward_paths(paths, sources), no_autocast(), reading(self.model):
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
             return [*made, *gradients]
 

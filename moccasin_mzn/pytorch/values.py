@@ -92,7 +92,7 @@ def _shaped_by_values(function: torch._ops.OpOverload, args: Sequence[PyTree]) -
 
 
 def with_checks(graph_module: fx.GraphModule) -> None:
-    """Have a traced step compare what its forward pass reads; nodes that return no tensor are replaced by that."""
+    """Have a traced step compare what it reads; nodes that return no tensor are replaced by that."""
     import torch
 
     graph, operator = graph_module.graph, _operator()

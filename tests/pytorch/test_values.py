@@ -190,3 +190,31 @@ def test_the_backward_pass_of_a_plan_under_autocast_is_that_of_a_loop_that_calls
         loss.backward()
         gradients.append([parameter.grad.clone() for parameter in model.parameters()])
     assert verified.equal and all(map(torch.equal, *gradients))
+
+
+class Clipped(torch.autograd.Function):
+    """Its backward pass reads a value of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * (2 if x.mean() < 100 else 0)
+
+
+def test_a_value_that_a_backward_pass_reads_is_compared(x):
+    model = Reads(lambda self, y: Clipped.apply(y))
+    other, fresh = twin(model, [x])
+    found = planned(model, [x], 0.9)
+    step = found.module()
+    assert same(steps(model, step, [x]), steps(other, other, fresh))
+    with torch.no_grad():
+        model.lines[4].bias.fill_(1000.0)
+    loss = step(x)
+    message = r"was True when the plan was made and is False now: .*test_values.py:\d+, `return gradient"
+    with pytest.raises(PlanError, match=message):
+        loss.backward()
