@@ -89,7 +89,7 @@ def allocate_buffers(
 
 
 def first_fit(buffers: tuple[Buffer, ...], alignment: int, enough: int) -> Arena | None:
-    """An arena of at most `enough`, by first fit; None: no order gives one, a buffer has a hint, or they are too many."""
+    """An arena of at most `enough`, by first fit; None: no order gives one, a buffer has a hint, or there are many."""
     pieces = [pieces_of(buffer) for buffer in buffers]
     if sum(map(len, pieces)) > MOST_PLACED or any(buffer.hint is not None for buffer in buffers):
         return None
