@@ -105,15 +105,20 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
         for key, value in own.items()
         if key not in _OWN and isinstance(value, list | dict | set)
     }
-    problem = ""
+    problem, refused = "", None
     try:
         with _recording({id(module): before[name] for name, module in modules.items()}, seen):
             yield found
+    except PlanError as error:
+        refused = error  # perhaps for what such an attribute has led to
     finally:
         problem = _written(modules, before, found.after_one_run, seen) or _grown(modules, sizes)
         found.after_one_run.clear()  # it may have tensors
     if problem:
-        raise PlanError(f"the network {problem}, which a plan would not do: return it, or leave it out in training")
+        text = f"the network {problem}, which a plan would not do: return it, or leave it out in training"
+        raise PlanError(text) from refused
+    if refused is not None:
+        raise refused
     _check_kept(hooks)
     _note_all(found, modules, seen)
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 
 Differentiate: TypeAlias = str | int | Sequence[str | int] | None
+_COMPILED = "FX to symbolically trace a dynamo-optimized function"
+"""PyTorch's message where it traces what is compiled."""
 _HOOKS = "a step that is planned saves tensors by hooks"
 """PyTorch's message where hooks are forbidden."""
 
@@ -223,9 +225,12 @@ def trace_joint(
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
                 raise PlanError(wrong) from error
+            place = line_of(error, step.model)
+            if _COMPILED in str(error):
+                text = f"a part of the network is compiled by torch.compile, leave that out: {place}"
+                raise PlanError(text) from error
             if not reads_values(error):
                 raise
-            place = line_of(error, step.model)
             text = f"{f'{place}; ' if place else ''}{type(error).__name__}: {one_line(error)}"
             raise PlanError(f"the network has data-dependent control flow, it cannot be planned ({text})") from error
     _check_captured(joint, step.model)

@@ -111,7 +111,7 @@ def _numbers(tensor: torch.Tensor) -> object:
         return repr(tensor.tolist())
 
 
-def check_repeated(run: Calls, traced: Calls, again: Callable[[Calls], None]) -> None:
+def check_repeated(run: Calls, traced: Calls, again: Callable[[Calls], object]) -> None:
     """Refuse a network that called other operators while it was traced than when it ran, unless it does so from now on.
 
     Args:
@@ -131,6 +131,6 @@ def check_repeated(run: Calls, traced: Calls, again: Callable[[Calls], None]) ->
     one, other = next((mine, its) for mine, its in pairs if mine != its)
     raise PlanError(
         f"the network does not do the same each time it is called: {one or 'nothing'} was traced, "
-        f"{other or 'nothing'} was called when it ran: {once_more.place or 'at its end'}; a number that changes must be "
-        "an input, a buffer, or an attribute of a module"
+        f"{other or 'nothing'} was called when it ran: {once_more.place or 'at its end'}; "
+        "a number that changes must be an input, a buffer, or an attribute of a module"
     )
