@@ -33,7 +33,7 @@ from moccasin_mzn.pytorch.attributes import Attributes, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python
 from moccasin_mzn.pytorch.errors import PlanError
-from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated
+from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated, variables_read
 from moccasin_mzn.pytorch.values import reading, with_checks
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def _trace(
         with forked_random_state():  # so that each run draws the same numbers
             return _outputs(step, arguments, inputs, mode, calls)
 
-    with none_drawn_by_python(step.model, lambda: run_noted(first)) as run:
+    with none_drawn_by_python(step.model, lambda: run_noted(first)) as run, variables_read() as unchanged:
         outputs, called = run()
     attributes.ran_once(step.model)
     if not any(output.requires_grad for output in outputs):
@@ -319,6 +319,7 @@ def _trace(
     )
     graph_module = traced(*given)
     check_repeated(first, while_traced, run_noted)
+    attributes.read += unchanged()
     _turned_into_views(graph_module)
     with_checks(graph_module)
     names = argument_names(*arguments.filled(inputs))

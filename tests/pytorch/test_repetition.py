@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import cache
 
@@ -35,6 +36,30 @@ class Calls(nn.Module):
 def counting(y):
     STATE["step"] += 1
     return y * STATE["step"]
+
+
+def weighted(y):
+    return y * STATE["weight"]
+
+
+class Options:
+    weight = 1.0  # of the class
+
+    def __init__(self):
+        self.weight = 0.5
+        self.count = 0
+
+
+OPTIONS, SCALE = Options(), 2.0
+
+
+def by_options(y):
+    OPTIONS.count += 1
+    return y * OPTIONS.weight
+
+
+def scaled(y):
+    return y * SCALE
 
 
 def by_the_clock(y):
@@ -95,3 +120,27 @@ def test_a_part_that_is_compiled_is_refused_with_its_line(x):
     model = Calls(torch.compile(nn.Linear(6, 6), backend="eager"))
     with pytest.raises(PlanError, match=r"compiled by torch.compile, leave that out: .*test_repetition.py:\d+, `"):
         plan(model, (x,), budget=0.9, **CHEAP)
+
+
+def test_a_variable_outside_of_modules_that_has_another_value_is_refused(x):
+    schedule = {"weight": 0.5, "calls": 0}
+
+    def by_schedule(y):
+        schedule["calls"] += 1
+        return y * schedule["weight"]
+
+    changes = {
+        weighted: ("STATE['weight']", lambda: STATE.update(weight=0.7), lambda: STATE.update(weight=0.5)),
+        by_options: ("OPTIONS.weight", lambda: setattr(OPTIONS, "weight", 0.7), None),
+        scaled: ("SCALE", lambda: globals().update(SCALE=3.0), lambda: globals().update(SCALE=2.0)),
+        by_schedule: ("schedule['weight']", lambda: schedule.update(weight=0.7), None),
+    }
+    for function, (called, change, restore) in changes.items():
+        step = plan(Calls(function), (x,), budget=1.0, **CHEAP).module()
+        STATE["step"] += 1  # which none of them reads
+        step(x).backward()
+        change()
+        with pytest.raises(PlanError, match=re.escape(f"planned with '{called}' = ") + r".*, it is [\d.]+ now"):
+            step(x)
+        if restore:
+            restore()
