@@ -8,6 +8,7 @@ import random
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -218,3 +219,38 @@ def replayed(
         return operator(*args, **kwargs)
     finally:
         generator.set_state(before.get_state())
+
+
+@dataclass
+class RecurrentCells:
+    """What tracing has met of recurrent layers."""
+
+    seen: bool = False
+    """There is such a layer."""
+
+
+@contextlib.contextmanager
+def recurrent_cells() -> Iterator[RecurrentCells]:
+    """Trace recurrent layers as cells meanwhile, instead of as one operator of cuDNN.
+
+    A trace does not show what that operator keeps for the backward pass, and cannot repeat its dropout. The operators
+    of oneDNN are switched off together with all of oneDNN.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    layers = {getattr(torch, name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+    found = RecurrentCells()
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(
+            self, function: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
+        ) -> PyTree:
+            if function not in layers:
+                return function(*args, **(kwargs or {}))
+            found.seen = True
+            with torch.backends.cudnn.flags(enabled=False), torch.backends.mkldnn.flags(enabled=False):
+                return function(*args, **(kwargs or {}))
+
+    with Mode():
+        yield found

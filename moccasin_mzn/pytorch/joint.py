@@ -31,9 +31,10 @@ from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
 from moccasin_mzn.graphs.importers.torch.trace import fake_state, other_state, quiet, reads_values, scratch
 from moccasin_mzn.pytorch.attributes import Attributes, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
-from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python
+from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python, recurrent_cells
 from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 from moccasin_mzn.pytorch.gradients import summands
+from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated, variables_read
 from moccasin_mzn.pytorch.values import reading, with_checks
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 Strides = Mapping[str, tuple[int, ...]]
 Differentiate: TypeAlias = str | int | Sequence[str | int] | None
+_COMPILED = "FX to symbolically trace a dynamo-optimized function"
+"""PyTorch's message where it traces what is compiled."""
 _HOOKS = "a step that is planned saves tensors by hooks"
 """PyTorch's message where hooks are forbidden."""
 
@@ -230,9 +233,12 @@ def trace_joint(
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
                 raise PlanError(wrong) from error
+            place = line_of(error, step.model)
+            if _COMPILED in str(error):
+                text = f"a part of the network is compiled by torch.compile, leave that out: {place}"
+                raise UntraceableError(text) from error
             if not reads_values(error):
                 raise
-            place = line_of(error, step.model)
             text = f"{f'{place}; ' if place else ''}{type(error).__name__}: {one_line(error)}"
             raise UntraceableError(
                 f"the network has data-dependent control flow, it cannot be planned ({text})"
@@ -260,8 +266,7 @@ def _inputs(
 
 def _trace(
     step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None,
-    differentiate: Differentiate, attributes: Attributes, apart: Sequence[int],
-    strides: Strides,
+    differentiate: Differentiate, attributes: Attributes, apart: Sequence[int], strides: Strides,
 ) -> Joint:  # fmt: skip
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -271,7 +276,13 @@ def _trace(
     wanted = [tensor for tensor in (*state.values(), *inputs) if tensor.requires_grad]
     if not wanted:
         raise PlanError("nothing requires a gradient: there is no backward pass to plan")
-    with none_drawn_by_python(step.model, lambda: _outputs(step, arguments, inputs, mode)) as run:
+    first, while_traced = Calls(), Calls()
+
+    def run_noted(calls: Calls) -> tuple[list[torch.Tensor], list[str]]:
+        with forked_random_state():  # so that each run draws the same numbers
+            return _outputs(step, arguments, inputs, mode, calls)
+
+    with none_drawn_by_python(step.model, lambda: run_noted(first)) as run, variables_read() as unchanged:
         outputs, called = run()
     attributes.ran_once(step.model)
     if not any(output.requires_grad for output in outputs):
@@ -299,7 +310,7 @@ def _trace(
         def forward(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
             paths = Paths(self.model)
             positions = len(state) + len(inputs)
-            with paths.forward(), reading(self.model):
+            with paths.forward(), reading(self.model), calls_noted(while_traced, self.model):
                 args, kwargs = arguments.filled(tensors[len(state) : positions])
                 structure, made = Structure.of(step(*args, **kwargs))
             structures.append(structure)
@@ -309,11 +320,10 @@ def _trace(
             leaves = [tensor for tensor in tensors[:positions] if tensor.requires_grad]
             split = [tensors[at] for at in apart]
             parts = summands(sources, tensors[positions:], split)
-            with _backward_paths(paths, sources), no_autocast():
+            with _backward_paths(paths, sources), no_autocast(), reading(self.model):
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
-            whole = [
-                None if any(leaf is each for each in split) else g for leaf, g in zip(leaves, gradients, strict=True)
-            ]
+            pairs = zip(leaves, gradients, strict=True)
+            whole = [None if any(leaf is each for each in split) else gradient for leaf, gradient in pairs]
             order[:] = [apart[at] for at, _ in parts]
             return [*made, *whole, *(part for _, part in parts)]
 
@@ -325,6 +335,8 @@ def _trace(
         joint, tracing_mode="real" if mode is None else "fake", _error_on_data_dependent_ops=mode is not None
     )
     graph_module = traced(*given)
+    check_repeated(first, while_traced, run_noted)
+    attributes.read += unchanged()
     _turned_into_views(graph_module)
     with_checks(graph_module)
     names = argument_names(*arguments.filled(inputs))
@@ -418,15 +430,16 @@ def _joint(
 
 
 def _outputs(
-    step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None
+    step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None, calls: Calls
 ) -> tuple[list[torch.Tensor], list[str]]:
-    """What the step returns, without what autograd keeps for it, and their names.
+    """What the step returns, without what autograd keeps for it, and their names; its calls are noted.
 
     The state is fake, and has no values to spoil, or a scratch copy.
     """
     with mode or contextlib.nullcontext():
         args, kwargs = arguments.filled(inputs)
-        returned = step(*args, **kwargs)
+        with calls_noted(calls, step.model):
+            returned = step(*args, **kwargs)
         outputs = Structure.of(returned)[1]
         return [each.detach().requires_grad_(each.requires_grad) for each in outputs], output_names(returned)
 
@@ -471,41 +484,6 @@ def _backward_paths(paths: Paths, sources: Sequence[torch.Tensor]) -> Iterator[N
         for source in sources[:1]:
             stack.enter_context(paths.backward(source))
         yield
-
-
-@dataclass
-class RecurrentCells:
-    """What tracing has met of recurrent layers."""
-
-    seen: bool = False
-    """There is such a layer."""
-
-
-@contextlib.contextmanager
-def recurrent_cells() -> Iterator[RecurrentCells]:
-    """Trace recurrent layers as cells meanwhile, instead of as one operator of cuDNN.
-
-    A trace does not show what that operator keeps for the backward pass, and cannot repeat its dropout. The operators
-    of oneDNN are switched off together with all of oneDNN.
-    """
-    import torch
-    from torch.overrides import TorchFunctionMode
-
-    layers = {getattr(torch, name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
-    found = RecurrentCells()
-
-    class Mode(TorchFunctionMode):
-        def __torch_function__(
-            self, function: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
-        ) -> PyTree:
-            if function not in layers:
-                return function(*args, **(kwargs or {}))
-            found.seen = True
-            with torch.backends.cudnn.flags(enabled=False), torch.backends.mkldnn.flags(enabled=False):
-                return function(*args, **(kwargs or {}))
-
-    with Mode():
-        yield found
 
 
 def where(node: fx.Node) -> str:

@@ -57,6 +57,11 @@ def numbering(self, y):
     return y + torch.from_numpy(y.detach().numpy() > 100)
 
 
+def counting_kinds(self, y):
+    kinds, places = (y[:, 0] > y[:, 0].mean()).unique(return_inverse=True)
+    return y * len(kinds) + places[:, None]
+
+
 def looking(self, y):
     """As libraries do that leave something out where nobody traces."""
     return (y * torch.ones(6)).relu() if isinstance(y, FakeTensor) else y.relu()
@@ -68,7 +73,7 @@ def x():
     return torch.rand(64, 6)
 
 
-@pytest.mark.parametrize("function", [asserting, branching, counting, choosing, listing, looking])
+@pytest.mark.parametrize("function", [asserting, branching, counting, choosing, counting_kinds, listing, looking])
 def test_a_network_that_reads_values_trains_as_without_a_plan(function, x):
     model = Reads(function)
     other, fresh = twin(model, [x])
@@ -92,6 +97,10 @@ def test_a_network_that_reads_values_trains_as_without_a_plan(function, x):
         (listing, "all values of a tensor are read, others than when the plan was made: .*`return y . sum.1 for each"),
         (numbering, "all values of a tensor are read, others than when the plan was made: .*`return y . torch.from_nu"),
         (counting, "which was 3 when the plan was made and is [0-9]+ now: .*`return y . int"),
+        (
+            counting_kinds,
+            r"a shape depends on values, and was \(2,\) and \(64,\).* when the plan was made and is \(1,\)",
+        ),
         (choosing, r"a shape depends on values, and was \(64, 6\) when the plan was made and is \(\d+, 6\) now"),
     ],
 )
@@ -190,3 +199,31 @@ def test_the_backward_pass_of_a_plan_under_autocast_is_that_of_a_loop_that_calls
         loss.backward()
         gradients.append([parameter.grad.clone() for parameter in model.parameters()])
     assert verified.equal and all(map(torch.equal, *gradients))
+
+
+class Clipped(torch.autograd.Function):
+    """Its backward pass reads a value of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * (2 if x.mean() < 100 else 0)
+
+
+def test_a_value_that_a_backward_pass_reads_is_compared(x):
+    model = Reads(lambda self, y: Clipped.apply(y))
+    other, fresh = twin(model, [x])
+    found = planned(model, [x], 0.9)
+    step = found.module()
+    assert same(steps(model, step, [x]), steps(other, other, fresh))
+    with torch.no_grad():
+        model.lines[4].bias.fill_(1000.0)
+    loss = step(x)
+    message = r"was True when the plan was made and is False now: .*test_values.py:\d+, `return gradient"
+    with pytest.raises(PlanError, match=message):
+        loss.backward()
