@@ -1,4 +1,4 @@
-"""What differs between devices: their random numbers, how their allocators round; numbers drawn once."""
+"""What differs between devices: random numbers, how their allocators round, recurrent layers; numbers drawn once."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ parameters would not run, so they are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
 
 from moccasin_mzn.errors import InputError, shown
@@ -92,54 +91,6 @@ def targets(nodes: Sequence[AccumulateGrad]) -> list[torch.Tensor | None]:
             "autograd.grad asks for a gradient that the plan adds to a parameter's grad: "
             f"call backward, or plan with gradients {RETURNED}"
         ) from None
-
-
-# --- The summands of a gradient, in the order in which autograd adds them up ----------------------------------
-
-
-def nodes_behind(tensors: Sequence[torch.Tensor]) -> list[torch.autograd.graph.Node]:
-    """The nodes of autograd that the backward pass of some tensors runs through."""
-    found: dict[torch.autograd.graph.Node, None] = {}
-    waiting = [each.grad_fn for each in tensors if each.grad_fn is not None]
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found[node] = None
-            waiting += [following for following, _ in node.next_functions if following is not None]
-    return [*found]
-
-
-def edge_of(tensor: torch.Tensor) -> tuple[torch.autograd.graph.Node, int]:
-    """Where autograd adds up the gradient of a tensor."""
-    from torch.autograd.graph import get_gradient_edge
-
-    edge = get_gradient_edge(tensor)
-    return edge.node, edge.output_nr
-
-
-def summands(
-    sources: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor]
-) -> list[tuple[int, torch.Tensor]]:
-    """A list that is filled while the gradients of sources are computed: positions of leaves, and what is added to the
-    gradient of each."""
-    edges = {edge_of(leaf): at for at, leaf in enumerate(leaves)}
-    pairs = zip(sources, tangents, strict=True)
-    found = [(edges[edge_of(source)], tangent) for source, tangent in pairs if edge_of(source) in edges]
-    for node in nodes_behind(sources):
-        places = [(place, edges[edge]) for place, edge in enumerate(node.next_functions) if edge in edges]
-        if places:
-            node.register_hook(partial(_note_summands, found, places))
-    return found
-
-
-def _note_summands(
-    found: list[tuple[int, torch.Tensor]], places: Sequence[tuple[int, int]],
-    gradients: Sequence[torch.Tensor | None], _: object,
-) -> None:  # fmt: skip
-    for place, leaf in places:
-        gradient = gradients[place]
-        if gradient is not None:
-            found.append((leaf, gradient))
 
 
 # --- Which outputs' gradients each gradient of a step is made of: without any of them autograd makes none -----

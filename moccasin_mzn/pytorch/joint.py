@@ -33,8 +33,8 @@ from moccasin_mzn.pytorch.attributes import Attributes, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python, recurrent_cells
 from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
-from moccasin_mzn.pytorch.gradients import summands
 from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated, variables_read
+from moccasin_mzn.pytorch.summands import summands
 from moccasin_mzn.pytorch.values import reading, with_checks
 
 if TYPE_CHECKING:

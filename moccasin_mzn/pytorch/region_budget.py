@@ -35,7 +35,7 @@ class Choice:
     sequence: tuple[int, ...]
     peaks: Peaks
     duration: int
-    """Of all computations, in the graph's unit."""
+    """The duration of all computations, in the graph's unit."""
     kept: int
     """Bytes of its own that are kept for the backward pass, without its outputs."""
     inputs: frozenset[int]

@@ -24,10 +24,11 @@ from weakref import finalize
 from moccasin_mzn.graphs.importers.torch.spec import one_line
 from moccasin_mzn.pytorch.call import Form, Step, Structure, output_names
 from moccasin_mzn.pytorch.errors import PlanError
-from moccasin_mzn.pytorch.gradients import RETURNED, edge_of, nodes_behind
+from moccasin_mzn.pytorch.gradients import RETURNED
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Joint, plain_checkpoints
 from moccasin_mzn.pytorch.steps import Copies, hint_of
+from moccasin_mzn.pytorch.summands import edge_of, nodes_behind
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.pytorch.values import is_check, shaped_by_values
 
@@ -195,7 +196,7 @@ class _Search:
     apart: dict[str, set[int]] = field(default_factory=dict)
     """What each submodule reads and others read as well, by position among parameters, buffers and inputs."""
     calls: Counter[str] = field(default_factory=Counter)
-    """Of each submodule, so far."""
+    """How often each submodule was called so far."""
     traces: dict[str, list[Traced]] = field(default_factory=dict)
     """The forms that each region is called in."""
     counts: Counter[Traced] = field(default_factory=Counter)
