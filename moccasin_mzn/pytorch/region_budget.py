@@ -199,10 +199,10 @@ def chosen_within(step: Measured, choices: Sequence[Sequence[Choice]], budget: i
     for each in made:
         model.add_exactly_one(each)
     longer = _Longer(step, choices)
-    held = {key: model.new_bool_var("") for key in longer.holders}
+    stays = {key: model.new_bool_var("") for key in longer.holders}
     for key, pairs in longer.holders.items():
         for region, at in pairs:
-            model.add_implication(made[region][at], held[key])
+            model.add_implication(made[region][at], stays[key])
     limit = budget if budget is not None else model.new_int_var(0, _NEVER, "peak")
     for section, base in enumerate(step.peaks):
         terms = [
@@ -210,7 +210,7 @@ def chosen_within(step: Measured, choices: Sequence[Sequence[Choice]], budget: i
             for (region, at), amount in _differences(step, choices, section).items()
             if amount
         ]  # fmt: skip
-        terms += [step.sizes[memory] * held[memory, until] for memory, until in longer.at(section)]
+        terms += [step.sizes[memory] * stays[memory, until] for memory, until in longer.at(section)]
         model.add(base + sum(terms) <= limit)
     calls = [sum(call.region == region for call in step.calls) for region in range(len(choices))]
     times = [

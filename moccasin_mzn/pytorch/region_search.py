@@ -145,16 +145,16 @@ class _Instead:
 @contextlib.contextmanager
 def _as_it_is(module: torch.nn.Module) -> Iterator[None]:
     """Meanwhile nothing is called instead of a module's `forward`, nor of those in it."""
-    held = [(each, each.__dict__["forward"]) for each in module.modules() if "forward" in each.__dict__]
-    held = [(each, forward) for each, forward in held if isinstance(forward, _Instead)]
-    for each, forward in held:
+    replaced = [(each, each.__dict__["forward"]) for each in module.modules() if "forward" in each.__dict__]
+    replaced = [(each, forward) for each, forward in replaced if isinstance(forward, _Instead)]
+    for each, forward in replaced:
         del each.__dict__["forward"]
         if getattr(forward.original, "__self__", None) is not each:
             each.__dict__["forward"] = forward.original
     try:
         yield
     finally:
-        for each, forward in held:
+        for each, forward in replaced:
             each.__dict__["forward"] = forward
 
 
