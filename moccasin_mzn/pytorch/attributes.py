@@ -118,7 +118,7 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
     names = {id(module): name for name, module in modules.items()}
     objects: dict[int, None] = {}
     for number, name in seen:
-        if number not in names or name in _OWN:
+        if number not in names or name in _OWN or (name == "forward" and not names[number]):
             continue
         where, place = names[number], vars(modules[names[number]])
         made_anew = _has_hooks(modules[where]) and _holds_tensor(place.get(name))
