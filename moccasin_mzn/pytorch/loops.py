@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -51,13 +52,14 @@ class Installed:
         note(_COPIED)
         return copy.deepcopy(self.original, memo)
 
-    def __reduce__(self) -> tuple[Callable[[Run], Run], tuple[Run]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         note(_COPIED)
-        return _itself, (self.original,)
+        return _in_file(self.original)
 
 
-def _itself(value: Any) -> Any:
-    return value
+def _in_file(value: object) -> tuple[Any, ...]:
+    """How pickle is to write something else in an object's place, so that reading it takes Python alone."""
+    return operator.getitem, ((value,), 0)
 
 
 def installed(model: torch.nn.Module) -> Installed | None:
@@ -176,9 +178,9 @@ def planned_module(model: torch.nn.Module, run: Run, has_loss: bool) -> torch.nn
             note(_COPIED)
             return copy.deepcopy(model, memo)
 
-        def __reduce_ex__(self, protocol: Any) -> tuple[Callable[[Any], Any], tuple[torch.nn.Module]]:
+        def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
             note(_COPIED)
-            return _itself, (model,)
+            return _in_file(model)
 
     if not has_loss:
         with contextlib.suppress(ValueError):  # nothing is known of it
