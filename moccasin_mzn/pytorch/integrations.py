@@ -1,8 +1,8 @@
 """Plans in the loops of libraries: one line, and the first batch of each shape is planned when it comes. ::
 
-    Plans(model, budget="8GiB").install()                               a loop of your own, Accelerate, DDP
-    Trainer(..., callbacks=[TransformersCallback(budget="8GiB")])       transformers
-    Trainer(callbacks=[LightningCallback(budget="8GiB")])               Lightning
+Plans(model, budget="8GiB").install()                               a loop of your own, Accelerate, DDP
+Trainer(..., callbacks=[TransformersCallback(budget="8GiB")])       transformers
+Trainer(callbacks=[LightningCallback(budget="8GiB")])               Lightning
 """
 
 from __future__ import annotations
@@ -66,13 +66,15 @@ class Plans:
     def _plan(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree], budget: int | None) -> Plan:
         return plan(self.model, args, kwargs=kwargs, budget=self.budget if budget is None else budget, **self.options)
 
-    def _by_shape(self, original: Callable[..., PyTree]) -> ByShape:
-        self._run = ByShape(self.model, self._plan, original, self.plans)
+    def _by_shape(self, original: Callable[..., PyTree], installed: bool) -> ByShape:
+        self._run = ByShape(self.model, self._plan, original, self.plans, installed)
         return self._run
 
     def module(self) -> torch.nn.Module:
         """A module to train with in place of the network, see `Plan.module`."""
-        return planned_module(self.model, self._by_shape(self._step), has_loss=self._step.loss is not None)
+        return planned_module(
+            self.model, self._by_shape(self._step, installed=False), has_loss=self._step.loss is not None
+        )
 
     def install(self) -> Plans:
         """Let the network's own `forward` run the plans, until `remove`; returns this.
@@ -82,7 +84,7 @@ class Plans:
         """
         if self._step.loss is not None:
             raise PlanError("the loss is part of the plan, the network returns none: use module()")
-        self._installed = install(self.model, self._by_shape(self.model.forward))
+        self._installed = install(self.model, self._by_shape(self.model.forward, installed=True))
         return self
 
     def remove(self) -> None:
@@ -136,7 +138,9 @@ def _transformers() -> type[Any]:
             self._begin(kwargs["model"])
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            self._check_called("the trainer does not call the network that it was given: install Plans in the one it calls")
+            self._check_called(
+                "the trainer does not call the network that it was given: install Plans in the one it calls"
+            )
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self._end()

@@ -14,12 +14,15 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.log import note
 from moccasin_mzn.pytorch.call import Form
-from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
+from moccasin_mzn.pytorch.devices import CPU, generator_of
+from moccasin_mzn.pytorch.errors import NoPlanError, OtherValueError, PlanError
 from moccasin_mzn.pytorch.joint import INPUT
+from moccasin_mzn.pytorch.values import is_check
 
 if TYPE_CHECKING:
     from typing import Any, Self
@@ -102,14 +105,25 @@ def remove(model: torch.nn.Module, made: Installed | None) -> None:
         vars(model)["forward"] = made.original
 
 
+@contextlib.contextmanager
+def _inside(model: torch.nn.Module, forward: Run) -> Iterator[None]:
+    """Meanwhile a network is called without what is around its own `forward`: hooks, and what other libraries put there."""
+    own = vars(model)
+    former = {name: own[name] for name in ("forward", "_forward_hooks", "_forward_pre_hooks")}
+    try:
+        own.update(forward=forward, _forward_hooks={}, _forward_pre_hooks={})
+        yield
+    finally:
+        own.update(former)
+
+
 def check_plannable(model: torch.nn.Module) -> None:
     """Refuse a network whose parameters or calls are another library's.
 
     Raises:
         PlanError: it has a plan already, is wrapped for training on several devices, or its parameters are sharded.
     """
-    own = installed(model)
-    if own is not None and own.run is not own.original:
+    if installed(model) is not None:
         raise PlanError("the network has a plan already: remove it first")
     for name, module in model.named_modules():
         kind = type(module).__name__
@@ -212,19 +226,41 @@ class Planned(Protocol):
 Make = Callable[[tuple["PyTree", ...], dict[str, "PyTree"], "int | None"], Planned]
 """Makes a plan for arguments and those by name, within a budget in bytes; None: as it was asked for."""
 _Shape = tuple[tuple[object, ...], ...]
+_MOST_VALUES = 4
+"""So many plans of one shape for different values that are read: each takes a search."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """How a step is run."""
+
+    runtime: Runtime
+    as_it_is: bool
+    """Nothing has to be recomputed, whatever is read: the network runs without the plan."""
+    reads_values: bool
+    """The plan is for what the network read when it was made."""
 
 
 class ByShape:
     """Runs the plan for the shapes that it is called with, which is made when they come for the first time.
 
-    Where nothing has to be recomputed to stay within the budget, the network runs as it is.
+    Where nothing has to be recomputed to stay within the budget, the network runs as it is. A network that reads values,
+    such as whether a mask is all true, has a plan for each that comes, up to a few.
     """
 
-    def __init__(self, model: torch.nn.Module, make: Make, original: Run, plans: Sequence[Planned] = ()) -> None:
-        self.model, self.make, self.original = model, make, original
+    def __init__(
+        self, model: torch.nn.Module, make: Make, original: Run, plans: Sequence[Planned] = (), installed: bool = False
+    ) -> None:
+        """Begin with the plans that are there.
+
+        Args:
+            original: the step without a plan.
+            installed: that is the network's own `forward`, in whose place this is.
+        """
+        self.model, self.make, self.original, self.is_installed = model, make, original, installed
         self.plans: list[Planned] = []
-        self._runtimes: dict[_Shape, tuple[Runtime, bool]] = {}
-        """For each shape the plan, and whether the network runs as it is instead."""
+        self._ways: dict[_Shape, list[_Way]] = {}
+        """For each shape, the one that was run last first."""
         for each in plans:
             self._add(each)
 
@@ -238,28 +274,64 @@ class ByShape:
         call = self._first.guards.call
         tensors = call.tensors(args, kwargs)
         shape = tuple((each.shape, each.stride(), each.dtype, each.device, each.requires_grad) for each in tensors)
-        if shape not in self._runtimes:
+        if shape not in self._ways:
             with self._named(tensors):
                 self._plan(*call.arranged(args, kwargs))
-        runtime, as_it_is = self._runtimes[shape]
-        return self.original(*args, **kwargs) if as_it_is else runtime.run(tensors)
+        ways = self._ways[shape]
+        if ways[0].as_it_is:
+            return self.original(*args, **kwargs)
+        if not ways[0].reads_values:
+            return ways[0].runtime.run(tensors)
+        return self._for_values(ways, tensors, *call.arranged(args, kwargs))
+
+    def _for_values(
+        self, ways: list[_Way], tensors: Sequence[torch.Tensor], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+    ) -> PyTree:
+        """Run the plan for the values that the network reads in this step, made if there is none.
+
+        Raises:
+            PlanError: there are too many already.
+        """
+        for way in [*ways]:
+            restore = self._undone(way.runtime)
+            try:
+                output = way.runtime.run(tensors)
+            except OtherValueError:
+                if way is ways[-1] and len(ways) >= _MOST_VALUES:
+                    raise
+                restore()
+                continue
+            ways.remove(way)
+            ways.insert(0, way)
+            return output
+        self._plan(args, kwargs)
+        return ways[0].runtime.run(tensors)
+
+    def _undone(self, runtime: Runtime) -> Callable[[], None]:
+        """What undoes a step that has begun: the random states and buffers are as they are now."""
+        import torch
+
+        state, device = runtime.guards.state(), runtime.guards.given[0].form.device
+        buffers = [(state[at], state[at].clone()) for at in runtime.overwritten]
+        generators = [(each, each.get_state()) for each in map(generator_of, sorted({CPU, device}))]
+
+        def restore() -> None:
+            with torch.no_grad():
+                for buffer, former in buffers:
+                    buffer.copy_(former)
+            for generator, former in generators:
+                generator.set_state(former)
+
+        return restore
 
     @property
     def _first(self) -> Runtime:
-        return next(iter(self._runtimes.values()))[0]
+        return next(iter(self._ways.values()))[0].runtime
 
     def _plan(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
-        """Make a plan for a call, while the network has none."""
-        budget = self.plans[0].budget if self.plans else None
-        own = installed(self.model)
-        run = None if own is None else own.run
-        try:
-            if own is not None:
-                own.run = own.original
-            self._add(self.make(args, kwargs, budget))
-        finally:
-            if own is not None and run is not None:
-                own.run = run
+        """Make a plan for a call."""
+        with _inside(self.model, self.original) if self.is_installed else contextlib.nullcontext():
+            self._add(self.make(args, kwargs, self.plans[0].budget if self.plans else None))
 
     def _add(self, made: Planned) -> None:
         import torch
@@ -267,11 +339,19 @@ class ByShape:
         runtime = made.runtime(self.original)
         forms = [each.form for each in runtime.guards.given if each.kind == INPUT]
         shape = tuple(
-            (torch.Size(form.shape), form.stride, getattr(torch, form.dtype), torch.device(form.device), form.requires_grad)
-            for form in forms
+            (
+                torch.Size(each.shape),
+                each.stride,
+                getattr(torch, each.dtype),
+                torch.device(each.device),
+                each.requires_grad,
+            )
+            for each in forms
         )
+        reads_values = any(map(is_check, runtime.joint.nodes))
+        way = _Way(runtime, not made.repeats and not reads_values, reads_values)
         self.plans.append(made)
-        self._runtimes[shape] = runtime, not made.repeats
+        self._ways.setdefault(shape, []).insert(0, way)
 
     @contextlib.contextmanager
     def _named(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
@@ -280,5 +360,6 @@ class ByShape:
             yield
         except NoPlanError as error:
             inputs = [each for each in self._first.guards.given if each.kind == INPUT]
-            pairs = [(each.name, Form.of(its)) for each, its in zip(inputs, tensors, strict=True) if Form.of(its) != each.form]
-            raise NoPlanError(f"for {', '.join(f'{name} of {form}' for name, form in pairs)}: {error}") from None
+            pairs = zip(inputs, map(Form.of, tensors), strict=True)
+            new = ", ".join(f"{each.name} of {form}" for each, form in pairs if form != each.form)
+            raise NoPlanError(f"for {new}: {error}") from None

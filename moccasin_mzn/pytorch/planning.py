@@ -181,7 +181,8 @@ def _traced(
 ) -> Traced:  # fmt: skip
     """The step traced as it runs, where it can be run for that, else on tensors without numbers.
 
-    It can where it is run for a fraction of its peak in any case, and where several times its memory is free.
+    It can where it is run for a fraction of its peak in any case, and where several times its memory is free; of a step
+    that cannot be traced without numbers that is not known, so that it is several times the budget.
     """
     forms = [Form.of(tensor) for tensor in tensors]
     trace = partial(Traced.of, step, arguments, forms, gradients=gradients, differentiate=differentiate)
@@ -189,8 +190,14 @@ def _traced(
         return trace(costs)
     free = free_memory(forms[0].device if forms else CPU)
     if amount is None or amount.fraction is None:
-        seen = trace(None)
-        if free is None or SAFELY * peaks(seen.linear(seen.problem.graph.input_order())).whole > free:
+        try:
+            seen = trace(None)
+            need = peaks(seen.linear(seen.problem.graph.input_order())).whole
+        except PlanError:
+            if amount is None:
+                raise
+            need = amount.resolve(0)
+        if free is None or SAFELY * need > free:
             return trace(costs)
     try:
         return trace(costs, numbers=tensors)

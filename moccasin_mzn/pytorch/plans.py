@@ -134,7 +134,8 @@ class Plan:
         """What runs the plan, or those of all shapes that come."""
         if self.another is None:
             return self.runtime(original)
-        return ByShape(self.traced.step.model, self.another, original or self.traced.step, [self])
+        own = original is not None
+        return ByShape(self.traced.step.model, self.another, original or self.traced.step, [self], installed=own)
 
     def module(self) -> torch.nn.Module:
         """A module to train with in place of the network, whose parameters and attributes it has:

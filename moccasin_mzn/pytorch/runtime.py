@@ -303,6 +303,8 @@ class Runtime:
     """For each gradient the tangents that it depends on."""
     original: Callable[..., PyTree]
     """The step without the plan, for calls without gradients."""
+    overwritten: tuple[int, ...] = ()
+    """Positions, among what is given, of the buffers that a step overwrites."""
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         import torch

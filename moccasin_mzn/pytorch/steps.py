@@ -113,8 +113,12 @@ class EagerStep:
 
 def runtime_of(traced: Traced, linear: Linear, original: Callable[..., PyTree] | None = None) -> Runtime:
     """What runs a plan; `original` is called instead where no gradient is asked for."""
-    code = emitted(traced.joint, linear)
-    return Runtime(traced.joint, traced.guards, code, gradient_dependencies(traced.program), original or traced.step)
+    code, program = emitted(traced.joint, linear), traced.program
+    written = {root.node for root in (*program.written_back, *program.in_place)}
+    return Runtime(
+        traced.joint, traced.guards, code, gradient_dependencies(program), original or traced.step,
+        tuple(at for at, node in enumerate(traced.joint.given) if node in written),
+    )  # fmt: skip
 
 
 def eager_step_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> EagerStep | None:
