@@ -125,7 +125,7 @@ class Call:
         way = self._arrangements[form]
         if way is None:
             raise self._refusal(args, kwargs)
-        given: dict[_Key, PyTree] = {**dict(enumerate(args)), **kwargs}
+        given: dict[_Key, PyTree] = dict(enumerate(args)) | dict(kwargs)
         if any(not self._is_default(given[key], name, default) for key, name, default in way.others):
             raise self._refusal(args, kwargs)
         found = {key: default if source is None else given[source] for key, (source, default) in way.sources.items()}
@@ -192,7 +192,7 @@ class Call:
 
     def _by_name(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> dict[str, PyTree]:
         """The arguments of a call by the names of parameters, or by their places where those are not known."""
-        given: dict[_Key, PyTree] = {**dict(enumerate(args)), **kwargs}
+        given: dict[_Key, PyTree] = dict(enumerate(args)) | dict(kwargs)
         named = self._named((len(args), tuple(kwargs)))
         if named is None:
             return {f"input {key}" if isinstance(key, int) else key: value for key, value in given.items()}

@@ -67,14 +67,12 @@ class Plans:
         return plan(self.model, args, kwargs=kwargs, budget=self.budget if budget is None else budget, **self.options)
 
     def _by_shape(self, original: Callable[..., PyTree], installed: bool) -> ByShape:
-        self._run = ByShape(self.model, self._plan, original, self.plans, installed)
-        return self._run
+        return ByShape(self.model, self._plan, original, self.plans, installed)
 
     def module(self) -> torch.nn.Module:
         """A module to train with in place of the network, see `Plan.module`."""
-        return planned_module(
-            self.model, self._by_shape(self._step, installed=False), has_loss=self._step.loss is not None
-        )
+        self._run = self._by_shape(self._step, installed=False)
+        return planned_module(self.model, self._run, has_loss=self._step.loss is not None)
 
     def install(self) -> Plans:
         """Let the network's own `forward` run the plans, until `remove`; returns this.
@@ -84,7 +82,9 @@ class Plans:
         """
         if self._step.loss is not None:
             raise PlanError("the loss is part of the plan, the network returns none: use module()")
-        self._installed = install(self.model, self._by_shape(self.model.forward, installed=True))
+        run = self._by_shape(self.model.forward, installed=True)
+        self._installed = install(self.model, run)
+        self._run = run
         return self
 
     def remove(self) -> None:
@@ -130,7 +130,7 @@ class _WhileTraining:
 def _transformers() -> type[Any]:
     from transformers import TrainerCallback
 
-    class TransformersCallback(_WhileTraining, TrainerCallback):  # type: ignore[misc]
+    class TransformersCallback(_WhileTraining, TrainerCallback):
         """Has a Trainer of transformers train within a budget: the arguments are those of `Plans` but the network."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -153,7 +153,7 @@ def _lightning() -> type[Any]:
     name = "lightning.pytorch" if find_spec("lightning") else "pytorch_lightning"
     library: Any = import_module(name)
 
-    class LightningCallback(_WhileTraining, library.Callback):  # type: ignore[misc, name-defined]
+    class LightningCallback(_WhileTraining, library.Callback):
         """Has a Trainer of Lightning train within a budget."""
 
         def __init__(self, *, budget: AskedBudget, submodule: str | None = None, **options: Any) -> None:

@@ -96,18 +96,18 @@ def remove(model: torch.nn.Module, made: Installed | None) -> None:
     """
     if made is None:
         raise PlanError("no plan is installed")
-    made.run = made.original
+    made.run = original = made.original
     if vars(model).get("forward") is not made:
         return
-    if getattr(made.original, "__self__", None) is model and made.original.__name__ == "forward":
+    if getattr(original, "__self__", None) is model and original.__name__ == "forward":
         del vars(model)["forward"]
     else:
-        vars(model)["forward"] = made.original
+        vars(model)["forward"] = original
 
 
 @contextlib.contextmanager
 def _inside(model: torch.nn.Module, forward: Run) -> Iterator[None]:
-    """Meanwhile a network is called without what is around its own `forward`: hooks, and what other libraries put there."""
+    """Meanwhile a network is called without its hooks and what other libraries put around its `forward`."""
     own = vars(model)
     former = {name: own[name] for name in ("forward", "_forward_hooks", "_forward_pre_hooks")}
     try:
@@ -244,8 +244,8 @@ class _Way:
 class ByShape:
     """Runs the plan for the shapes that it is called with, which is made when they come for the first time.
 
-    Where nothing has to be recomputed to stay within the budget, the network runs as it is. A network that reads values,
-    such as whether a mask is all true, has a plan for each that comes, up to a few.
+    Where nothing has to be recomputed to stay within the budget, the network runs as it is. A network that reads
+    values, such as whether a mask is all true, has a plan for each that comes, up to a few.
     """
 
     def __init__(
@@ -339,14 +339,8 @@ class ByShape:
         runtime = made.runtime(self.original)
         forms = [each.form for each in runtime.guards.given if each.kind == INPUT]
         shape = tuple(
-            (
-                torch.Size(each.shape),
-                each.stride,
-                getattr(torch, each.dtype),
-                torch.device(each.device),
-                each.requires_grad,
-            )
-            for each in forms
+            (one.shape, one.stride, getattr(torch, one.dtype), torch.device(one.device), one.requires_grad)
+            for one in forms
         )
         reads_values = any(map(is_check, runtime.joint.nodes))
         way = _Way(runtime, not made.repeats and not reads_values, reads_values)

@@ -1,9 +1,10 @@
-"""Plans in the loops of libraries: 20 steps with last batches of another size leave the weights that they leave without."""
+"""Plans in the loops of libraries: 20 steps with last batches of another size give the same weights as without."""
 
 # ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch", minversion="2.6")
 
+from documents import page
 from step_runs import same
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -109,7 +111,7 @@ def test_accelerate(precision):
     check(*models, plans[0])
 
 
-def lightning_training(callbacks, whole, tmp_path):
+def lightning_module(whole):
     lightning = pytest.importorskip("lightning.pytorch")
 
     class Module(lightning.LightningModule):
@@ -127,7 +129,12 @@ def lightning_training(callbacks, whole, tmp_path):
         def configure_optimizers(self):
             return torch.optim.Adam(self.parameters())
 
-    module = Module()
+    return Module()
+
+
+def lightning_training(callbacks, whole, tmp_path):
+    lightning = pytest.importorskip("lightning.pytorch")
+    module = lightning_module(whole)
     torch.manual_seed(5)
     trainer = lightning.Trainer(
         max_steps=STEPS, accelerator="cpu", devices=1, callbacks=callbacks, logger=False, enable_checkpointing=True,
@@ -170,17 +177,25 @@ class Sentences(torch.utils.data.Dataset):
         return {"input_ids": tokens, "labels": tokens}
 
 
-def trainer_training(callbacks, tmp_path, **options):
-    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+def trainer_parts(folder, **options):
+    """A network, arguments and data."""
+    from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
 
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=16, n_embd=32, n_layer=2, n_head=2))
     arguments = TrainingArguments(
-        tmp_path, per_device_train_batch_size=8, max_steps=STEPS, report_to=[], use_cpu=True, seed=3,
+        folder, per_device_train_batch_size=8, max_steps=STEPS, report_to=[], use_cpu=True, seed=3,
         disable_tqdm=True, logging_steps=5, save_steps=10, **options,
     )  # fmt: skip
-    Trainer(model=model, args=arguments, train_dataset=Sentences(), callbacks=callbacks).train()
-    return model
+    return {"model": model, "args": arguments, "train_dataset": Sentences()}
+
+
+def trainer_training(callbacks, folder, **options):
+    from transformers import Trainer
+
+    parts = trainer_parts(folder, **options)
+    Trainer(**parts, callbacks=callbacks).train()
+    return parts["model"]
 
 
 @pytest.mark.parametrize("options", [{}, {"bf16": True}, {"gradient_accumulation_steps": 2}], ids=["", "bf16", "two"])
@@ -192,6 +207,31 @@ def test_the_trainer_of_transformers(options, tmp_path):
     callback = TransformersCallback(**QUICK)
     planned, plain = (trainer_training(each, tmp_path, **options) for each in ([callback], []))
     check(planned, plain, callback.plans)
+
+
+BLOCKS = {block.mark: block for block in page("docs/training.md").blocks if block.language == "python" and block.mark}
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("library", [*BLOCKS])
+def test_what_the_page_shows_of_a_library_runs(library, monkeypatch, tmp_path):
+    pytest.importorskip(library)
+    monkeypatch.chdir(tmp_path)
+    model = Classifier()
+    names = {"model": model, "optimizer": torch.optim.Adam(model.parameters()), "loader": batches()}
+    if library == "accelerate":
+        names["accelerator"] = importlib.import_module(library).Accelerator(cpu=True)
+    elif library == "transformers":
+        parts = trainer_parts(tmp_path)
+        names |= {"model": parts["model"], "arguments": parts["args"], "data": parts["train_dataset"]}
+    else:
+        names["module"] = lightning_module(whole=True)
+    exec(compile(BLOCKS[library].text, "docs/training.md", "exec"), names)
+    if library == "accelerate":
+        own_loop(names["model"], names["optimizer"], names["loader"], names["accelerator"].backward)
+    plans = names["plans"] if library == "accelerate" else names["callback"].plans
+    assert len(plans.plans) == 2
 
 
 TWO_PROCESSES = """
