@@ -26,8 +26,9 @@ test: .venv/tested
 test-all: test
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m '(full or hypothesis) and not slow'
 
-# PyTorch is large, so that only this installs it; the release is the one the tests were written for. ExecuTorch and
-# the libraries that train come with it where there are wheels of them. With `TORCH=2.9` the newest 2.9 is tested instead, from a folder of its own.
+# PyTorch is large, so that only this installs it; the release is the one the tests were written for. ExecuTorch and the
+# libraries that train come with it where there are wheels of them. With `TORCH=2.9` the newest 2.9 is tested instead,
+# from a folder of its own.
 TORCH ?=
 test-torch: .venv/tested
 ifneq ($(TORCH),)
