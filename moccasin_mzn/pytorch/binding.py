@@ -56,7 +56,7 @@ class Call:
 
     step: Step
     structure: Structure
-    """Of the positional arguments and those by name."""
+    """The structure of the positional arguments and those by name."""
     _arrangements: dict[_Form, _Arrangement | None] = field(default_factory=dict, repr=False)
 
     @cached_property
