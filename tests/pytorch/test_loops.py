@@ -267,3 +267,10 @@ def test_a_buffer_that_is_changed_before_another_value_is_read_is_changed_once()
         for mask in (MASK, torch.zeros(24), MASK):
             call(X, mask)
     assert same(*([*network.state_dict().values()] for network in (model, other)))
+
+
+@pytest.mark.parametrize("rows", [lambda x: x.repeat(2, 1)[::2], lambda x: x[:1].expand(64, 24)])
+def test_inputs_that_are_rows_of_others_are_planned_with_their_layout(model, rows):
+    x = rows(X)
+    step = planned(model, [x], 0.8).module()
+    assert torch.equal(output(lambda: step(x)), output(lambda: model(x)))
