@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Unpack
 
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress
 from moccasin_mzn.api.solve import solve_instance
@@ -34,6 +34,7 @@ from moccasin_mzn.pytorch.infeasibility import (
 )
 from moccasin_mzn.pytorch.instructions import Peaks, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
+from moccasin_mzn.pytorch.loops import Make
 from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
@@ -43,13 +44,15 @@ from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.stop import Criteria, Stop
-from moccasin_mzn.vocabulary import Durations, Gradients, SearchArguments, Status, Workspaces
+from moccasin_mzn.vocabulary import Durations, Gradients, SearchArguments, Shapes, Status, Workspaces
 
 if TYPE_CHECKING:
     import torch
     from torch.utils._pytree import PyTree
 
 
+ONE: Final = "one"
+EACH: Final = "each"
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
 SEARCH_SECONDS = 60.0
@@ -83,6 +86,7 @@ def plan(
     stop: Stop | None = None,
     on_progress: OnProgress | None = None,
     interrupts: Interrupts = "keep",
+    shapes: Shapes = "one",
     **how: Unpack[SearchArguments],
 ) -> Plan:
     """Find what to recompute in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
@@ -120,6 +124,9 @@ def plan(
             measured and differ from call to call.
         on_progress: called with a `moccasin_mzn.Progress` for every new incumbent and bound; see `moccasin_mzn.solve`.
         interrupts: see `moccasin_mzn.solve`.
+        shapes: "one": inputs of another shape are refused; "each": when they come first, a plan is made for them by the
+            same options, within the budget in bytes that this one has; where nothing has to be recomputed for that,
+            the step runs as it is.
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
@@ -131,6 +138,13 @@ def plan(
     require_torch()
     if order != "input":
         raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
+    if shapes not in (ONE, EACH):
+        raise InputError(f"shapes {shown(shapes)}: expected one of {ONE}, {EACH}")
+    again = partial(
+        plan, model, loss=loss, differentiate=differentiate, time_limit=time_limit, threads=threads, seed=seed,
+        max_computations=max_computations, durations=durations, workspaces=workspaces, gradients=gradients,
+        paging=paging, slow_memory=slow_memory, stop=stop, on_progress=on_progress, interrupts=interrupts, **how,
+    )  # fmt: skip
     criteria = Criteria.of(stop, time_limit, gap_of(how.pop("until_gap", None)), default=SEARCH_SECONDS)
     criteria.refuse("plans of networks, whose operators are measured", "iterations")
     drive = Drive("pytorch.plan", on_progress, criteria, interrupts)
@@ -145,13 +159,20 @@ def plan(
     MEASURED_COSTS.forget_failures()
     costs = Costs(durations, workspaces, MEASURED_COSTS)
     traced = _traced(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
+    eager = None
     if amount is None:
         assert isinstance(memory, OneMemory)
         found, interrupted = _least(traced, memory, max_computations, drive)
-        return drive.ended(_timed(found, inputs, kwargs or {}), interrupted)
-    eager = eager_step_or_none(traced, inputs, kwargs or {}) if amount.fraction is not None else None
-    found, interrupted = _searched(traced, amount, eager, memory, max_computations, drive)
-    return drive.ended(_timed(found, inputs, kwargs or {}) if eager is None else found, interrupted)
+    else:
+        eager = eager_step_or_none(traced, inputs, kwargs or {}) if amount.fraction is not None else None
+        found, interrupted = _searched(traced, amount, eager, memory, max_computations, drive)
+    found = _timed(found, inputs, kwargs or {}) if eager is None else found
+    return drive.ended(replace(found, another=_for_calls(again) if shapes == EACH else None), interrupted)
+
+
+def _for_calls(again: Callable[..., Plan]) -> Make:
+    """What makes plans for other calls."""
+    return lambda args, kwargs, budget: again(args, kwargs=kwargs, budget=budget)
 
 
 def _traced(
@@ -160,7 +181,8 @@ def _traced(
 ) -> Traced:  # fmt: skip
     """The step traced as it runs, where it can be run for that, else on tensors without numbers.
 
-    It can where it is run for a fraction of its peak in any case, and where several times its memory is free.
+    It can where it is run for a fraction of its peak in any case, and where several times its memory is free; of a step
+    that cannot be traced without numbers that is not known, so that it is several times the budget.
     """
     forms = [Form.of(tensor) for tensor in tensors]
     trace = partial(Traced.of, step, arguments, forms, gradients=gradients, differentiate=differentiate)
@@ -168,8 +190,14 @@ def _traced(
         return trace(costs)
     free = free_memory(forms[0].device if forms else CPU)
     if amount is None or amount.fraction is None:
-        seen = trace(None)
-        if free is None or SAFELY * peaks(seen.linear(seen.problem.graph.input_order())).whole > free:
+        try:
+            seen = trace(None)
+            need = peaks(seen.linear(seen.problem.graph.input_order())).whole
+        except PlanError:
+            if amount is None:
+                raise
+            need = amount.resolve(0)
+        if free is None or SAFELY * need > free:
             return trace(costs)
     try:
         return trace(costs, numbers=tensors)
