@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from moccasin_mzn.pytorch.compiling import backend
     from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
+    from moccasin_mzn.pytorch.estimating import Estimate, estimate
     from moccasin_mzn.pytorch.packing import knapsack
     from moccasin_mzn.pytorch.planning import plan
     from moccasin_mzn.pytorch.plans import Plan
     from moccasin_mzn.pytorch.steps import Verification
 
-__all__ = ["NoPlanError", "Plan", "PlanError", "Verification", "backend", "knapsack", "plan"]
+__all__ = ["Estimate", "NoPlanError", "Plan", "PlanError", "Verification", "backend", "estimate", "knapsack", "plan"]
 
 _HOMES = {
+    "Estimate": "estimating", "estimate": "estimating",
     "NoPlanError": "errors", "Plan": "plans", "PlanError": "errors", "Verification": "steps",
     "backend": "compiling", "knapsack": "packing", "plan": "planning",
 }  # fmt: skip

@@ -61,7 +61,7 @@ def _by_name(name: str) -> Callable[[list[torch.nn.Parameter]], torch.optim.Opti
     classes.pop("optimizer", None)
     known: dict[str, Any] = {**classes, MOMENTUM: partial(torch.optim.SGD, momentum=0.9)}
     if name.lower() not in known:
-        raise InputError(f"optimizer {shown(name)}: {nearest(name.lower(), known)}")
+        raise InputError(f"optimizer {shown(name)}: torch.optim has none of this name{nearest(name.lower(), known)}")
     return known[name.lower()]  # type: ignore[no-any-return]
 
 
