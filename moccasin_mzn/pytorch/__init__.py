@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from moccasin_mzn.pytorch.batches import LargestBatch, largest_batch
     from moccasin_mzn.pytorch.compiling import backend
     from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
     from moccasin_mzn.pytorch.estimating import Estimate, estimate
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
     from moccasin_mzn.pytorch.plans import Plan
     from moccasin_mzn.pytorch.steps import Verification
 
-__all__ = ["Estimate", "NoPlanError", "Plan", "PlanError", "Verification", "backend", "estimate", "knapsack", "plan"]
+__all__ = [
+    "Estimate", "LargestBatch", "NoPlanError", "Plan", "PlanError", "Verification", "backend", "estimate", "knapsack",
+    "largest_batch", "plan",
+]  # fmt: skip
 
 _HOMES = {
-    "Estimate": "estimating", "estimate": "estimating",
+    "Estimate": "estimating", "LargestBatch": "batches", "estimate": "estimating", "largest_batch": "batches",
     "NoPlanError": "errors", "Plan": "plans", "PlanError": "errors", "Verification": "steps",
     "backend": "compiling", "knapsack": "packing", "plan": "planning",
 }  # fmt: skip

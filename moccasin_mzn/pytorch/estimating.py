@@ -7,7 +7,7 @@ networks that are larger than this machine, or on the meta device.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ from moccasin_mzn.pytorch.infeasibility import LeastFound, least_schedules, prep
 from moccasin_mzn.pytorch.instructions import Linear, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
-from moccasin_mzn.pytorch.operator_costs import OperatorCosts
+from moccasin_mzn.pytorch.operator_costs import QuickCosts
 from moccasin_mzn.pytorch.optimizers import maker_of, name_of
 from moccasin_mzn.pytorch.recording import BACKWARD, FORWARD, OPTIMIZER
 from moccasin_mzn.pytorch.timelines import KINDS, Timeline, timeline_of
@@ -39,7 +39,6 @@ from moccasin_mzn.vocabulary import Gradients, Workspaces
 
 if TYPE_CHECKING:
     import torch
-    from torch import fx
     from torch.utils._pytree import PyTree
 
     from moccasin_mzn.pytorch.optimizers import Chosen
@@ -291,13 +290,6 @@ def estimate(
         except PlanError as error:
             no_plan = str(error).partition(" (see ")[0]
     return _estimate(run, timeline, found, no_plan, name_of(optimizer), target, measured)
-
-
-class QuickCosts(OperatorCosts):
-    """Costs of operators, each called once, where only workspaces are asked for."""
-
-    def measure(self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = 1) -> None:
-        super().measure(wanted, 1)
 
 
 def _least(traced: Traced, target: Target, searching: Mapping[str, object]) -> LeastPeak:

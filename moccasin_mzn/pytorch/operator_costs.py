@@ -128,6 +128,13 @@ class OperatorCosts:
         )
 
 
+class QuickCosts(OperatorCosts):
+    """Costs of operators, each called once, where only workspaces are asked for."""
+
+    def measure(self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = 1) -> None:
+        super().measure(wanted, 1)
+
+
 MEASURED_COSTS = OperatorCosts()
 """What has been measured in this process: plans of one network for several budgets and shapes measure it once."""
 

@@ -79,7 +79,8 @@ def timeline_of(run: DryRun, measured: bool) -> Timeline:
             live[made.kind] += made.bytes
         cost = costs.get(id(run.calls[at]))
         now = live[GRADIENT], live[ACTIVATION], live[TEMPORARY], 0 if cost is None else cost.workspace
-        moments.append(Moment(call.phase, call.path, now))
+        if call.wanted is not None:  # else it is a view
+            moments.append(Moment(call.phase, call.path, now))
     cut = sum(call.phase == FORWARD for call in calls)
     kept = [(call.path, made) for call in calls[:cut] for made in call.made if made.end is None or made.end > cut]
     of = Counter[str]()
