@@ -161,10 +161,10 @@ class LlamaBlock(nn.Module):
 class Llama(Blocks):
     """RMS norm, rotary positions, SwiGLU (Touvron et al., 2023)."""
 
-    def __init__(self, width: int, blocks: int, tokens: int, length: int) -> None:
+    def __init__(self, width: int, blocks: int, tokens: int, length: int, heads: int = 4) -> None:
         super().__init__()
         self.embedding = nn.Embedding(tokens, width)
-        self.blocks = nn.ModuleList(LlamaBlock(width, 4, length) for _ in range(blocks))
+        self.blocks = nn.ModuleList(LlamaBlock(width, heads, length) for _ in range(blocks))
         self.norm, self.head = RmsNorm(width), nn.Linear(width, tokens, bias=False)
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -115,6 +115,11 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
     if problem:
         raise PlanError(f"the network {problem}, which a plan would not do: return it, or leave it out in training")
     _check_kept(hooks)
+    _note_all(found, modules, seen)
+
+
+def _note_all(found: Attributes, modules: Mapping[str, torch.nn.Module], seen: Mapping[tuple[int, str], bool]) -> None:
+    """Note what was read, and besides it the submodules, forward functions and hooks of all modules."""
     names = {id(module): name for name, module in modules.items()}
     objects: dict[int, None] = {}
     for number, name in seen:
