@@ -27,7 +27,7 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "Mapping": (Mapping, "values by name"),
     "str | PathLike": ((str, PathLike), "the path of a file"),
     **dict.fromkeys(
-        ("Search", "IfNone", "FormulationName", "StrategyName", "Axis", "Durations", "Workspaces", "Gradients"),
+        ("Search", "IfNone", "FormulationName", "StrategyName", "Axis", "Durations", "Workspaces", "Gradients", "BudgetOf"),
         (str, "text"),
     ),
 }

@@ -166,6 +166,20 @@ class Estimate(Shown):
         width = max(map(len, figures))
         return "\n".join(f"{name:<{width}}  {text}" for name, text in figures.items())
 
+    def as_dict(self) -> JsonObject:
+        """Return all figures in bytes, and a row for each module."""
+        amounts = (
+            "peak", "fixed", "parameters", "buffers", "inputs", "optimizer_state", "gradients", "activations", "step_peak",
+            "optimizer_peak", "least_peak", "capacity",
+        )  # fmt: skip
+        least = None if self.least is None else {"step": self.least.step, "proven": self.least.proven}
+        return {
+            **{name: getattr(self, name) for name in amounts}, "phase": self.phase, "module": self.module,
+            "fits": self.fits, "fits_with_plan": self.fits_with_plan, "least": least, "no_plan": self.no_plan,
+            "optimizer": self.optimizer, "device": self.device, "workspaces": self.workspaces,
+            "notes": list(self.notes), "modules": self.records(),
+        }  # fmt: skip
+
     def records(self, depth: int | None = None) -> list[JsonObject]:
         """Return a row for each module: bytes of its parameters, of the state of them, and of what it retains.
 
@@ -216,7 +230,7 @@ class Estimate(Shown):
         layers |= {kind: tuple(each.memory[at] for each in moments) for at, kind in enumerate(KINDS)}
         limit = None if self.capacity is None else (f"{self.device} has", self.capacity)
         places = tuple((each.phase, _cut(each.path, depth)) for each in moments)
-        title = f"A training step: {memory_text(self.peak, 'byte')} in the {self.phase}"
+        title = "A training step without a plan"
         return drawn(MemoryPicture(title, layers, places, limit), path)
 
 

@@ -21,7 +21,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
 from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
-from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
+from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP, check_gradients
 from moccasin_mzn.pytorch.infeasibility import (
     LeastFound,
     bound_within,
@@ -32,7 +32,7 @@ from moccasin_mzn.pytorch.infeasibility import (
     unlimited,
     why_none,
 )
-from moccasin_mzn.pytorch.instructions import Peaks, peaks
+from moccasin_mzn.pytorch.instructions import Peaks, gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
@@ -43,7 +43,7 @@ from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.stop import Criteria, Stop
-from moccasin_mzn.vocabulary import Durations, Gradients, SearchArguments, Status, Workspaces
+from moccasin_mzn.vocabulary import BudgetOf, Durations, Gradients, SearchArguments, Status, Workspaces
 
 if TYPE_CHECKING:
     import torch
@@ -70,6 +70,7 @@ def plan(
     loss: Callable[..., PyTree] | None = None,
     differentiate: Differentiate = None,
     budget: str | int | float | Fraction | Budget,
+    of: BudgetOf = STEP,
     time_limit: float | None = SEARCH_SECONDS,
     threads: int | None = None,
     seed: int | None = None,
@@ -105,6 +106,8 @@ def plan(
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one. For
             bytes and "least" the step as it is is run only where four times the memory that it takes is free.
+        of: what a fraction is of: "step", or "activations": then it is of what is above the gradients that stay to the
+            end of the step, which no plan changes, and these are added.
         time_limit: seconds for the search.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
@@ -136,7 +139,7 @@ def plan(
     drive = Drive("pytorch.plan", on_progress, criteria, interrupts)
     check_gradients(gradients)
     arguments, tensors = Structure.of_call(inputs, kwargs)
-    amount = _amount(budget)
+    amount = _amount(budget, of)
     searching = {"time_limit": criteria.time_limit, "threads": threads, "seed": seed, **how}
     searching |= {} if criteria.gap is None else {"until_gap": criteria.gap}
     memory = memories_asked(paging, slow_memory, searching)
@@ -150,8 +153,18 @@ def plan(
         found, interrupted = _least(traced, memory, max_computations, drive)
         return drive.ended(_timed(found, inputs, kwargs or {}), interrupted)
     eager = eager_step_or_none(traced, inputs, kwargs or {}) if amount.fraction is not None else None
-    found, interrupted = _searched(traced, amount, eager, memory, max_computations, drive)
+    found, interrupted = _searched(traced, _limit(amount, of, traced, eager), eager, memory, max_computations, drive)
+    found = replace(found, of=of)
     return drive.ended(_timed(found, inputs, kwargs or {}) if eager is None else found, interrupted)
+
+
+def _limit(budget: Budget, of: BudgetOf, traced: Traced, eager: EagerStep | None) -> Budget:
+    """A budget in bytes where it is a fraction of the activations, else as it is."""
+    if of == STEP:
+        return budget
+    plain = traced.linear(traced.problem.graph.input_order())
+    stays, whole = gradient_bytes(plain), peaks(plain).whole if eager is None else eager.peak
+    return Budget(amount=stays + budget.resolve(max(1, whole - stays)))
 
 
 def _traced(
@@ -179,8 +192,17 @@ def _traced(
         return trace(costs)
 
 
-def _amount(budget: str | int | float | Fraction | Budget) -> Budget | None:
+def _amount(budget: str | int | float | Fraction | Budget, of: BudgetOf) -> Budget | None:
     """Return a budget; None: the least."""
+    if of not in (STEP, ACTIVATIONS):
+        raise InputError(f"of {shown(of)}: expected {STEP} or {ACTIVATIONS}")
+    found = _read(budget)
+    if of == ACTIVATIONS and (found is None or found.fraction is None):
+        raise InputError(f"budget {shown(budget)}: of {ACTIVATIONS} there is a fraction, such as 0.5")
+    return found
+
+
+def _read(budget: str | int | float | Fraction | Budget) -> Budget | None:
     if isinstance(budget, str) and budget.strip().lower() == LEAST:
         return None
     try:
