@@ -44,9 +44,7 @@ def estimated(name: str, case: Case, optimizer: str) -> list[str]:
     """Estimate a network and run it: the cells of a row."""
     begin = time.monotonic()
     with case.context():
-        found = estimate(
-            case.model, case.args, kwargs=case.kwargs, loss=case.loss, optimizer=optimizer, least=False
-        )
+        found = estimate(case.model, case.args, kwargs=case.kwargs, loss=case.loss, optimizer=optimizer, least=False)
     seconds = time.monotonic() - begin
 
     def forward() -> Any:
@@ -137,8 +135,8 @@ def main() -> None:
                 batched(name, case, arguments.time_limit) if arguments.batches
                 else estimated(name, case, arguments.optimizer)
             )  # fmt: skip
-        except PlanError as error:
-            row = [name, f"refused: {error}"[:60], *[""] * (len(headings) - 2)]
+        except (PlanError, RuntimeError) as error:  # also what the network itself raises
+            row = [name, f"{type(error).__name__}: {error}"[:60], *[""] * (len(headings) - 2)]
         print(*row, file=sys.stderr, flush=True)
         table.add_row(*row)
     print_table(console(sys.stdout), table)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from moccasin_mzn.graphs.importers.torch.spec import Input
     from moccasin_mzn.pytorch.estimating import Estimate
     from moccasin_mzn.pytorch.plans import Plan
+    from moccasin_mzn.vocabulary import Workspaces
 
     _Called = tuple[Plan, Sequence[Tensor], Mapping[str, Tensor]]
 
@@ -151,9 +152,7 @@ def torch(
     return EXIT_NONE if measured.equal is False else EXIT_FOUND
 
 
-def _checked(
-    plan_file: Path | None, options: OptionValues, estimate: bool, save: Path | None
-) -> tuple[Input, ...]:
+def _checked(plan_file: Path | None, options: OptionValues, estimate: bool, save: Path | None) -> tuple[Input, ...]:
     """Return the inputs of the network for a search; none with --plan.
 
     Raises:
@@ -256,7 +255,7 @@ def _estimated(
     args = [tensor for name, tensor in made if name is None]
     kwargs = {name: tensor for name, tensor in made if name is not None}
     how = {name: value for name, value in options.items() if value is not None}
-    workspaces = MEASURED if device == "cpu" else NONE
+    workspaces: Workspaces = MEASURED if device == "cpu" else NONE
     return estimate(
         model, args, kwargs=kwargs, loss=loss, optimizer=optimizer, device=device, workspaces=workspaces, **how
     )

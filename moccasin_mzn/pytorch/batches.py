@@ -1,7 +1,7 @@
 """The largest batch for which a plan is found within a budget, by bisection.
 
-Graphs of other batch sizes mostly have the same nodes, so a schedule that was found for one batch is first tried for the
-next; and where even the proven least is above the budget, nothing is sought.
+Graphs of other batch sizes mostly have the same nodes, so a schedule that was found for one batch is first tried for
+the next; and where even the proven least is above the budget, nothing is sought.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ MOST = 1 << 20
 """No larger batch is tried, where nothing else is asked for."""
 _SECONDS = 20.0
 """Time limit of the search for a plan."""
-_SHARE = 0.25
-"""Fraction of that for each batch that is not decided at once; half of it is for a schedule within the budget alone."""
+_SHARE, _WITHIN = 0.5, 0.2
+"""Fraction of that for each batch that is not decided at once; and of this, for a schedule within the budget alone."""
 _COMPUTATIONS = 2
 _GROWTH = 8
 """While batches fit, the next one that is tried is so many times as large."""
@@ -83,7 +83,8 @@ class LargestBatch:
         if self.next_proven > self.budget:
             lines.append(f"next   {self.batch + 1}: proven to need {proven}")
         elif self.next_found:
-            lines.append(f"next   {self.batch + 1}: no plan was found, the least takes {found}; {proven} are proven to be needed")
+            least = f"{found} with the least, {proven} are proven to be needed"
+            lines.append(f"next   {self.batch + 1}: no plan was found, {least}")
         return "\n".join(lines)
 
 
@@ -109,7 +110,7 @@ def largest_batch(
         budget: of the step, as for `plan`; an amount.
         loss, differentiate, gradients: as for `plan`.
         most: the largest batch to try.
-        time_limit: seconds for the search of the plan; a quarter of it for each batch that is not decided at once.
+        time_limit: seconds for the search of the plan; half of it for each batch that is not decided at once.
 
     Raises:
         NoPlanError: there is none for a batch of one.
@@ -232,8 +233,8 @@ class _Trials:
         if key not in self.known:
             self.tried.append(batch)
             self.known[key] = trial = self._tried(batch)
-            outcome = "a plan" if self._fits(trial) else "none"
-            note(f"batch {batch}: {outcome}, {memory_text(trial.peak, 'byte')}, proven {memory_text(trial.proven, 'byte')}")
+            peak, proven = memory_text(trial.peak, "byte"), memory_text(trial.proven, "byte")
+            note(f"batch {batch}: {'a plan' if self._fits(trial) else 'none'}, {peak}, proven {proven}")
         return self.known[key]
 
     def _tried(self, batch: int) -> Trial:
@@ -255,7 +256,7 @@ class _Trials:
         """A schedule within the budget, or of least peak; and what is proven of the least."""
         prepare(instance)
         seconds = _SHARE * (self.options.time_limit or _SECONDS)
-        soon = Deadline(seconds / 2)
+        soon = Deadline(_WITHIN * seconds)
         order = tuple(instance.order)
         constant = peaks(traced.linear(order)).whole - unlimited(traced, 1).baseline.peak
         asked = self.budget - max(0, constant)

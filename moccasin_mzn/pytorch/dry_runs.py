@@ -1,7 +1,7 @@
 """A training step run as it is, but on tensors without memory: what it allocates, when, for what, and in which module.
 
 The user's own forward pass, autograd's own backward pass and the optimizer's own step run on fake tensors, which live
-as long as true ones would, as Python and autograd retain them. What each operator allocates is recorded, see `recording`.
+as long as true ones would, as Python and autograd retain them. What operators allocate is recorded, see `recording`.
 """
 
 from __future__ import annotations
@@ -78,9 +78,7 @@ def dry_run(
         raise _refusal(step, arguments, tensors, error) from error
 
 
-def _refusal(
-    step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], error: Exception
-) -> PlanError:
+def _refusal(step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], error: Exception) -> PlanError:
     wrong = misfit(step, *arguments.filled(tensors)) if isinstance(error, TypeError) else None
     if wrong is not None:
         return PlanError(wrong)

@@ -169,8 +169,8 @@ class Estimate(Shown):
     def as_dict(self) -> JsonObject:
         """Return all figures in bytes, and a row for each module."""
         amounts = (
-            "peak", "fixed", "parameters", "buffers", "inputs", "optimizer_state", "gradients", "activations", "step_peak",
-            "optimizer_peak", "least_peak", "capacity",
+            "peak", "fixed", "parameters", "buffers", "inputs", "optimizer_state", "gradients", "activations",
+            "step_peak", "optimizer_peak", "least_peak", "capacity",
         )  # fmt: skip
         least = None if self.least is None else {"step": self.least.step, "proven": self.least.proven}
         return {

@@ -1,4 +1,4 @@
-"""Optimizers of any kind on other parameters, with settings and hyperparameters as they are, but a state of their own."""
+"""Optimizers of any kind on other parameters, with their settings as they are, but a state of their own."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _by_name(name: str) -> Callable[[list[torch.nn.Parameter]], torch.optim.Opti
     known: dict[str, Any] = {**classes, MOMENTUM: partial(torch.optim.SGD, momentum=0.9)}
     if name.lower() not in known:
         raise InputError(f"optimizer {shown(name)}: torch.optim has none of this name{nearest(name.lower(), known)}")
-    return known[name.lower()]  # type: ignore[no-any-return]
+    return known[name.lower()]
 
 
 def _new(

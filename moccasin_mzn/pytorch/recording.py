@@ -55,7 +55,7 @@ class Called:
 
     phase: str
     wanted: OperatorCall | None
-    """To measure its workspace; None: it only makes a view, or none of `torch.ops` was called."""
+    """To measure its workspace; None: it only makes a view, or its values decide what it makes."""
     path: str = ""
     """Of the module that it belongs to."""
     made: list[Made] = field(default_factory=list)
@@ -120,15 +120,17 @@ class Recorder:
 
         if self._phase in (OPTIMIZER, None) and func is torch.ops.aten._local_scalar_dense.default:
             return self._values.number(args[0])
-        given = {id(storage) for storage in storages_of((args, kwargs))}
+        before = {id(storage) for storage in storages_of((args, kwargs))}.union(self._live)
+        args = self._values.with_places(func, args)
         returned = self._values.called(func, args, kwargs)
-        made = {id(each): each for each in storages_of(returned) if id(each) not in self._live and id(each) not in given}
+        made = {id(storage): storage for storage in storages_of(returned) if id(storage) not in before}
         if self._phase is None:
             for storage in made.values():
                 self._follow(storage, None)
             return returned
         writes = func._schema.is_mutable
-        call = Called(self._phase, _wanted(func, args, kwargs, self.device) if made or writes else None)
+        alike = (made or writes) and not by_values(func)
+        call = Called(self._phase, _wanted(func, args, kwargs, self.device) if alike else None)
         self.calls.append(call)
         kind = ACTIVATION if self._phase == FORWARD else TEMPORARY
         for storage in made.values():
@@ -204,11 +206,11 @@ class _Values:
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if not self._computable(func, tensors):
             self._lose(func, tensors)
-            return func(*self._with_places(func, args), **kwargs)
+            return func(*args, **kwargs)
         real_args, real_kwargs = tree_map_only(torch.Tensor, self._of, (args, kwargs))
         with _no_fakes():
             real = func(*real_args, **real_kwargs)
-        if _by_values(func):
+        if by_values(func):
             return tree_map_only(torch.Tensor, self._like, real)
         returned = func(*args, **kwargs)
         made = [leaf for leaf in tree_leaves(real) if isinstance(leaf, torch.Tensor)]
@@ -247,7 +249,7 @@ class _Values:
         with _no_fakes():
             return _SOME if real is None else real.item()
 
-    def _with_places(self, func: torch._ops.OpOverload, args: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
+    def with_places(self, func: torch._ops.OpOverload, args: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
         """The arguments of an operator that indexes, with the places of what a known mask chooses instead of it."""
         import torch
 
@@ -277,7 +279,7 @@ def _tensors(value: PyTree) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
-def _by_values(func: torch._ops.OpOverload) -> bool:
+def by_values(func: torch._ops.OpOverload) -> bool:
     """Do values decide what an operator returns: a number, or how many?"""
     import torch
 

@@ -79,14 +79,15 @@ def timeline_of(run: DryRun, measured: bool) -> Timeline:
             live[made.kind] += made.bytes
         cost = costs.get(id(run.calls[at]))
         now = live[GRADIENT], live[ACTIVATION], live[TEMPORARY], 0 if cost is None else cost.workspace
-        if call.wanted is not None:  # else it is a view
+        if call.wanted is not None or call.made:  # else it is a view
             moments.append(Moment(call.phase, call.path, now))
     cut = sum(call.phase == FORWARD for call in calls)
     kept = [(call.path, made) for call in calls[:cut] for made in call.made if made.end is None or made.end > cut]
     of = Counter[str]()
     for path, made in kept:
         of[path] += made.bytes
-    lacking = {".".join(call.wanted.operator[1:]) for call in run.calls if measured and call.wanted and costs[id(call)] is None}
+    called = [(call.wanted, costs[id(call)]) for call in run.calls if measured and call.wanted is not None]
+    lacking = {".".join(wanted.operator[1:]) for wanted, cost in called if cost is None}
     gradients = sum(made.bytes for call in calls for made in call.made if made.kind == GRADIENT)
     return Timeline(tuple(moments), gradients, sum(of.values()), of, tuple(sorted(lacking)))
 
@@ -107,7 +108,7 @@ _KNOWN: dict[bytes, OperatorCost | None] = {}
 def _measured(calls: Sequence[Called]) -> dict[int, OperatorCost | None]:
     """What each call takes, by its id; None: it could not be called by itself."""
     wanted = {id(call): key for call in calls if (key := _key(call.wanted)) is not None}
-    new = {wanted[id(call)]: call.wanted for call in calls if wanted.get(id(call), b"") not in _KNOWN and id(call) in wanted}
+    new = {key: call.wanted for call in calls if (key := wanted.get(id(call))) is not None and key not in _KNOWN}
     if new:
         _KNOWN.update(zip(new, worker().measured(list(new.values()), 1), strict=True))
     return {id(call): _KNOWN.get(wanted.get(id(call), b"")) for call in calls}

@@ -31,7 +31,9 @@ def _figure(picture: MemoryPicture) -> Figure:
         Scatter(
             x=columns, y=[value / step for value in values], name=name, mode="lines", stackgroup="all",
             line={"width": 0, "shape": "hvh"}, fillcolor=PALETTE[at % len(PALETTE)],
-            hovertext=[f"{name} {picture.scale.text(value)}<br>{place}" for value, place in zip(values, where, strict=True)],
+            hovertext=[
+                f"{name} {picture.scale.text(value)}<br>{place}" for value, place in zip(values, where, strict=True)
+            ],
             hovertemplate="%{hovertext}<extra></extra>",
         )
         for at, (name, values) in enumerate(picture.drawn_layers.items())
