@@ -32,7 +32,7 @@ from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
 from moccasin_mzn.pytorch.operator_costs import QuickCosts
-from moccasin_mzn.pytorch.planning import plan
+from moccasin_mzn.pytorch.planning import plan, traced_as_run
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import Options
@@ -132,7 +132,7 @@ def largest_batch(
     found: Plan | None = None
     while not trials.without_memory:
         trials.measured = True
-        best, above = trials.confirmed(best, above)
+        best, above = trials.confirmed(best, most)
         args, kwargs = _inputs(make_inputs, best.batch)
         try:
             found = plan(
@@ -169,7 +169,7 @@ class _Trials:
     make_inputs: MakeInputs
     budget: int
     differentiate: Differentiate
-    gradients: str
+    gradients: Gradients
     options: Options
     measured: bool = False
     """Count the workspaces of operators."""
@@ -191,12 +191,17 @@ class _Trials:
             best = trial
         return best, Trial(most + 1, 0, 0)
 
-    def confirmed(self, best: Trial, above: Trial) -> tuple[Trial, Trial]:
-        """The same with the workspaces of operators, which only add to what was found without."""
-        if best.batch < 1:
-            self._first()
-        now = self.of(best.batch)
-        return (now, above) if self._fits(now) else self._between(self._first(), now)
+    def confirmed(self, best: Trial, most: int) -> tuple[Trial, Trial]:
+        """The same with the workspaces of operators, and traced as it runs where that can be."""
+        now, step = self.of(max(1, best.batch)), 1
+        if not self._fits(now):
+            return self._between(self._first(), now)
+        while now.batch < most:
+            trial = self.of(min(now.batch + step, most))
+            if not self._fits(trial):
+                return self._between(now, trial)
+            now, step = trial, 2 * step
+        return now, Trial(most + 1, 0, 0)
 
     def _first(self) -> Trial:
         one = self.of(1)
@@ -272,8 +277,12 @@ class _Trials:
         arguments, tensors = Structure.of_call(args, kwargs)
         forms = [Form.of(tensor) for tensor in tensors]
         self.without_memory = without_memory(self.step.model, forms)
-        costs = Costs(FLOP, MEASURED, self.costs) if self.measured else None
-        return Traced.of(self.step, arguments, forms, costs, self.gradients, differentiate=self.differentiate)
+        if self.measured:
+            costs, budget = Costs(FLOP, MEASURED, self.costs), Budget(amount=self.budget)
+            return traced_as_run(
+                self.step, arguments, tensors, budget, costs, self.gradients, self.differentiate
+            )
+        return Traced.of(self.step, arguments, forms, None, self.gradients, differentiate=self.differentiate)
 
 
 def _same_nodes(one: Traced, other: Traced) -> bool:

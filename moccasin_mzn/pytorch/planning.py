@@ -147,7 +147,7 @@ def plan(
         raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with offloading to host memory")
     MEASURED_COSTS.forget_failures()
     costs = Costs(durations, workspaces, MEASURED_COSTS)
-    traced = _traced(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
+    traced = traced_as_run(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
     if amount is None:
         assert isinstance(memory, OneMemory)
         found, interrupted = _least(traced, memory, max_computations, drive)
@@ -167,7 +167,7 @@ def _limit(budget: Budget, of: BudgetOf, traced: Traced, eager: EagerStep | None
     return Budget(amount=stays + budget.resolve(max(1, whole - stays)))
 
 
-def _traced(
+def traced_as_run(
     step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], amount: Budget | None, costs: Costs,
     gradients: Gradients, differentiate: Differentiate,
 ) -> Traced:  # fmt: skip

@@ -121,6 +121,8 @@ class Recorder:
         if self._phase in (OPTIMIZER, None) and func is torch.ops.aten._local_scalar_dense.default:
             return self._values.number(args[0])
         before = {id(storage) for storage in storages_of((args, kwargs))}.union(self._live)
+        if self._phase == BACKWARD and func is torch.ops.aten.index_put.default:
+            func = torch.ops.aten.index_put_.default  # on zeros of its own; autograd only takes a copy of fake tensors
         args = self._values.with_places(func, args)
         returned = self._values.called(func, args, kwargs)
         made = {id(storage): storage for storage in storages_of(returned) if id(storage) not in before}
