@@ -74,17 +74,17 @@ class Attributes:
 
 
 def _equal(one: object, other: object) -> bool:
-    return type(one) is type(other) and _is_plain(other) and one == other
+    return type(one) is type(other) and is_plain(other) and one == other
 
 
-def _is_plain(value: object) -> bool:
+def is_plain(value: object) -> bool:
     """True for values that are compared by `==`: numbers, texts, and collections of them."""
     import torch
 
     if isinstance(value, list | tuple | set | frozenset):
-        return all(map(_is_plain, value))
+        return all(map(is_plain, value))
     if isinstance(value, dict):
-        return all(_is_plain(key) and _is_plain(each) for key, each in value.items())
+        return all(is_plain(key) and is_plain(each) for key, each in value.items())
     return isinstance(value, (*_PLAIN, torch.dtype, torch.device, torch.memory_format))
 
 
@@ -105,15 +105,20 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
         for key, value in own.items()
         if key not in _OWN and isinstance(value, list | dict | set)
     }
-    problem = ""
+    problem, refused = "", None
     try:
         with _recording({id(module): before[name] for name, module in modules.items()}, seen):
             yield found
+    except PlanError as error:
+        refused = error  # perhaps for what such an attribute has led to
     finally:
         problem = _written(modules, before, found.after_one_run, seen) or _grown(modules, sizes)
         found.after_one_run.clear()  # it may have tensors
     if problem:
-        raise PlanError(f"the network {problem}, which a plan would not do: return it, or leave it out in training")
+        text = f"the network {problem}, which a plan would not do: return it, or leave it out in training"
+        raise PlanError(text) from refused
+    if refused is not None:
+        raise refused
     _check_kept(hooks)
     _note_all(found, modules, seen)
 
@@ -145,7 +150,7 @@ def _note_all(found: Attributes, modules: Mapping[str, torch.nn.Module], seen: M
 def _note(found: Attributes, called: str, place: Mapping[str, Any], name: str, objects: dict[int, None]) -> None:
     """Note an attribute by its value, or an object with its own plain attributes."""
     value = place.get(name)
-    if _is_plain(value):
+    if is_plain(value):
         kept = type(value)(value) if isinstance(value, list | set | dict) else value  # they may be changed in place
         found.read.append((called, place, name, kept))
         return
@@ -159,7 +164,7 @@ def _note(found: Attributes, called: str, place: Mapping[str, Any], name: str, o
         return
     objects[id(value)] = None
     if len(own) <= _MOST and not _is_module(value):
-        plain = {key: each for key, each in own.items() if _is_plain(each) and not isinstance(each, list | set | dict)}
+        plain = {key: each for key, each in own.items() if is_plain(each) and not isinstance(each, list | set | dict)}
         found.read += [(f"{called[:-1]}.{key}'", own, key, each) for key, each in plain.items()]
 
 
@@ -240,12 +245,12 @@ def _changeable(hook: object) -> list[object]:
 
 def _parts(value: object) -> list[object]:
     """A collection or plain value itself, those in an object's attributes; nothing of code."""
-    if isinstance(value, list | dict | set) or _is_plain(value):
+    if isinstance(value, list | dict | set) or is_plain(value):
         return [value]
     own = getattr(value, "__dict__", None)
     if isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType) or not isinstance(own, dict):
         return []
-    return [each for each in own.values() if isinstance(each, list | dict | set) or _is_plain(each)]
+    return [each for each in own.values() if isinstance(each, list | dict | set) or is_plain(each)]
 
 
 def _is_filled(cell: CellType) -> bool:
@@ -280,16 +285,16 @@ def _written(
         for key in [key for key in own if own[key] is not former.get(key, _NOTHING) and key not in _OWN]:
             value, where = own[key], _called(name, key)
             tensors = _holds_tensor(value)
-            if not tensors and _is_plain(value) and _equal(value, once.get(name, former).get(key, _NOTHING)):
+            if not tensors and is_plain(value) and _equal(value, once.get(name, former).get(key, _NOTHING)):
                 continue
             within = seen.get((id(module), key)) is False  # written before it was read
             if tensors and not within and not _has_hooks(module) and not _same(value, former.get(key, _NOTHING)):
                 problem = problem or f"keeps a tensor in its attribute {where}"
-            elif not tensors and _is_plain(value):
+            elif not tensors and is_plain(value):
                 problem = problem or f"changes its attribute {where}"
             if key in former:
                 own[key] = former[key]
-            elif tensors or _is_plain(value):
+            elif tensors or is_plain(value):
                 del own[key]
     return problem
 

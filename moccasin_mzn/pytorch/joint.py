@@ -33,7 +33,7 @@ from moccasin_mzn.pytorch.attributes import Attributes, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python
 from moccasin_mzn.pytorch.errors import PlanError
-from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated
+from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated, variables_read
 from moccasin_mzn.pytorch.values import reading, with_checks
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 
 Differentiate: TypeAlias = str | int | Sequence[str | int] | None
+_COMPILED = "FX to symbolically trace a dynamo-optimized function"
+"""PyTorch's message where it traces what is compiled."""
 _HOOKS = "a step that is planned saves tensors by hooks"
 """PyTorch's message where hooks are forbidden."""
 
@@ -223,9 +225,12 @@ def trace_joint(
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
                 raise PlanError(wrong) from error
+            place = line_of(error, step.model)
+            if _COMPILED in str(error):
+                text = f"a part of the network is compiled by torch.compile, leave that out: {place}"
+                raise PlanError(text) from error
             if not reads_values(error):
                 raise
-            place = line_of(error, step.model)
             text = f"{f'{place}; ' if place else ''}{type(error).__name__}: {one_line(error)}"
             raise PlanError(f"the network has data-dependent control flow, it cannot be planned ({text})") from error
     _check_captured(joint, step.model)
@@ -267,7 +272,7 @@ def _trace(
         with forked_random_state():  # so that each run draws the same numbers
             return _outputs(step, arguments, inputs, mode, calls)
 
-    with none_drawn_by_python(step.model, lambda: run_noted(first)) as run:
+    with none_drawn_by_python(step.model, lambda: run_noted(first)) as run, variables_read() as unchanged:
         outputs, called = run()
     attributes.ran_once(step.model)
     if not any(output.requires_grad for output in outputs):
@@ -314,6 +319,7 @@ def _trace(
     )
     graph_module = traced(*given)
     check_repeated(first, while_traced, run_noted)
+    attributes.read += unchanged()
     _turned_into_views(graph_module)
     with_checks(graph_module)
     names = argument_names(*arguments.filled(inputs))

@@ -224,7 +224,7 @@ class Guards:
         """
         found = []
         for number, places in enumerate(self.places):
-            tensors = [module._parameters.get(name, module._buffers.get(name)) for module, name in places]
+            tensors = [_tensor_in(module, name) for module, name in places]
             if tensors[0] is None or any(each is not tensors[0] for each in tensors):
                 each = self.given[number]
                 raise PlanError(f"{each.kind} '{each.name}' is not where it was, or tied no more: make a new plan")
@@ -255,6 +255,14 @@ class Guards:
         if now != self.autocast:
             raise PlanError(f"planned {autocast_text(self.autocast)}, called {autocast_text(now)}")
         self.attributes.check()
+
+
+def _tensor_in(module: torch.nn.Module, name: str) -> torch.Tensor | None:
+    """A parameter or a buffer; the tables of modules of TorchScript are no dictionaries."""
+    for table in (module._parameters, module._buffers):
+        if name in table:
+            return table[name]
+    return None
 
 
 class _Dtypes(dict[str, "torch.dtype"]):

@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from operator import getitem
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.doc_links import Page
@@ -60,7 +61,7 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
             if torch.Tag.data_dependent_output in function.tags or _shaped_by_values(function, args):
                 node = next((node for node in reversed(traced_so_far().nodes) if node.target is function), None)
                 if node is not None:
-                    node.meta[_READ] = repr(tuple(made.shape) if isinstance(made, torch.Tensor) else made), place()
+                    node.meta[_READ] = _shapes(made) or repr(made), place()
             return made
 
     class Arrays(TorchFunctionMode):
@@ -75,6 +76,14 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
 
     with Numbers(), Arrays():
         yield
+
+
+def _shapes(made: PyTree) -> str:
+    """The shape of a tensor, or those of several; "" for what is none."""
+    import torch
+
+    tensors = made if isinstance(made, tuple | list) else [made]
+    return " and ".join(str(tuple(each.shape)) for each in tensors if isinstance(each, torch.Tensor))
 
 
 def _digest(tensor: torch.Tensor) -> str:
@@ -101,14 +110,14 @@ def with_checks(graph_module: fx.GraphModule) -> None:
             continue
         expected, place = node.meta[_READ]
         value = node.meta.get("val")
-        shaped = isinstance(value, torch.Tensor)
-        read = [node] if shaped else list(node.all_input_nodes)
+        parts = [user for user in node.users if user.target is getitem] if isinstance(value, tuple | list) else []
+        shaped = isinstance(value, torch.Tensor) or bool(parts)
+        read = parts or ([node] if shaped else list(node.all_input_nodes))
         what = _SHAPE if shaped else node.target._schema.name.partition("::")[2]
-        with graph.inserting_after(node):
+        with graph.inserting_after(read[-1] if shaped else node):
             check = graph.call_function(operator, (read, what, expected, place))
         check.meta = {key: each for key, each in node.meta.items() if key != _READ}
-        like = value if shaped else read[0].meta["val"]
-        check.meta["val"] = like.new_empty(0)
+        check.meta["val"] = read[0].meta["val"].new_empty(0)
         if not shaped:
             graph.erase_node(node)
     graph_module.recompile()
@@ -147,7 +156,7 @@ def _as_traced(read: Sequence[torch.Tensor], what: str, expected: str, place: st
         if _digest(read[0]) != expected:
             raise PlanError(f"all values of a tensor are read, others than when the plan was made: {place}", _PAGE)
         return read[0].new_empty(0)
-    found = repr(tuple(read[0].shape) if what == _SHAPE else getattr(torch.ops.aten, what).default(*read))
+    found = _shapes(read) if what == _SHAPE else repr(getattr(torch.ops.aten, what).default(*read))
     if found != expected:
         what = "a shape depends on values, and" if what == _SHAPE else "a value is read, which"
         raise PlanError(f"{what} was {expected} when the plan was made and is {found} now: {place}", _PAGE)
