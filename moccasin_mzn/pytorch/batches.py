@@ -279,9 +279,7 @@ class _Trials:
         self.without_memory = without_memory(self.step.model, forms)
         if self.measured:
             costs, budget = Costs(FLOP, MEASURED, self.costs), Budget(amount=self.budget)
-            return traced_as_run(
-                self.step, arguments, tensors, budget, costs, self.gradients, self.differentiate
-            )
+            return traced_as_run(self.step, arguments, tensors, budget, costs, self.gradients, self.differentiate)
         return Traced.of(self.step, arguments, forms, None, self.gradients, differentiate=self.differentiate)
 
 

@@ -23,7 +23,14 @@ def wide():
 def planned(budget, **how):
     model, inputs = wide()
     return plan(
-        model, inputs, loss=lambda out: out.square().mean(), budget=budget, time_limit=3, seed=0, durations="flop", **how
+        model,
+        inputs,
+        loss=lambda out: out.square().mean(),
+        budget=budget,
+        time_limit=3,
+        seed=0,
+        durations="flop",
+        **how,
     )
 
 
@@ -42,7 +49,9 @@ def test_none_stay_where_they_are_accumulated():
 
 
 def test_gradients_that_leave_no_room_are_named():
-    with pytest.raises(NoPlanError, match=r"65.00 KiB of every plan's step are gradients, which stay: more than the budg"):
+    with pytest.raises(
+        NoPlanError, match=r"65.00 KiB of every plan's step are gradients, which stay: more than the budg"
+    ):
         planned(0.15)
     with pytest.raises(NoPlanError, match=r"the budget is \d+ % of what is above them; with of='activations'"):
         planned(0.35)
