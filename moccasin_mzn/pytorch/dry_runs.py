@@ -192,9 +192,9 @@ def _by_module(
         own = [each for each in module._parameters.values() if each is not None and id(each) not in seen]
         seen.update(map(id, own))
         state = [] if optimizer is None else tree_leaves([optimizer.state.get(each, {}) for each in own])
-        held = [leaf for leaf in state if isinstance(leaf, torch.Tensor)]
+        kept = [leaf for leaf in state if isinstance(leaf, torch.Tensor)]
         if own:
-            found[path] = recorder.bytes_of(own), recorder.bytes_of(held)
+            found[path] = recorder.bytes_of(own), recorder.bytes_of(kept)
     return found
 
 

@@ -72,10 +72,10 @@ class Estimate(Shown):
     activations: int
     """At the end of the forward pass: what is retained for the backward pass, and the outputs."""
     step_peak: int
-    """Of the forward and backward pass, above parameters, buffers, inputs and the optimizer's state: what budgets are
+    """The peak of the forward and backward pass, above parameters, buffers, inputs and the optimizer's state: what budgets are
     of."""
     optimizer_peak: int
-    """Of the optimizer's step, above the same: gradients, outputs, and what it takes while it runs."""
+    """The peak of the optimizer's step, above the same: gradients, outputs, and what it takes while it runs."""
     phase: str
     """When the peak is: "forward pass", "backward pass" or "optimizer step"."""
     module: str

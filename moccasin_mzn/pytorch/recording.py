@@ -57,7 +57,7 @@ class Called:
     wanted: OperatorCall | None
     """To measure its workspace; None: it only makes a view, or its values decide what it makes."""
     path: str = ""
-    """Of the module that it belongs to."""
+    """The path of the module that it belongs to."""
     made: list[Made] = field(default_factory=list)
 
 

@@ -24,7 +24,7 @@ class Moment:
 
     phase: str
     path: str
-    """Of the module that the operator belongs to; "" outside of modules."""
+    """The path of the module that the operator belongs to; "" outside of modules."""
     memory: tuple[int, int, int, int]
     """Bytes of each of `KINDS`."""
 

@@ -49,10 +49,8 @@ def test_none_stay_where_they_are_accumulated():
 
 
 def test_gradients_that_leave_no_room_are_named():
-    with pytest.raises(
-        NoPlanError, match=r"65.00 KiB of every plan's step are gradients, which stay: more than the budg"
-    ):
-        planned(0.15)
+    with pytest.raises(NoPlanError, match="65.00 KiB of every plan's step are gradients, which stay: more than"):
+        planned(0.12)
     with pytest.raises(NoPlanError, match=r"the budget is \d+ % of what is above them; with of='activations'"):
         planned(0.35)
 
