@@ -72,8 +72,8 @@ class Estimate(Shown):
     activations: int
     """At the end of the forward pass: what is retained for the backward pass, and the outputs."""
     step_peak: int
-    """The peak of the forward and backward pass, above parameters, buffers, inputs and the optimizer's state: what budgets are
-    of."""
+    """The peak of the forward and backward pass, above parameters, buffers, inputs and the optimizer's state: what
+    budgets are of."""
     optimizer_peak: int
     """The peak of the optimizer's step, above the same: gradients, outputs, and what it takes while it runs."""
     phase: str

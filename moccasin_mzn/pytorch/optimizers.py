@@ -26,7 +26,7 @@ def maker_of(optimizer: Chosen, together: bool) -> Maker | None:
 
     Args:
         optimizer: a name such as "adamw", a class or another function of parameters, or an optimizer of a network.
-        together: update all parameters together, as PyTorch's optimizers do on CUDA unless they are told otherwise.
+        together: update all parameters together, as PyTorch's optimizers do on CUDA by default.
 
     Raises:
         InputError: it is none of these.

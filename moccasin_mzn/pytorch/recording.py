@@ -131,8 +131,8 @@ class Recorder:
                 self._follow(storage, None)
             return returned
         writes = func._schema.is_mutable
-        alike = (made or writes) and not by_values(func)
-        call = Called(self._phase, _wanted(func, args, kwargs, self.device) if alike else None)
+        measurable = (made or writes) and not by_values(func)
+        call = Called(self._phase, _wanted(func, args, kwargs, self.device) if measurable else None)
         self.calls.append(call)
         kind = ACTIVATION if self._phase == FORWARD else TEMPORARY
         for storage in made.values():
