@@ -28,19 +28,12 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "str | PathLike": ((str, PathLike), "the path of a file"),
     **dict.fromkeys(
         (
-            "Search",
-            "IfNone",
-            "FormulationName",
-            "StrategyName",
-            "Axis",
-            "Durations",
-            "Workspaces",
-            "Gradients",
-            "Shapes",
+            "Search", "IfNone", "FormulationName", "StrategyName", "Axis", "Durations", "Workspaces", "Gradients",
+            "BudgetOf", "Shapes",
         ),
         (str, "text"),
     ),
-}
+}  # fmt: skip
 """Accepted type and its name in messages, by the beginning of an annotation. All other arguments are checked by the
 function that they are for."""
 

@@ -23,8 +23,8 @@ from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.pytorch.computations import Computation, Root
-from moccasin_mzn.pytorch.gradients import ACCUMULATED
-from moccasin_mzn.pytorch.instructions import Peaks, peaks
+from moccasin_mzn.pytorch.gradients import ACCUMULATED, ACTIVATIONS
+from moccasin_mzn.pytorch.instructions import Peaks, gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import where
 from moccasin_mzn.pytorch.memories import Memories, OneMemory
 from moccasin_mzn.pytorch.problem import Accumulation, Planned
@@ -34,6 +34,8 @@ from moccasin_mzn.search.result import Result
 
 _PERCENT = 100
 """A budget of so few bytes was meant as a percentage."""
+_MUCH = 0.1
+"""A fraction of a step's peak: gradients that take more are named where there is no plan."""
 _NAMED = 3
 """So many of the tensors in memory are named in a message."""
 
@@ -330,7 +332,21 @@ def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | No
     """
     lacking, seen = result.shortfall if result is not None else None, found.peaks.whole
     proven = max(found.least.proven, lacking.floor if lacking else 0)
-    return infeasible(traced.problem, found.least.instance, amount, min(proven, seen), seen, eager)
+    text = infeasible(traced.problem, found.least.instance, amount, min(proven, seen), seen, eager)
+    return text + _of_activations(traced, amount, seen, eager)
+
+
+def _of_activations(traced: Traced, amount: int, seen: int, eager: int) -> str:
+    """What the budget and the least plan are of the activations, where gradients that stay are much of the step."""
+    stays = gradient_bytes(traced.linear(traced.problem.graph.input_order()))
+    if stays < _MUCH * eager or stays >= eager:
+        return ""
+    least, asked = ((each - stays) / (eager - stays) for each in (seen, amount))
+    alone = "more than the budget" if asked < 0 else f"the budget is {100 * asked:.0f} % of what is above them"
+    return (
+        f"; {memory_text(stays, 'byte')} of every plan's step are gradients, which stay: {alone}; with "
+        f"of={ACTIVATIONS!r} a fraction is of what is above them, and {least:.2f} is the least that was found"
+    )
 
 
 def bound_within(result: Result, amount: int, memory: Memories, begin: float, stop: Callable[[], bool] = never) -> int:

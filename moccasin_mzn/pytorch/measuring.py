@@ -216,9 +216,9 @@ def _meter() -> Iterator[_StorageMeter]:
         def __torch_dispatch__(
             self, func: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
-            given = {id(storage): storage for storage in _storages((args, kwargs))}
+            given = {id(storage): storage for storage in storages_of((args, kwargs))}
             returned = func(*args, **(kwargs or {}))
-            for storage in _storages(returned):
+            for storage in storages_of(returned):
                 if id(storage) in meter.live or id(storage) not in given:
                     meter.follow(storage)
             meter.peak = max(meter.peak, meter.total)
@@ -228,7 +228,8 @@ def _meter() -> Iterator[_StorageMeter]:
         yield meter
 
 
-def _storages(values: PyTree) -> Iterator[torch.UntypedStorage]:
+def storages_of(values: PyTree) -> Iterator[torch.UntypedStorage]:
+    """The storages of the tensors in a value."""
     import torch
     from torch.utils._pytree import tree_leaves
 

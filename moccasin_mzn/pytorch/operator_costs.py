@@ -128,6 +128,13 @@ class OperatorCosts:
         )
 
 
+class QuickCosts(OperatorCosts):
+    """Costs of operators, each called once, where only workspaces are asked for."""
+
+    def measure(self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = 1) -> None:
+        super().measure(wanted, 1)
+
+
 MEASURED_COSTS = OperatorCosts()
 """What has been measured in this process: plans of one network for several budgets and shapes measure it once."""
 
@@ -274,23 +281,24 @@ def _call(node: fx.Node, mask: Sequence[bool] | None) -> OperatorCall | None:
         return Argument(numbers.setdefault(read, len(numbers)))
 
     args, kwargs = fx.node.map_arg(_arguments(node, mask), standing)
-    values = tuple(_likeness(read.meta.get("val")) for read in numbers)
+    values = tuple(likeness(read.meta.get("val")) for read in numbers)
     namespace, name = target._schema.name.split("::")
-    return OperatorCall((namespace, name, target._overloadname), _plain(args), _plain(kwargs), values, device_of(node))
+    return OperatorCall((namespace, name, target._overloadname), plain(args), plain(kwargs), values, device_of(node))
 
 
 def _arguments(node: fx.Node, mask: Sequence[bool] | None) -> tuple[PyTree, PyTree]:
     return (node.args, node.kwargs) if mask is None else with_mask(node, mask)
 
 
-def _plain(value: PyTree) -> PyTree:
+def plain(value: PyTree) -> PyTree:
     """Lists and dictionaries of `torch.fx` as those of Python."""
     if isinstance(value, (list, tuple)):
-        return tuple(map(_plain, value)) if isinstance(value, tuple) else [*map(_plain, value)]
-    return {key: _plain(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+        return tuple(map(plain, value)) if isinstance(value, tuple) else [*map(plain, value)]
+    return {key: plain(each) for key, each in value.items()} if isinstance(value, Mapping) else value
 
 
-def _likeness(value: PyTree) -> PyTree:
+def likeness(value: PyTree) -> PyTree:
+    """A value with a `TensorLike` for each tensor."""
     import torch
     from torch.utils._pytree import tree_map
 
@@ -316,7 +324,7 @@ def _key(node: fx.Node, mask: Sequence[bool] | None = None) -> object:
     parts: list[object] = []
     for leaf in leaves:
         if isinstance(leaf, fx.Node):
-            parts.append((seen.setdefault(leaf, len(seen)), repr(_likeness(leaf.meta.get("val")))))
+            parts.append((seen.setdefault(leaf, len(seen)), repr(likeness(leaf.meta.get("val")))))
         else:
             parts.append((type(leaf).__name__, repr(leaf)))
     return str(node.target), tuple(parts), str(shape), Settings.current()

@@ -21,7 +21,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
 from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
-from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
+from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP, check_gradients
 from moccasin_mzn.pytorch.infeasibility import (
     LeastFound,
     bound_within,
@@ -32,7 +32,7 @@ from moccasin_mzn.pytorch.infeasibility import (
     unlimited,
     why_none,
 )
-from moccasin_mzn.pytorch.instructions import Peaks, peaks
+from moccasin_mzn.pytorch.instructions import Peaks, gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.loops import Make
 from moccasin_mzn.pytorch.measuring import free_memory
@@ -44,7 +44,7 @@ from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.stop import Criteria, Stop
-from moccasin_mzn.vocabulary import Durations, Gradients, SearchArguments, Shapes, Status, Workspaces
+from moccasin_mzn.vocabulary import BudgetOf, Durations, Gradients, SearchArguments, Shapes, Status, Workspaces
 
 if TYPE_CHECKING:
     import torch
@@ -73,6 +73,7 @@ def plan(
     loss: Callable[..., PyTree] | None = None,
     differentiate: Differentiate = None,
     budget: str | int | float | Fraction | Budget,
+    of: BudgetOf = STEP,
     time_limit: float | None = SEARCH_SECONDS,
     threads: int | None = None,
     seed: int | None = None,
@@ -109,6 +110,8 @@ def plan(
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one. For
             bytes and "least" the step as it is is run only where four times the memory that it takes is free.
+        of: what a fraction is of: "step", or "activations": then it is of what is above the gradients that stay to the
+            end of the step, which no plan changes, and these are added.
         time_limit: seconds for the search.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
@@ -150,7 +153,7 @@ def plan(
     drive = Drive("pytorch.plan", on_progress, criteria, interrupts)
     check_gradients(gradients)
     arguments, tensors = Structure.of_call(inputs, kwargs)
-    amount = _amount(budget)
+    amount = _amount(budget, of)
     searching = {"time_limit": criteria.time_limit, "threads": threads, "seed": seed, **how}
     searching |= {} if criteria.gap is None else {"until_gap": criteria.gap}
     memory = memories_asked(paging, slow_memory, searching)
@@ -158,16 +161,18 @@ def plan(
         raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with offloading to host memory")
     MEASURED_COSTS.forget_failures()
     costs = Costs(durations, workspaces, MEASURED_COSTS)
-    traced = _traced(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
+    traced = traced_as_run(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
     eager = None
     if amount is None:
         assert isinstance(memory, OneMemory)
         found, interrupted = _least(traced, memory, max_computations, drive)
     else:
         eager = eager_step_or_none(traced, inputs, kwargs or {}) if amount.fraction is not None else None
-        found, interrupted = _searched(traced, amount, eager, memory, max_computations, drive)
+        limit = _limit(amount, of, traced, eager)
+        found, interrupted = _searched(traced, limit, eager, memory, max_computations, drive)
     found = _timed(found, inputs, kwargs or {}) if eager is None else found
-    return drive.ended(replace(found, another=_for_calls(again) if shapes == EACH else None), interrupted)
+    another = _for_calls(again) if shapes == EACH else None
+    return drive.ended(replace(found, of=of, another=another), interrupted)
 
 
 def _for_calls(again: Callable[..., Plan]) -> Make:
@@ -175,7 +180,16 @@ def _for_calls(again: Callable[..., Plan]) -> Make:
     return lambda args, kwargs, budget: again(args, kwargs=kwargs, budget=budget)
 
 
-def _traced(
+def _limit(budget: Budget, of: BudgetOf, traced: Traced, eager: EagerStep | None) -> Budget:
+    """A budget in bytes where it is a fraction of the activations, else as it is."""
+    if of == STEP:
+        return budget
+    plain = traced.linear(traced.problem.graph.input_order())
+    stays, whole = gradient_bytes(plain), peaks(plain).whole if eager is None else eager.peak
+    return Budget(amount=stays + budget.resolve(max(1, whole - stays)))
+
+
+def traced_as_run(
     step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], amount: Budget | None, costs: Costs,
     gradients: Gradients, differentiate: Differentiate,
 ) -> Traced:  # fmt: skip
@@ -207,8 +221,17 @@ def _traced(
         return trace(costs)
 
 
-def _amount(budget: str | int | float | Fraction | Budget) -> Budget | None:
+def _amount(budget: str | int | float | Fraction | Budget, of: BudgetOf) -> Budget | None:
     """Return a budget; None: the least."""
+    if of not in (STEP, ACTIVATIONS):
+        raise InputError(f"of {shown(of)}: expected {STEP} or {ACTIVATIONS}")
+    found = _read(budget)
+    if of == ACTIVATIONS and (found is None or found.fraction is None):
+        raise InputError(f"budget {shown(budget)}: of {ACTIVATIONS} there is a fraction, such as 0.5")
+    return found
+
+
+def _read(budget: str | int | float | Fraction | Budget) -> Budget | None:
     if isinstance(budget, str) and budget.strip().lower() == LEAST:
         return None
     try:

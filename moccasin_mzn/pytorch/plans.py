@@ -14,14 +14,14 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import Action, Memory, Platform, plan_of_sequence
 from moccasin_mzn.pytorch.errors import PlanError
-from moccasin_mzn.pytorch.gradients import ACCUMULATED
+from moccasin_mzn.pytorch.gradients import ACCUMULATED, ACTIVATIONS, STEP
 from moccasin_mzn.pytorch.infeasibility import called
-from moccasin_mzn.pytorch.instructions import Linear, Peaks
+from moccasin_mzn.pytorch.instructions import Linear, Peaks, gradient_bytes
 from moccasin_mzn.pytorch.loops import ByShape, Make, Run, install, installed, planned_module, remove
 from moccasin_mzn.pytorch.runtime import Runtime
 from moccasin_mzn.pytorch.steps import runtime_of
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
-from moccasin_mzn.vocabulary import Axis, Status
+from moccasin_mzn.vocabulary import Axis, BudgetOf, Status
 
 if TYPE_CHECKING:
     import torch
@@ -75,6 +75,9 @@ class Plan:
     """With offloading: what is computed and copied; host memory is `memory` 1. Empty: nothing is copied."""
     another: Make | None = field(default=None, repr=False)
     """Makes plans for other shapes when they come; None: they are refused."""
+
+    of: BudgetOf = STEP
+    """What the budget was a fraction of, if it was one; not kept in files."""
 
     @property
     def predicted_peak(self) -> int:
@@ -213,6 +216,10 @@ class Plan:
             f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
             f"duration  {self._duration_text()}",
         ]
+        if self.of == ACTIVATIONS:
+            stays = gradient_bytes(self.linear)
+            share = (self.predicted_peak - stays) / max(1, before - stays)
+            lines[1] += f", {100 * share:.1f} % of the activations above {_bytes(stays)} of gradients"
         if self.least_proven is not None:
             lines[1] += f"; {_bytes(self.least_proven)} or more is proven to be needed"
         if self.recomputations:
