@@ -120,7 +120,7 @@ class _WhileTraining:
         """
         if self.plans is not None and not self.plans.plans:
             self._end()
-            raise PlanError(what, Page.LIBRARIES)
+            raise PlanError(what, Page.TRAINER)
 
 
 # --- Callbacks of libraries: classes that are made when they are asked for, as their bases are the libraries' -----
@@ -200,7 +200,7 @@ def _inner(module: torch.nn.Module, name: str | None, none: object) -> torch.nn.
             return child
     if type(module).forward is not none:
         return module
-    raise InputError(Page.LIBRARIES.after("several modules have parameters: name the one that is called by submodule="))
+    raise InputError(Page.TRAINER.after("several modules have parameters: name the one that is called by submodule="))
 
 
 _CLASSES = {"LightningCallback": _lightning, "TransformersCallback": _transformers}
