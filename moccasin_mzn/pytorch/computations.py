@@ -10,8 +10,6 @@ Every memory, a `Root`, is allocated by one traced node or given (a parameter, a
 version, in a copy unless nothing has read the old one, so that any computation can be repeated at any time. What is
 written to buffers is a version too, and goes back into the buffer once, at the end of the forward pass; but a batch
 norm whose running statistics nothing else reads updates them in place, the first time it is computed.
-
-What depends on no input and on no random number is a constant: it is computed once in each step, when first read.
 """
 
 from __future__ import annotations
@@ -97,8 +95,6 @@ class Computation:
     inputs: dict[Computation, None]
     """Whose versions it reads, in the order of reading."""
     makes: list[Root]
-    live: bool
-    """It depends on an input or on random numbers: else it is a constant."""
     backward: bool
     once: bool = False
     """It may not be recomputed."""
@@ -267,16 +263,13 @@ class _Follower:
         self.order[made] = None
         made.members.append(Member(node, tuple(group)))
         made.inputs.update({each: None for each in self._inputs(node) if each is not made})
-        made.live |= self._live(node)
         if self._effect(node):
             self.latest_effect = made
         return made
 
     def _new(self, node: fx.Node, group: Sequence[int], written: Sequence[Root], main: bool) -> Computation:
         members = [Member(node, tuple(group), tuple(written))]
-        made = Computation(
-            members, dict.fromkeys(self._inputs(node)), [], self._live(node), node in self.joint.backward
-        )
+        made = Computation(members, dict.fromkeys(self._inputs(node)), [], node in self.joint.backward)
         made.once = (main and any(_of(root, BUFFER) for root in written)) or (not main and not is_masked(node))
         made.once |= is_check(node)
         self.order[made] = None
@@ -286,16 +279,6 @@ class _Follower:
 
     def _inputs(self, node: fx.Node) -> Iterable[Computation]:
         return [made for made in self.reads[node].values() if made is not None]
-
-    def _live(self, node: fx.Node) -> bool:
-        given = (root.given for root, made in self.reads[node].items() if made is None)
-        return (
-            draws(node)
-            or is_check(node)
-            or any(each is not None and each.kind in (INPUT, TANGENT) for each in given)
-            or any(made.live for made in self._inputs(node))
-            or any(root in self.in_place for root in self.reads[node])
-        )
 
     def _bind(
         self,

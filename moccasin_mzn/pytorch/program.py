@@ -338,9 +338,7 @@ class _Writer:
             return local[root]
         if made is None:
             return self.initial[root]
-        if made not in self.store:
-            assert not made.live, f"{made.name} is read before it is computed"
-            self._compute([made])
+        assert made in self.store, f"{made.name} is read before it is computed"
         return self.store[made][root]
 
     def _emit(
