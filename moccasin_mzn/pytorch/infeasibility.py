@@ -185,9 +185,9 @@ def prepare(instance: Instance) -> None:
 
 
 def least_schedules(
-    instance: Instance, options: Options, deadline: Deadline, stop: Callable[[], bool] = never
+    instance: Instance, options: Options, deadline: Deadline, stop: Callable[[], bool] = never, enough: int = 0
 ) -> Least:
-    """Schedules of ever less peak, until there is a proof, or time is over.
+    """Schedules of ever less peak, until there is a proof, one of so little that it is enough, or time is over.
 
     An interrupt from the keyboard ends the search, not this function.
 
@@ -195,9 +195,10 @@ def least_schedules(
         instance: its budget is of no meaning.
         options: more computations are tried if `if_none` is "more"; the time limit is not used.
         deadline: after some minutes all ends in any case.
+        enough: a peak in the graph's size unit.
     """
     seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
-    search = _Search(instance, replace(options, if_none=STOP), stop)
+    search = _Search(instance, replace(options, if_none=STOP), stop, enough)
     if options.search != "off":
         begin += ready(*compiled_for(free_order=False))
         more = instance.with_more_computations() if options.if_none == MORE else None
@@ -215,6 +216,7 @@ class _Search:
     instance: Instance
     options: Options
     stop: Callable[[], bool] = never
+    enough: int = 0
     interrupted: bool = False
     passes: int = 0
     variant: Rematerialization = field(init=False)
@@ -228,12 +230,13 @@ class _Search:
 
     @property
     def open(self) -> int:
-        """Between what is proven and what is found."""
-        return self.knowledge.found[0].peak - self.knowledge.least
+        """Between what is proven and what is found, unless that is enough."""
+        peak = self.knowledge.found[0].peak
+        return 0 if peak <= self.enough else peak - self.knowledge.least
 
     def among(self, instance: Instance) -> _Search:
         """The search among more schedules, which knows those found here."""
-        wider = _Search(instance, self.options, self.stop, self.interrupted)
+        wider = _Search(instance, self.options, self.stop, self.enough, self.interrupted)
         wider.knowledge.found = list(self.knowledge.found)
         return wider
 
@@ -259,7 +262,7 @@ class _Search:
     def _left(self, deadline: Deadline) -> float:
         """Seconds that are worth a search."""
         left = deadline.remaining() or 0.0
-        return 0.0 if self.interrupted or self.stop() or left < _SHORTEST else left
+        return 0.0 if self.interrupted or self.stop() or left < _SHORTEST or self.open <= 0 else left
 
     def _ask(self, question: BudgetQuestion) -> None:
         question, deadline = replace(question, attempt=self.passes), Deadline(question.seconds)
@@ -278,10 +281,6 @@ class _Search:
 
 
 # --- What is known of a budget beyond the plan that was found, or was not -------------------------------------
-
-
-SEEK_SHARE, SEEK_LONGEST = 0.1, 10.0
-"""Fraction of the time limit, and most seconds, to seek the least peak if no plan is within a budget."""
 
 
 def unlimited(traced: Traced, most: int) -> Instance:
@@ -303,21 +302,6 @@ class LeastFound:
         taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
         best = min(taken, key=lambda sequence: taken[sequence].whole)
         return cls(least, best, taken[best])
-
-
-def least_in_seconds(
-    traced: Traced, most: int, memory: OneMemory, interrupted: bool, stop: Callable[[], bool]
-) -> LeastFound:
-    """What is found in a part of the time, where no plan is found within a budget.
-
-    Args:
-        most: computations of anything.
-        interrupted: there is no more time.
-    """
-    instance = unlimited(traced, most)
-    prepare(instance)
-    seconds = 0.0 if interrupted or stop() else Deadline(memory.options.time_limit).share(SEEK_SHARE, SEEK_LONGEST)
-    return LeastFound.of(traced, least_schedules(instance, memory.options, Deadline(seconds), stop))
 
 
 def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | None, eager: int) -> str:

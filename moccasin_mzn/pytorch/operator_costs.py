@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.environment import own_environment
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.importers.torch.graph import REPEATS, member_shares
@@ -61,6 +62,7 @@ _NOTE_SECONDS = 2.0
 """Seconds between two notes on how far measuring is."""
 _PATIENCE = 300.0
 """Seconds to wait for an operator, after which its process is killed."""
+NO_DEADLINE = Deadline()
 
 
 @dataclass(frozen=True)
@@ -87,31 +89,39 @@ class OperatorCosts:
     """Costs of operators by the key of a call: a table to measure each but once, for several networks too."""
 
     known: dict[object, OperatorCost | None] = field(default_factory=dict)
-    """None: the call failed."""
+    """None: the call failed, or there was no time for it."""
 
     def forget_failures(self) -> None:
-        """Forget which calls failed: there may have been too little memory for them, and more now."""
+        """Forget which calls failed: there may have been too little memory or time for them, and more now."""
         self.known = {key: cost for key, cost in self.known.items() if cost is not None}
 
-    def of(self, node: fx.Node, mask: Sequence[bool] | None = None) -> OperatorCost | None:
-        """What a traced operator costs, its workspace in addition to all its outputs; None if it cannot be called.
+    def of(
+        self, node: fx.Node, mask: Sequence[bool] | None = None, deadline: Deadline = NO_DEADLINE
+    ) -> OperatorCost | None:
+        """What a traced operator costs, its workspace in addition to all its outputs; None if it cannot be called, or
+        there is no time for that.
 
         Args:
             mask: instead of its own `output_mask`.
         """
-        self.measure([(node, mask)])
+        self.measure([(node, mask)], deadline=deadline)
         return self.known[_key(node, mask)]
 
-    def measure(self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = REPEATS) -> None:
-        """Measure what is not known yet, in turns, so that a machine that is slower for a while is so for all."""
+    def measure(
+        self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = REPEATS,
+        deadline: Deadline = NO_DEADLINE,
+    ) -> None:  # fmt: skip
+        """Measure what is not known yet, in turns, so that a machine that is slower for a while is so for all, and
+        what touches most memory first, as there may not be the time for all."""
         calls = {_key(node, mask): (node, mask) for node, mask in wanted}
         self.known |= {key: _COMPARING for key, (node, _) in calls.items() if is_check(node)}
         new = {key: call for key, call in calls.items() if key not in self.known}
+        new = dict(sorted(new.items(), key=lambda item: -_bytes_touched(item[1][0])))
         if new:
-            found = worker().measured([_call(*call) for call in new.values()], max(1, repeats))
+            found = worker().measured([_call(*call) for call in new.values()], max(1, repeats), deadline)
             self.known.update(zip(new, found, strict=True))
 
-    def unsplit(self, nodes: Sequence[fx.Node]) -> frozenset[str]:
+    def unsplit(self, nodes: Sequence[fx.Node], deadline: Deadline = NO_DEADLINE) -> frozenset[str]:
         """Names of the traced backward operators that cannot make some of their gradients without the others.
 
         They receive a mask of those to make, but not every kernel is written for every choice: some end the process.
@@ -122,7 +132,7 @@ class OperatorCosts:
             for node in nodes
             if node.op == "call_function" and is_masked(node) and len(groups := output_groups(node, needed)) > 1
         }
-        self.measure((node, mask) for node, every in masks.items() for mask in every)
+        self.measure(((node, mask) for node, every in masks.items() for mask in every), deadline=deadline)
         return frozenset(
             node.name for node, every in masks.items() if any(self.known[_key(node, mask)] is None for mask in every)
         )
@@ -147,18 +157,23 @@ class Worker:
         """True between the first question and the end of the process."""
         return self._running is not None
 
-    def measured(self, calls: Sequence[OperatorCall | None], repeats: int) -> list[OperatorCost | None]:
-        """What calls take, so many samples each; None: there is no such call, it failed, or the process died of it."""
+    def measured(
+        self, calls: Sequence[OperatorCall | None], repeats: int, deadline: Deadline = NO_DEADLINE
+    ) -> list[OperatorCost | None]:
+        """What calls take, so many samples each, or fewer when time is over; None: there is no such call, it failed,
+        the process died of it, or time was over before."""
         pickled = [_pickled(call) for call in calls]
         found = [Findings(failed=each is None) for each in pickled]
         with self._lock:
             try:
-                while left := [
-                    (at, each, repeats - len(known.samples))
-                    for at, (each, known) in enumerate(zip(pickled, found, strict=True))
-                    if each is not None and not known.failed and len(known.samples) < repeats
-                ]:
-                    if self._finished(Job(Settings.current(), tuple(left)), found):
+                while not deadline.over() and (
+                    left := [
+                        (at, each, repeats - len(known.samples))
+                        for at, (each, known) in enumerate(zip(pickled, found, strict=True))
+                        if each is not None and not known.failed and len(known.samples) < repeats
+                    ]
+                ):
+                    if self._finished(Job(Settings.current(), tuple(left), deadline.remaining()), found):
                         break
             except BaseException:
                 self._end()
@@ -331,6 +346,7 @@ def measure_operators(
     *,
     repeats: int = REPEATS,
     costs: OperatorCosts | None = None,
+    deadline: Deadline = NO_DEADLINE,
 ) -> dict[str, OperatorCost]:
     """What each operation of a traced network takes on this machine, with the threads and libraries that are set now.
 
@@ -338,6 +354,7 @@ def measure_operators(
         nodes: of the traced graph.
         members: traced nodes of each operation, see `memory.Accounted`.
         costs: what is known already, added to.
+        deadline: of measuring; what is not measured then is estimated.
 
     Returns:
         By operation. Groups of outputs that can be computed alone share the operator's time as in `torch.graph`, of
@@ -346,14 +363,17 @@ def measure_operators(
     by_name = {node.name: node for node in nodes}
     costs = costs if costs is not None else OperatorCosts()
     called = dict.fromkeys(member for operation in members.values() for member in operation)
-    costs.measure(((by_name[each.node], mask) for each in called for mask in _masks(by_name[each.node], each)), repeats)
-    whole = {each.node: costs.of(by_name[each.node]) for each in called}
-    rate = nanoseconds_per_byte((by_name[each.node] for each in called), costs)
+    calls = [(by_name[each.node], mask) for each in called for mask in _masks(by_name[each.node], each)]
+    costs.measure(calls, repeats, deadline)
+    whole = {each.node: costs.of(by_name[each.node], None, deadline) for each in called}
+    nodes = [by_name[each.node] for each in called]
+    general, rates = nanoseconds_per_byte(nodes, costs), _rates(nodes, costs)
     found = {}
     for name, shares in member_shares(members, by_name).items():
         nanoseconds, workspaces = 0.0, []
         for member, share in shares:
             node, cost = by_name[member.node], whole[member.node]
+            rate = rates.get(node.target, general)
             one = rate * _bytes_touched(node) if cost is None else cost.nanoseconds
             nanoseconds += _share(node, member, share) * one
             workspaces.append(_workspace(node, member, cost, costs))
@@ -435,6 +455,15 @@ def _bytes_touched(node: fx.Node) -> int:
     values = [node.meta.get("val"), *(read.meta.get("val") for read in node.all_input_nodes)]
     tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _rates(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[object, float]:
+    """The median time per byte of each operator of which calls could be measured."""
+    alike: dict[object, list[fx.Node]] = {}
+    for node in nodes:
+        if costs.known.get(_key(node)) is not None:
+            alike.setdefault(node.target, []).append(node)
+    return {target: nanoseconds_per_byte(each, costs) for target, each in alike.items()}
 
 
 def nanoseconds_per_byte(nodes: Iterable[fx.Node], costs: OperatorCosts) -> float:

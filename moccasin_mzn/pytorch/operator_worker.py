@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.clock import Deadline
+
 if TYPE_CHECKING:
     from torch.utils._pytree import PyTree
 
@@ -113,6 +115,8 @@ class Job:
     settings: Settings
     calls: tuple[tuple[int, bytes, int], ...]
     """The number of a call, the call (an `OperatorCall`, pickled), and how many samples to take."""
+    seconds: float | None = None
+    """Time for them; None: as much as they take."""
 
 
 @dataclass(frozen=True)
@@ -227,11 +231,12 @@ def work(job: Job, asker: Connection) -> None:
     from moccasin_mzn.graphs.importers.torch.trace import quiet
 
     measured: dict[int, _Measured] = {}
+    deadline = Deadline(job.seconds)
     with quiet(), job.settings.applied(), torch.no_grad(), no_denormals():
         torch.manual_seed(0)
         for turn in range(max((samples for _, _, samples in job.calls), default=0)):
             for number, pickled, samples in job.calls:
-                if turn >= samples or (turn and number not in measured):
+                if turn >= samples or (turn and number not in measured) or deadline.over():
                     continue
                 asker.send(Begun(number))
                 try:

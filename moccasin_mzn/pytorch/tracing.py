@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.platforms import LOCAL, CopyCosts, with_slow_memory
 from moccasin_mzn.graphs.importers.torch.memory import Member
@@ -47,11 +48,13 @@ class Costs:
     durations: str = MEASURED
     workspaces: str = MEASURED
     table: OperatorCosts = field(default_factory=OperatorCosts)
+    deadline: Deadline = field(default_factory=Deadline, repr=False)
+    """Of measuring."""
     known: dict[tuple[fx.Node, tuple[bool, ...]], int] = field(default_factory=dict, repr=False)
     """Workspaces that were asked for."""
     estimated: dict[str, None] = field(default_factory=dict, repr=False)
-    """Operators that could not be called by themselves: their time is estimated by the bytes they touch,
-    their workspace is not."""
+    """Operators that could not be called by themselves, or for which there was no time: their time is estimated by the
+    bytes they touch, their workspace is not."""
 
     def __post_init__(self) -> None:
         for what, value, possible in (
@@ -66,7 +69,7 @@ class Costs:
             return 0
         call = node, tuple(mask or ())
         if call not in self.known:
-            cost = self.table.of(node, mask)
+            cost = self.table.of(node, mask, self.deadline)
             self.known[call] = 0 if cost is None else cost.workspace
         return self.known[call]
 
@@ -86,7 +89,7 @@ class Costs:
         }
         made_by_name = {str(node): each for node, each in made.items()}
         called = {member.node: None for each in made.values() for member in each.members}
-        costs = measure_operators(called, members, costs=self.table)
+        costs = measure_operators(called, members, costs=self.table, deadline=self.deadline)
         copying = 2 * nanoseconds_per_byte(called, self.table)
         durations, workspaces = [], []
         unknown = (name for name, cost in costs.items() if not cost.measured)
@@ -196,7 +199,7 @@ class Traced:
             worker().begin()
         with underway("tracing the network"):
             joint = trace_joint(step, arguments, forms, differentiate, numbers)
-        whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes)
+        whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes, costs.deadline)
         program = computations(joint, whole)
         guards = Guards.of(step.model, joint, arguments)
         problem = planned(program, gradients == ACCUMULATED)
