@@ -63,6 +63,8 @@ _NOTE_SECONDS = 2.0
 _PATIENCE = 300.0
 """Seconds to wait for an operator, after which its process is killed."""
 NO_DEADLINE = Deadline()
+_LEAST_SECONDS = 3.0
+"""Seconds to measure for in any case, from when the process is there: a plan without workspaces is of little use."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,8 @@ class Worker:
     ) -> list[OperatorCost | None]:
         """What calls take, so many samples each, or fewer when time is over; None: there is no such call, it failed,
         the process died of it, or time was over before."""
+        left_over = deadline.remaining()
+        own = Deadline(None if left_over is None else max(_LEAST_SECONDS, left_over))
         pickled = [_pickled(call) for call in calls]
         found = [Findings(failed=each is None) for each in pickled]
         with self._lock:
@@ -173,7 +177,7 @@ class Worker:
                         if each is not None and not known.failed and len(known.samples) < repeats
                     ]
                 ):
-                    if self._finished(Job(Settings.current(), tuple(left), deadline.remaining()), found):
+                    if self._finished(Job(Settings.current(), tuple(left), own.remaining()), found):
                         break
             except BaseException:
                 self._end()

@@ -43,6 +43,8 @@ SEARCH_SECONDS = 60.0
 """Time limit of the search where none is given."""
 MEASURING_SHARE, SEARCH_SHARE, TIMING_SHARE = 0.5, 0.25, 0.1
 """Fractions of the time limit: for measuring operators, at most; for the search, at least; and for running steps."""
+LEAST_SEARCH = 2.0
+"""Seconds of the search of which a short limit leaves as many as it has."""
 
 
 @checked(others=model_options, as_given=("model", "inputs", "kwargs"))
@@ -89,9 +91,10 @@ def plan(
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one. For
             bytes and "least" the step as it is is run only where four times the memory that it takes is free.
-        time_limit: seconds for all of it. After half of them no more operators are measured, those that take most come
-            first; the others are estimated, see `Plan.estimated`. A tenth is for timing the step at the end, and the
-            search has the rest, but at least a quarter. Tracing, and running the step once, take as long as they take.
+        time_limit: seconds for all of it. Operators are measured until half of them are over, but for at least 3
+            seconds, those first that touch most memory; the others are estimated, see `Plan.estimated`. A tenth is for
+            timing the step at the end. The search has the rest, but at least a quarter of all, or 2 seconds. Tracing,
+            and running the step once, take as long as they take.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
         durations: "measured", or "flop" to minimize floating-point operations.
@@ -147,7 +150,8 @@ def _search_begin(deadline: Deadline) -> float:
     """When the search begins to count its time, by `time.monotonic()`: with the call, unless too little is left."""
     if deadline.seconds is None:
         return time.monotonic()
-    return max(deadline.begin, time.monotonic() - (1 - TIMING_SHARE - SEARCH_SHARE) * deadline.seconds)
+    least = max(SEARCH_SHARE * deadline.seconds, min(LEAST_SEARCH, (1 - TIMING_SHARE) * deadline.seconds))
+    return max(deadline.begin, time.monotonic() - (1 - TIMING_SHARE) * deadline.seconds + least)
 
 
 def _traced(

@@ -99,13 +99,14 @@ class Searching:
     def of_least_peak(self) -> tuple[Plan, bool]:
         """The plan of least peak that is found, as short as is found then, and whether an interrupt has ended it."""
         assert isinstance(self.memory, OneMemory)
-        instance = unlimited(self.traced, self.most)
+        instance, ready = unlimited(self.traced, self.most), time.monotonic()
         prepare(instance)
-        deadline = Deadline(self.memory.options.time_limit, self.begin).part(LEAST_SHARE)
+        search = replace(self, begin=self.begin + time.monotonic() - ready)
+        deadline = Deadline(self.memory.options.time_limit, search.begin).part(LEAST_SHARE)
         found = least_schedules(instance, self.memory.options, deadline, self.drive.over)
         least = LeastFound.of(self.traced, found)
-        result = self._from(least, least.peaks.whole)
-        plan = self._plan(result, least.peaks.whole)
+        result = search._from(least, least.peaks.whole)
+        plan = search._plan(result, least.peaks.whole)
         return replace(plan, least_proven=min(found.proven, plan.peaks.whole)), result.interrupted
 
     # --- steps of the search ------------------------------------------------------------------------------------------
