@@ -125,6 +125,8 @@ class Computations:
     """The version of the memories that outputs are in, at the end of the forward pass."""
     in_place: frozenset[Root] = frozenset()
     """Running statistics that batch norms update in place."""
+    unsplit: frozenset[str] = frozenset()
+    """Names of backward operators whose one call makes all their gradients, which are memory of their own even so."""
 
     @property
     def written_back(self) -> dict[Root, Computation]:
@@ -179,7 +181,7 @@ class _Follower:
                 made.once = True
         return Computations(
             self.joint, tuple(self.order), self.reads, self.roots, self.aliases, self.current, outputs,
-            frozenset(self.in_place),
+            frozenset(self.in_place), frozenset(self.unsplit),
         )  # fmt: skip
 
     def _check(self, at_cut: dict[Root, Computation | None]) -> None:
@@ -222,8 +224,7 @@ class _Follower:
         """The outputs that are computed together."""
         if not allocated_tensors(node):
             return [()]
-        groups = output_groups(node, self.needed)
-        return [tuple(sorted(number for group in groups for number in group))] if node.name in self.unsplit else groups
+        return output_groups(node, self.needed)
 
     def _roots(self, node: fx.Node) -> list[Root]:
         return list(self.roots.get(node, {}).values())
@@ -271,7 +272,7 @@ class _Follower:
         members = [Member(node, tuple(group), tuple(written))]
         made = Computation(members, dict.fromkeys(self._inputs(node)), [], node in self.joint.backward)
         made.once = (main and any(_of(root, BUFFER) for root in written)) or (not main and not is_masked(node))
-        made.once |= is_check(node)
+        made.once |= is_check(node) or node.name in self.unsplit
         self.order[made] = None
         if self._effect(node):
             self.latest_effect = made

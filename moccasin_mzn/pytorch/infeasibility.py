@@ -22,6 +22,7 @@ from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.computations import Computation, Root
 from moccasin_mzn.pytorch.gradients import ACCUMULATED
 from moccasin_mzn.pytorch.instructions import Peaks, peaks
@@ -185,7 +186,12 @@ def prepare(instance: Instance) -> None:
 
 
 def least_schedules(
-    instance: Instance, options: Options, deadline: Deadline, stop: Callable[[], bool] = never, enough: int = 0
+    instance: Instance,
+    options: Options,
+    deadline: Deadline,
+    stop: Callable[[], bool] = never,
+    enough: int = 0,
+    known: Sequence[int] | None = None,
 ) -> Least:
     """Schedules of ever less peak, until there is a proof, one of so little that it is enough, or time is over.
 
@@ -196,9 +202,13 @@ def least_schedules(
         options: more computations are tried if `if_none` is "more"; the time limit is not used.
         deadline: after some minutes all ends in any case.
         enough: a peak in the graph's size unit.
+        known: a schedule to begin near.
     """
     seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
     search = _Search(instance, replace(options, if_none=STOP), stop, enough)
+    if known is not None:
+        peak = simulate(instance.graph, known).peak
+        search.knowledge.learn(peak, BudgetAnswer(((tuple(known), "checkpoints"),)))
     if options.search != "off":
         begin += ready(*compiled_for(free_order=False))
         more = instance.with_more_computations() if options.if_none == MORE else None

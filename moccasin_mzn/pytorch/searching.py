@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from moccasin_mzn.api.driving import Drive
+from moccasin_mzn.api.frontier.variants import fitting_schedule
+from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
@@ -33,13 +35,15 @@ from moccasin_mzn.pytorch.infeasibility import (
 from moccasin_mzn.pytorch.instructions import Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Search
 from moccasin_mzn.pytorch.plans import Plan
-from moccasin_mzn.pytorch.starts import checkpointed_within
+from moccasin_mzn.pytorch.starts import checkpointed_within, least_checkpointed
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.result import Listener, Progress, Result
 from moccasin_mzn.vocabulary import Status
 
 LEAST_SHARE = 0.6
 """Fraction of the time to seek the least peak; the rest is for a shorter plan of the same peak."""
+_START_SHARE, _START_LONGEST = 0.25, 10.0
+"""Fraction of the time, and most seconds, to seek a schedule to begin with where none by blocks fits."""
 _PATIENCE_SHARE, _PATIENCE = 0.6, 60.0
 """Fraction of the time, and seconds where there is no limit, after which a search without a schedule ends."""
 _SEEK_SHARE, _SEEK_LONGEST = 0.4, 30.0
@@ -85,10 +89,7 @@ class Searching:
             if result is None or result.answer is None:
                 raise NoPlanError(infeasible_with_copies(traced.problem, unlimited(traced, self.most), amount))
             return self._plan(result, amount), result.interrupted
-        start = checkpointed_within(traced.problem, amount, self.drive.over) if self.most > 1 else None
-        if start is not None and self._taken(start).whole > amount:
-            start = None
-        result = self._tried(instance, amount, start)
+        result = self._tried(instance, amount, self._start(self.memory, instance))
         if result is None or result.answer is None:
             least = self._least(self.memory, amount, result is not None and result.interrupted)
             if least.peaks.whole > amount:
@@ -103,7 +104,8 @@ class Searching:
         prepare(instance)
         search = replace(self, begin=self.begin + time.monotonic() - ready)
         deadline = Deadline(self.memory.options.time_limit, search.begin).part(LEAST_SHARE)
-        found = least_schedules(instance, self.memory.options, deadline, self.drive.over)
+        known = least_checkpointed(self.traced.problem) if self.most > 1 else None
+        found = least_schedules(instance, self.memory.options, deadline, self.drive.over, known=known)
         least = LeastFound.of(self.traced, found)
         result = search._from(least, least.peaks.whole)
         plan = search._plan(result, least.peaks.whole)
@@ -113,6 +115,20 @@ class Searching:
 
     def _taken(self, sequence: Sequence[int]) -> Peaks:
         return peaks(self.traced.linear(sequence))
+
+    def _start(self, memory: OneMemory, instance: Instance) -> tuple[int, ...] | None:
+        """A schedule within the budget of an instance to begin with, by blocks or near the one by blocks of least peak;
+        None: none is found in a part of the time."""
+        if self.most < 2 or memory.options.search == "off":  # noqa: PLR2004
+            return None
+        start = checkpointed_within(self.traced.problem, instance.budget, self.drive.over)
+        if start is None and least_budget_bound(instance.graph, instance.budget).memory <= instance.budget:
+            near = least_checkpointed(self.traced.problem)
+            part = Deadline(memory.options.time_limit, self.begin).remaining()
+            deadline = Deadline(_START_LONGEST if part is None else min(_START_LONGEST, _START_SHARE * part))
+            seed = memory.options.seed or 0
+            start = fitting_schedule(instance, seed, lambda: deadline.over() or self.drive.over(), near)
+        return None if start is None or self._taken(start).whole > instance.budget else start
 
     def _tried(self, instance: Instance, amount: int, start: Sequence[int] | None = None) -> Result | None:
         """The shortest schedule found whose plan is within an amount, at the worst the one to start with.
@@ -152,7 +168,10 @@ class Searching:
         seconds = _SEEK_LONGEST if left is None else min(_SEEK_LONGEST, _SEEK_SHARE * left)
         deadline = Deadline(0.0 if interrupted or self.drive.over() else seconds)
         copied = max(0, self.unplanned.whole - simulate(instance.graph, instance.order).peak)
-        least = least_schedules(instance, memory.options, deadline, self.drive.over, enough=amount - copied)
+        known = least_checkpointed(self.traced.problem) if self.most > 1 else None
+        least = least_schedules(
+            instance, memory.options, deadline, self.drive.over, enough=amount - copied, known=known
+        )
         return LeastFound.of(self.traced, least)
 
     def _from(self, known: LeastFound, amount: int) -> Result:

@@ -43,6 +43,12 @@ def checkpointed_within(problem: Planned, budget: int, stop: Callable[[], bool] 
     return shorter if first_out_of_stage(graph.input_order(), shorter) is None else sequence
 
 
+def least_checkpointed(problem: Planned) -> tuple[int, ...]:
+    """The schedule with blocks recomputed that has the least peak, or without any."""
+    found = (checkpointed(problem, blocks) for blocks in ([], *_partitions(problem)))
+    return min(found, key=lambda sequence: simulate(problem.graph, sequence).peak)
+
+
 def _fewest(problem: Planned, blocks: Sequence[Sequence[int]], budget: int) -> tuple[int, ...] | None:
     """As few blocks recomputed, the first ones, as a budget asks for; None: all of them are not enough."""
 

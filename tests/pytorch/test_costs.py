@@ -17,8 +17,7 @@ from torch.nn import functional
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.pytorch import Plan
-from moccasin_mzn.pytorch import planning
+from moccasin_mzn.pytorch import Plan, planning
 from moccasin_mzn.pytorch.measuring import free_memory
 
 
