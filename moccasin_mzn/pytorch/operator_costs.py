@@ -44,6 +44,7 @@ from moccasin_mzn.pytorch.operator_worker import (
     Failed,
     Findings,
     Job,
+    Memory,
     OperatorCall,
     Sample,
     Settings,
@@ -64,7 +65,7 @@ _PATIENCE = 300.0
 """Seconds to wait for an operator, after which its process is killed."""
 NO_DEADLINE = Deadline()
 _LEAST_SECONDS = 3.0
-"""Seconds to measure for in any case, from when the process is there: a plan without workspaces is of little use."""
+"""Seconds to time operators in any case, from when the process is there."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ class OperatorCost:
     output_bytes: int = 0
     """Bytes that an operator leaves allocated: the storages of its outputs."""
     measured: bool = True
-    """False: it could not be called on tensors made for that, and its time is estimated by the bytes that it
-    reads and writes."""
+    """False: its time is not known, because it could not be called on tensors made for that, or for lack of time; it is
+    estimated by the bytes that it reads and writes."""
 
 
 _COMPARING = OperatorCost(1, 0)
@@ -91,17 +92,16 @@ class OperatorCosts:
     """Costs of operators by the key of a call: a table to measure each but once, for several networks too."""
 
     known: dict[object, OperatorCost | None] = field(default_factory=dict)
-    """None: the call failed, or there was no time for it."""
+    """None: the call failed."""
 
     def forget_failures(self) -> None:
         """Forget which calls failed: there may have been too little memory or time for them, and more now."""
-        self.known = {key: cost for key, cost in self.known.items() if cost is not None}
+        self.known = {key: cost for key, cost in self.known.items() if cost is not None and cost.measured}
 
     def of(
         self, node: fx.Node, mask: Sequence[bool] | None = None, deadline: Deadline = NO_DEADLINE
     ) -> OperatorCost | None:
-        """What a traced operator costs, its workspace in addition to all its outputs; None if it cannot be called, or
-        there is no time for that.
+        """What a traced operator costs, its workspace in addition to all its outputs; None if it cannot be called.
 
         Args:
             mask: instead of its own `output_mask`.
@@ -162,29 +162,27 @@ class Worker:
     def measured(
         self, calls: Sequence[OperatorCall | None], repeats: int, deadline: Deadline = NO_DEADLINE
     ) -> list[OperatorCost | None]:
-        """What calls take, so many samples each, or fewer when time is over; None: there is no such call, it failed,
-        the process died of it, or time was over before."""
-        left_over = deadline.remaining()
-        own = Deadline(None if left_over is None else max(_LEAST_SECONDS, left_over))
+        """What calls take, so many samples each, or fewer or none when time is over, though each is called for what
+        memory it takes; None: there is no such call, it failed, or the process died of it."""
+        time_left = deadline.remaining()
+        seconds = None if time_left is None else max(_LEAST_SECONDS, time_left)
         pickled = [_pickled(call) for call in calls]
         found = [Findings(failed=each is None) for each in pickled]
         with self._lock:
             try:
-                while not deadline.over() and (
-                    left := [
-                        (at, each, repeats - len(known.samples))
-                        for at, (each, known) in enumerate(zip(pickled, found, strict=True))
-                        if each is not None and not known.failed and len(known.samples) < repeats
-                    ]
-                ):
-                    if self._finished(Job(Settings.current(), tuple(left), own.remaining()), found):
+                while left := [
+                    (at, each, repeats - len(known.samples))
+                    for at, (each, known) in enumerate(zip(pickled, found, strict=True))
+                    if each is not None and not known.failed and len(known.samples) < repeats
+                ]:
+                    if self._finished(Job(Settings.current(), tuple(left), seconds), found):
                         break
             except BaseException:
                 self._end()
                 raise
         return [
-            OperatorCost(each.nanoseconds, each.workspace, each.output_bytes)
-            if each.samples and not each.failed
+            OperatorCost(each.nanoseconds, each.workspace, each.output_bytes, bool(each.samples))
+            if each.called and not each.failed
             else None
             for each in found
         ]
@@ -202,6 +200,8 @@ class Worker:
                     return True
                 if isinstance(message, Begun):
                     begun = message.number
+                elif isinstance(message, Memory):
+                    found[message.number].note(message)
                 elif isinstance(message, Sample):
                     found[message.number].add(message)
                     counted += 1
@@ -378,10 +378,10 @@ def measure_operators(
         for member, share in shares:
             node, cost = by_name[member.node], whole[member.node]
             rate = rates.get(node.target, general)
-            one = rate * _bytes_touched(node) if cost is None else cost.nanoseconds
+            one = cost.nanoseconds if cost is not None and cost.measured else rate * _bytes_touched(node)
             nanoseconds += _share(node, member, share) * one
             workspaces.append(_workspace(node, member, cost, costs))
-        all_measured = all(whole[member.node] is not None for member, _ in shares)
+        all_measured = all(cost is not None and cost.measured for cost in (whole[each.node] for each, _ in shares))
         found[name] = OperatorCost(max(1, round(nanoseconds)), max(workspaces), measured=all_measured)
     return found
 
@@ -465,7 +465,8 @@ def _rates(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[object, float
     """The median time per byte of each operator of which calls could be measured."""
     alike: dict[object, list[fx.Node]] = {}
     for node in nodes:
-        if costs.known.get(_key(node)) is not None:
+        cost = costs.known.get(_key(node))
+        if cost is not None and cost.measured:
             alike.setdefault(node.target, []).append(node)
     return {target: nanoseconds_per_byte(each, costs) for target, each in alike.items()}
 
@@ -473,4 +474,6 @@ def _rates(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[object, float
 def nanoseconds_per_byte(nodes: Iterable[fx.Node], costs: OperatorCosts) -> float:
     """Return the median time per byte of operators that could be measured, 1 if none could."""
     pairs = ((costs.of(node), _bytes_touched(node)) for node in nodes)
-    return statistics.median([cost.nanoseconds / touched for cost, touched in pairs if cost and touched] or [1.0])
+    return statistics.median(
+        [cost.nanoseconds / touched for cost, touched in pairs if cost and cost.measured and touched] or [1.0]
+    )

@@ -91,10 +91,10 @@ def plan(
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one. For
             bytes and "least" the step as it is is run only where four times the memory that it takes is free.
-        time_limit: seconds for all of it. Operators are measured until half of them are over, but for at least 3
-            seconds, those first that touch most memory; the others are estimated, see `Plan.estimated`. A tenth is for
-            timing the step at the end. The search has the rest, but at least a quarter of all, or 2 seconds. Tracing,
-            and running the step once, take as long as they take.
+        time_limit: seconds for all of it. Operators are timed until half of them are over, or for 3 seconds, those first
+            that touch most memory; the time of others is estimated, see `Plan.estimated`. A tenth is for timing the
+            step at the end. The search has the rest, but at least a quarter of all, or 2 seconds. Tracing, calling each
+            operator for the memory that it takes, and running the step once, take as long as they take.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
         durations: "measured", or "flop" to minimize floating-point operations.

@@ -114,8 +114,10 @@ class Plan:
 
     @property
     def estimated(self) -> tuple[str, ...]:
-        """Operators that could not be measured by themselves: their time is estimated, and no workspace is counted."""
-        return () if self.traced.costs is None else tuple(self.traced.costs.estimated)
+        """Operators whose time is estimated. Most could not be measured by themselves, and no workspace of them is
+        counted; for others the time limit was too short."""
+        costs = self.traced.costs
+        return () if costs is None else (*costs.estimated, *costs.untimed)
 
     @property
     def linear(self) -> Linear:
@@ -237,10 +239,13 @@ class Plan:
             lines.append(f"slow      {_bytes(self.predicted_slow_peak)} at most, {copies} there and back")
         if without_memory(self.traced.step.model, self.traced.forms):
             lines.append("estimated nothing was run: the peak has no workspaces of operators, durations are FLOP")
-        if self.estimated:
-            some = ", ".join(self.estimated[:3]) + (", ..." if len(self.estimated) > 3 else "")
-            could = count_text(len(self.estimated), "operator")
+        failed, untimed = ((), ()) if (costs := self.traced.costs) is None else (costs.estimated, costs.untimed)
+        if failed:
+            some = ", ".join([*failed][:3]) + (", ..." if len(failed) > 3 else "")
+            could = count_text(len(failed), "operator")
             lines.append(f"estimated {could} could not be measured, the peak lacks what they take inside: {some}")
+        if untimed:
+            lines.append(f"estimated the time of {count_text(len(untimed), 'operator')}: the time limit is too short")
         return "\n".join(lines)
 
     def _repeated_text(self) -> str:

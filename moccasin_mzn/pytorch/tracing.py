@@ -53,8 +53,10 @@ class Costs:
     known: dict[tuple[fx.Node, tuple[bool, ...]], int] = field(default_factory=dict, repr=False)
     """Workspaces that were asked for."""
     estimated: dict[str, None] = field(default_factory=dict, repr=False)
-    """Operators that could not be called by themselves, or for which there was no time: their time is estimated by the
-    bytes they touch, their workspace is not."""
+    """Operators that could not be called by themselves: their time is estimated by the bytes they touch, their
+    workspace is not."""
+    untimed: dict[str, None] = field(default_factory=dict, repr=False)
+    """Operators whose time is estimated, as there was none left to measure it."""
 
     def __post_init__(self) -> None:
         for what, value, possible in (
@@ -92,8 +94,11 @@ class Costs:
         costs = measure_operators(called, members, costs=self.table, deadline=self.deadline)
         copying = 2 * nanoseconds_per_byte(called, self.table)
         durations, workspaces = [], []
-        unknown = (name for name, cost in costs.items() if not cost.measured)
-        self.estimated.update((where(made_by_name[name].members[0].node), None) for name in unknown)
+        for name, found in costs.items():
+            if not found.measured:
+                nodes = [member.node for member in made_by_name[name].members]
+                failed = any(self.table.of(node, None, self.deadline) is None for node in nodes)
+                (self.estimated if failed else self.untimed)[where(nodes[0])] = None
         for node in graph.nodes:
             each, cost = made.get(node), costs.get(str(node))
             durations.append(cost.nanoseconds + round(copying * _copied(each)) if each and cost else 0)
