@@ -91,8 +91,8 @@ def plan(
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one. For
             bytes and "least" the step as it is is run only where four times the memory that it takes is free.
-        time_limit: seconds for all of it. Operators are timed until half of them are over, or for 3 seconds, those first
-            that touch most memory; the time of others is estimated, see `Plan.estimated`. A tenth is for timing the
+        time_limit: seconds for all of it. Operators are timed until half of them are over, or for 3 seconds, those that
+            touch most memory first; the time of others is estimated, see `Plan.estimated`. A tenth is for timing the
             step at the end. The search has the rest, but at least a quarter of all, or 2 seconds. Tracing, calling each
             operator for the memory that it takes, and running the step once, take as long as they take.
         order: "input", that of the trace.
