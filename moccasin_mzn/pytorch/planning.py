@@ -41,7 +41,7 @@ LEAST = "least"
 """The budget that asks for the plan of least peak."""
 SEARCH_SECONDS = 60.0
 """Time limit of the search where none is given."""
-MEASURING_SHARE, SEARCH_SHARE, TIMING_SHARE = 0.5, 0.25, 0.1
+MEASURING_SHARE, SEARCH_SHARE, TIMING_SHARE = 0.4, 0.5, 0.1
 """Fractions of the time limit: for measuring operators, at most; for the search, at least; and for running steps."""
 LEAST_SEARCH = 2.0
 """Seconds of the search of which a short limit leaves as many as it has."""
@@ -91,9 +91,9 @@ def plan(
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one. For
             bytes and "least" the step as it is is run only where four times the memory that it takes is free.
-        time_limit: seconds for all of it. Operators are timed until half of them are over, or for 3 seconds, those that
+        time_limit: seconds for all of it. Operators are timed until 40 % of it is over, or for 3 seconds, those that
             touch most memory first; the time of others is estimated, see `Plan.estimated`. A tenth is for timing the
-            step at the end. The search has the rest, but at least a quarter of all, or 2 seconds. Tracing, calling each
+            step at the end. The search has the rest, but at least half of all, or 2 seconds. Tracing, calling each
             operator for the memory that it takes, and running the step once, take as long as they take.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.

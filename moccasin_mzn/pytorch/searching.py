@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from moccasin_mzn.api.driving import Drive
-from moccasin_mzn.api.frontier.variants import fitting_schedule
-from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
@@ -42,11 +40,9 @@ from moccasin_mzn.vocabulary import Status
 
 LEAST_SHARE = 0.6
 """Fraction of the time to seek the least peak; the rest is for a shorter plan of the same peak."""
-_START_SHARE, _START_LONGEST = 0.25, 10.0
-"""Fraction of the time, and most seconds, to seek a schedule to begin with where none by blocks fits."""
-_PATIENCE_SHARE, _PATIENCE = 0.6, 60.0
+_PATIENCE_SHARE, _PATIENCE = 0.5, 60.0
 """Fraction of the time, and seconds where there is no limit, after which a search without a schedule ends."""
-_SEEK_SHARE, _SEEK_LONGEST = 0.4, 30.0
+_SEEK_SHARE, _SEEK_LONGEST = 0.6, 30.0
 """Fraction of the time that is left then, and most seconds, to seek a schedule of less peak."""
 _TRIES = 6
 _AT_ONCE = 1e-3
@@ -117,17 +113,10 @@ class Searching:
         return peaks(self.traced.linear(sequence))
 
     def _start(self, memory: OneMemory, instance: Instance) -> tuple[int, ...] | None:
-        """A schedule within the budget of an instance to begin with, by blocks or near the one by blocks of least peak;
-        None: none is found in a part of the time."""
+        """A schedule by blocks within the budget of an instance, to begin with; None: there is none."""
         if self.most < 2 or memory.options.search == "off":  # noqa: PLR2004
             return None
         start = checkpointed_within(self.traced.problem, instance.budget, self.drive.over)
-        if start is None and least_budget_bound(instance.graph, instance.budget).memory <= instance.budget:
-            near = least_checkpointed(self.traced.problem)
-            part = Deadline(memory.options.time_limit, self.begin).remaining()
-            deadline = Deadline(_START_LONGEST if part is None else min(_START_LONGEST, _START_SHARE * part))
-            seed = memory.options.seed or 0
-            start = fitting_schedule(instance, seed, lambda: deadline.over() or self.drive.over(), near)
         return None if start is None or self._taken(start).whole > instance.budget else start
 
     def _tried(self, instance: Instance, amount: int, start: Sequence[int] | None = None) -> Result | None:
