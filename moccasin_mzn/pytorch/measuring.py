@@ -28,7 +28,7 @@ _Returned = TypeVar("_Returned")
 _LOG_LEVEL, _SILENT = "KINETO_LOG_LEVEL", "10"
 """The profiler's library reads this once, when it is used first; otherwise it writes lines to stderr."""
 _SEPARATOR = 1_000_003
-"""Bytes of what is allocated between two calls, to tell them apart; nothing else has so many."""
+"""Bytes of what is allocated between two calls, as a mark; nothing else has so many."""
 
 
 @dataclass(frozen=True)

@@ -463,12 +463,12 @@ def _bytes_touched(node: fx.Node) -> int:
 
 def _rates(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[object, float]:
     """The median time per byte of each operator of which calls could be measured."""
-    alike: dict[object, list[fx.Node]] = {}
+    calls: dict[object, list[fx.Node]] = {}
     for node in nodes:
         cost = costs.known.get(_key(node))
         if cost is not None and cost.measured:
-            alike.setdefault(node.target, []).append(node)
-    return {target: nanoseconds_per_byte(each, costs) for target, each in alike.items()}
+            calls.setdefault(node.target, []).append(node)
+    return {target: nanoseconds_per_byte(each, costs) for target, each in calls.items()}
 
 
 def nanoseconds_per_byte(nodes: Iterable[fx.Node], costs: OperatorCosts) -> float:

@@ -42,7 +42,7 @@ _FOUND = (
 """What is kept in files of what the search has found, besides the sequence."""
 _PREDICTED = ("peaks", "unplanned")
 _DIFFERENT = 0.05
-"""A report has the measured increase beside the predicted one where they differ by more."""
+"""A report has the measured increase as well as the predicted one where they differ by more."""
 _SHOWN = 3
 """So many of the computations that are repeated are named in a report."""
 

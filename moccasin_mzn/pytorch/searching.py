@@ -195,7 +195,7 @@ class _Judge:
     amount: int
     listener: Listener
     deadline: Deadline | None
-    """Of the search; None: it is to go on to its end."""
+    """The search's own; None: it is to go on to its end."""
     found: bool
     beyond: bool = False
     patience: Deadline = field(init=False)

@@ -103,12 +103,12 @@ class StepTimes:
     """What steps take of each other's time."""
 
     share: float = 1.0
-    """Of the eager step's time, the operators'."""
+    """What the operators take of the eager step's time, as a fraction."""
     overhead: float = 0.0
     """What the same operators take in the same order as a plan's code, as a fraction of the eager step's time: below 0
     if that is less, as nothing is recorded then. 0 if it was not measured."""
     increase: float | None = None
-    """Of the planned step's time over the eager step's, as a fraction; None: it was not measured."""
+    """What the planned step takes more than the eager step, as a fraction of that; None: it was not measured."""
 
 
 def runtime_of(traced: Traced, linear: Linear, original: Callable[..., PyTree] | None = None) -> Runtime:

@@ -49,7 +49,7 @@ class Costs:
     workspaces: str = MEASURED
     table: OperatorCosts = field(default_factory=OperatorCosts)
     deadline: Deadline = field(default_factory=Deadline, repr=False)
-    """Of measuring."""
+    """No operator is timed after it."""
     known: dict[tuple[fx.Node, tuple[bool, ...]], int] = field(default_factory=dict, repr=False)
     """Workspaces that were asked for."""
     estimated: dict[str, None] = field(default_factory=dict, repr=False)
