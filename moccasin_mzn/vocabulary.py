@@ -43,6 +43,8 @@ Workspaces: TypeAlias = Literal["measured", "none"]
 """Workspaces of the operators of a PyTorch network."""
 Gradients: TypeAlias = Literal["returned", "accumulated"]
 """Where the gradients of a training step are."""
+Shapes: TypeAlias = Literal["one", "each"]
+"""Which shapes of inputs a plan is for."""
 
 
 class FormulationOptions(TypedDict, total=False):

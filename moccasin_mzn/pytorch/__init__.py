@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from moccasin_mzn.pytorch.compiling import backend
     from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
+    from moccasin_mzn.pytorch.integrations import Plans
     from moccasin_mzn.pytorch.packing import knapsack
     from moccasin_mzn.pytorch.planning import plan
     from moccasin_mzn.pytorch.plans import Plan
     from moccasin_mzn.pytorch.steps import Verification
 
-__all__ = ["NoPlanError", "Plan", "PlanError", "Verification", "backend", "knapsack", "plan"]
+__all__ = ["NoPlanError", "Plan", "PlanError", "Plans", "Verification", "backend", "knapsack", "plan"]
 
 _HOMES = {
-    "NoPlanError": "errors", "Plan": "plans", "PlanError": "errors", "Verification": "steps",
+    "NoPlanError": "errors", "Plan": "plans", "PlanError": "errors", "Plans": "integrations", "Verification": "steps",
     "backend": "compiling", "knapsack": "packing", "plan": "planning",
 }  # fmt: skip
 

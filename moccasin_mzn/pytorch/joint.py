@@ -25,6 +25,7 @@ from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, mis
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
 from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python
 from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated, variables_read
 from moccasin_mzn.pytorch.values import reading, with_checks
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 
 Differentiate: TypeAlias = str | int | Sequence[str | int] | None
+_COMPILED = "FX to symbolically trace a dynamo-optimized function"
+"""PyTorch's message where it traces what is compiled."""
 
 PARAMETER, BUFFER, INPUT, TANGENT = "parameter", "buffer", "input", "tangent"
 """What a placeholder is."""
@@ -121,9 +124,12 @@ def trace_joint(
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
                 raise PlanError(wrong) from error
+            place = line_of(error, step.model)
+            if _COMPILED in str(error):
+                text = f"a part of the network is compiled by torch.compile, leave that out: {place}"
+                raise PlanError(text) from error
             if not reads_values(error):
                 raise
-            place = line_of(error, step.model)
             text = f"{f'{place}; ' if place else ''}{type(error).__name__}: {one_line(error)}"
             raise PlanError(f"the network has data-dependent control flow, it cannot be planned ({text})") from error
     _check_captured(joint, step.model)
@@ -159,7 +165,13 @@ def _trace(
     wanted = [tensor for tensor in (*state.values(), *inputs) if tensor.requires_grad]
     if not wanted:
         raise PlanError("nothing requires a gradient: there is no backward pass to plan")
-    with none_drawn_by_python(step.model, lambda: _outputs(step, arguments, inputs, mode)) as run:
+    first, while_traced = Calls(), Calls()
+
+    def run_noted(calls: Calls) -> tuple[list[torch.Tensor], list[str]]:
+        with forked_random_state():  # so that each run draws the same numbers
+            return _outputs(step, arguments, inputs, mode, calls)
+
+    with none_drawn_by_python(step.model, lambda: run_noted(first)) as run, variables_read() as unchanged:
         outputs, called = run()
     attributes.ran_once(step.model)
     if not any(output.requires_grad for output in outputs):
@@ -185,7 +197,7 @@ def _trace(
         def forward(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
             paths = Paths(self.model)
             positions = len(state) + len(inputs)
-            with paths.forward(), reading(self.model):
+            with paths.forward(), reading(self.model), calls_noted(while_traced, self.model):
                 args, kwargs = arguments.filled(tensors[len(state) : positions])
                 structure, made = Structure.of(step(*args, **kwargs))
             structures.append(structure)
@@ -205,6 +217,8 @@ def _trace(
         joint, tracing_mode="real" if mode is None else "fake", _error_on_data_dependent_ops=mode is not None
     )
     graph_module = traced(*given)
+    check_repeated(first, while_traced, run_noted)
+    attributes.read += unchanged()
     _turned_into_views(graph_module)
     with_checks(graph_module)
     names = argument_names(*arguments.filled(inputs))
@@ -291,15 +305,16 @@ def _joint(
 
 
 def _outputs(
-    step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None
+    step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None, calls: Calls
 ) -> tuple[list[torch.Tensor], list[str]]:
-    """What the step returns, without what autograd keeps for it, and their names.
+    """What the step returns, without what autograd keeps for it, and their names; its calls are noted.
 
     The state is fake, and has no values to spoil, or a scratch copy.
     """
     with mode or contextlib.nullcontext():
         args, kwargs = arguments.filled(inputs)
-        returned = step(*args, **kwargs)
+        with calls_noted(calls, step.model):
+            returned = step(*args, **kwargs)
         outputs = Structure.of(returned)[1]
         return [each.detach().requires_grad_(each.requires_grad) for each in outputs], output_names(returned)
 

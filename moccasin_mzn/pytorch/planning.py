@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Unpack
 
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
 from moccasin_mzn.arguments import checked
@@ -21,6 +21,7 @@ from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Differentiate
+from moccasin_mzn.pytorch.loops import Make
 from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
@@ -30,13 +31,15 @@ from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, step_times
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.stop import Criteria, Stop
-from moccasin_mzn.vocabulary import Durations, Gradients, SearchArguments, Workspaces
+from moccasin_mzn.vocabulary import Durations, Gradients, SearchArguments, Shapes, Workspaces
 
 if TYPE_CHECKING:
     import torch
     from torch.utils._pytree import PyTree
 
 
+ONE: Final = "one"
+EACH: Final = "each"
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
 SEARCH_SECONDS = 60.0
@@ -69,6 +72,7 @@ def plan(
     stop: Stop | None = None,
     on_progress: OnProgress | None = None,
     interrupts: Interrupts = "keep",
+    shapes: Shapes = "one",
     **how: Unpack[SearchArguments],
 ) -> Plan:
     """Find what to recompute in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
@@ -110,6 +114,9 @@ def plan(
         on_progress: called with a `moccasin_mzn.Progress` at once, and for every new incumbent and bound; see
             `moccasin_mzn.solve`.
         interrupts: see `moccasin_mzn.solve`.
+        shapes: "one": inputs of another shape are refused; "each": when they come first, a plan is made for them by the
+            same options, within the budget in bytes that this one has; where nothing has to be recomputed for that,
+            the step runs as it is.
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
@@ -122,6 +129,13 @@ def plan(
     require_torch()
     if order != "input":
         raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
+    if shapes not in (ONE, EACH):
+        raise InputError(f"shapes {shown(shapes)}: expected one of {ONE}, {EACH}")
+    again = partial(
+        plan, model, loss=loss, differentiate=differentiate, time_limit=time_limit, threads=threads, seed=seed,
+        max_computations=max_computations, durations=durations, workspaces=workspaces, gradients=gradients,
+        paging=paging, slow_memory=slow_memory, stop=stop, on_progress=on_progress, interrupts=interrupts, **how,
+    )  # fmt: skip
     criteria = Criteria.of(stop, time_limit, gap_of(how.pop("until_gap", None)), default=SEARCH_SECONDS)
     criteria.refuse("plans of networks, whose operators are measured", "iterations")
     drive, deadline = Drive("pytorch.plan", on_progress, criteria, interrupts), Deadline(criteria.time_limit, began)
@@ -143,7 +157,8 @@ def plan(
     searching = Searching(traced, memory, max_computations, drive, _search_begin(deadline), peak)
     found, interrupted = searching.of_least_peak() if amount is None else searching.within(amount)
     seconds = None if deadline.seconds is None else TIMING_SHARE * deadline.seconds
-    return drive.ended(_timed(found, inputs, kwargs or {}, seconds), interrupted)
+    found = replace(_timed(found, inputs, kwargs or {}, seconds), another=_for_calls(again) if shapes == EACH else None)
+    return drive.ended(found, interrupted)
 
 
 def _search_begin(deadline: Deadline) -> float:
@@ -154,13 +169,19 @@ def _search_begin(deadline: Deadline) -> float:
     return max(deadline.begin, time.monotonic() - (1 - TIMING_SHARE) * deadline.seconds + least)
 
 
+def _for_calls(again: Callable[..., Plan]) -> Make:
+    """What makes plans for other calls."""
+    return lambda args, kwargs, budget: again(args, kwargs=kwargs, budget=budget)
+
+
 def _traced(
     step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], amount: Budget | None, costs: Costs,
     gradients: Gradients, differentiate: Differentiate,
 ) -> Traced:  # fmt: skip
     """The step traced as it runs, where it can be run for that, else on tensors without numbers.
 
-    It can where it is run for a fraction of its peak in any case, and where several times its memory is free.
+    It can where it is run for a fraction of its peak in any case, and where several times its memory is free; of a step
+    that cannot be traced without numbers that is not known, so that it is several times the budget.
     """
     forms = [Form.of(tensor) for tensor in tensors]
     trace = partial(Traced.of, step, arguments, forms, gradients=gradients, differentiate=differentiate)
@@ -168,8 +189,14 @@ def _traced(
         return trace(costs)
     free = free_memory(forms[0].device if forms else CPU)
     if amount is None or amount.fraction is None:
-        seen = trace(None)
-        if free is None or SAFELY * peaks(seen.linear(seen.problem.graph.input_order())).whole > free:
+        try:
+            seen = trace(None)
+            need = peaks(seen.linear(seen.problem.graph.input_order())).whole
+        except PlanError:
+            if amount is None:
+                raise
+            need = amount.resolve(0)
+        if free is None or SAFELY * need > free:
             return trace(costs)
     try:
         return trace(costs, numbers=tensors)

@@ -17,7 +17,8 @@ from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import ACCUMULATED
 from moccasin_mzn.pytorch.infeasibility import called
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
-from moccasin_mzn.pytorch.runtime import Runtime, planned_module
+from moccasin_mzn.pytorch.loops import ByShape, Make, Run, install, installed, planned_module, remove
+from moccasin_mzn.pytorch.runtime import Runtime
 from moccasin_mzn.pytorch.steps import runtime_of
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
 from moccasin_mzn.vocabulary import Axis, Status
@@ -86,6 +87,8 @@ class Plan:
     None: that was not done."""
     actions: tuple[Action, ...] = field(default=(), repr=False)
     """With offloading: what is computed and copied; host memory is `memory` 1. Empty: nothing is copied."""
+    another: Make | None = field(default=None, repr=False)
+    """Makes plans for other shapes when they come; None: they are refused."""
 
     @property
     def predicted_peak(self) -> int:
@@ -134,16 +137,30 @@ class Plan:
         """How many computations are repeated."""
         return len(self.sequence) - len(set(self.sequence))
 
+    @property
+    def repeats(self) -> bool:
+        """True if anything is recomputed or copied."""
+        return bool(self.recomputations or self.copies)
+
     def runtime(self, original: Callable[..., PyTree] | None = None) -> Runtime:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
         return runtime_of(self.traced, self.linear, original)
 
+    def _run(self, original: Run | None = None) -> Run:
+        """What runs the plan, or those of all shapes that come."""
+        if self.another is None:
+            return self.runtime(original)
+        own = original is not None
+        return ByShape(self.traced.step.model, self.another, original or self.traced.step, [self], installed=own)
+
     def module(self) -> torch.nn.Module:
-        """A module to train with in place of the network, whose parameters it shares: `loss = plan.module()(x, y)`."""
-        return planned_module(self.traced.step.model, self.runtime())
+        """A module to train with in place of the network, whose parameters and attributes it has:
+        `loss = plan.module()(x, y)`. A copy of it, or what is read back from a file, is the network without the plan.
+        """
+        return planned_module(self.traced.step.model, self._run(), has_loss=self.traced.step.loss is not None)
 
     def install(self, model: torch.nn.Module | None = None) -> None:
-        """Let the network's own `forward` run the plan, until `remove`.
+        """Let the network's own `forward` run the plan, until `remove`. A copy of it has no plan.
 
         Raises:
             PlanError: it is another network, has a plan already, the loss is part of the plan, or it has hooks.
@@ -153,11 +170,7 @@ class Plan:
             raise PlanError("this is not the network that was planned: make a plan for it")
         if self.traced.step.loss is not None:
             raise PlanError("the loss is part of the plan, the network returns none: use module()")
-        if own._forward_hooks or own._forward_pre_hooks:
-            raise PlanError("the network has forward hooks, which would be called twice: use module()")
-        if isinstance(own.__dict__.get("forward"), Runtime):
-            raise PlanError("the network has a plan already: remove it first")
-        own.__dict__["forward"] = self.runtime(own.forward)
+        install(own, self._run(own.forward))
 
     def remove(self) -> None:
         """Give the network its own `forward` back.
@@ -165,13 +178,8 @@ class Plan:
         Raises:
             PlanError: no plan is installed.
         """
-        installed = self.traced.step.model.__dict__.get("forward")
-        if not isinstance(installed, Runtime):
-            raise PlanError("no plan is installed")
-        if getattr(installed.original, "__self__", None) is self.traced.step.model:
-            del self.traced.step.model.__dict__["forward"]
-        else:
-            self.traced.step.model.__dict__["forward"] = installed.original
+        own = self.traced.step.model
+        remove(own, installed(own))
 
     def verify(self, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree] | None = None) -> Verification:
         """Run the step with the plan and without, from the same state, and compare; see `verifying`."""
@@ -250,7 +258,7 @@ class Plan:
 
     def _repeated_text(self) -> str:
         """What is repeated, and how often at most."""
-        if not self.recomputations and not self.copies:
+        if not self.repeats:
             return f"{self.status}: nothing has to be repeated, the step is within the budget as it is"
         most = max(Counter(self.sequence).values())
         often = f", and computed up to {most} times" if most > 2 else ""  # noqa: PLR2004

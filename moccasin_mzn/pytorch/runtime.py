@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.pytorch.attributes import Attributes
-from moccasin_mzn.pytorch.call import Form, Structure
+from moccasin_mzn.pytorch.binding import Call
+from moccasin_mzn.pytorch.call import Form
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import check_parameters, targets
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Value
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT, Joint, Placeholder
 
 if TYPE_CHECKING:
-    from typing import Self
-
     import torch
     from torch import fx
     from torch.fx.graph import CodeGen, PythonCode
@@ -194,7 +193,7 @@ def autocast_now() -> Autocast:
 class Guards:
     """The state of the world that a plan was made in."""
 
-    arguments: Structure
+    call: Call
     given: tuple[Placeholder, ...]
     """Parameters, buffers and inputs."""
     places: tuple[tuple[tuple[torch.nn.Module, str], ...], ...] = field(repr=False)
@@ -204,7 +203,8 @@ class Guards:
     attributes: Attributes = field(repr=False)
 
     @classmethod
-    def of(cls, model: torch.nn.Module, joint: Joint, arguments: Structure) -> Guards:
+    def of(cls, joint: Joint, call: Call) -> Guards:
+        model = call.step.model
         given = tuple(each for each in joint.given.values() if each.kind in (PARAMETER, BUFFER, INPUT))
         places: dict[int, list[tuple[torch.nn.Module, str]]] = {}
         for module in model.modules():
@@ -214,7 +214,7 @@ class Guards:
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
         training = tuple((name, module, module.training) for name, module in model.named_modules())
         stand = tuple(tuple(places[id(each)]) for each in state)
-        return cls(arguments, given, stand, training, autocast_now(), joint.attributes)
+        return cls(call, given, stand, training, autocast_now(), joint.attributes)
 
     def state(self) -> list[torch.Tensor]:
         """The parameters and buffers as they are now.
@@ -224,22 +224,19 @@ class Guards:
         """
         found = []
         for number, places in enumerate(self.places):
-            tensors = [module._parameters.get(name, module._buffers.get(name)) for module, name in places]
+            tensors = [_tensor_in(module, name) for module, name in places]
             if tensors[0] is None or any(each is not tensors[0] for each in tensors):
                 each = self.given[number]
                 raise PlanError(f"{each.kind} '{each.name}' is not where it was, or tied no more: make a new plan")
             found.append(tensors[0])
         return found
 
-    def check(self, arguments: Structure, tensors: Sequence[torch.Tensor]) -> None:
+    def check(self, tensors: Sequence[torch.Tensor]) -> None:
         """Refuse a call that the plan is not for.
 
         Raises:
             PlanError: anything is different.
         """
-        if not self.arguments.matches(arguments):
-            text = "the step is called with other arguments than it was planned for: make a plan for these"
-            raise PlanError(text, Page.SHAPES)
         for given, tensor in zip(self.given, tensors, strict=True):
             form = given.form
             if (
@@ -257,6 +254,14 @@ class Guards:
         self.attributes.check()
 
 
+def _tensor_in(module: torch.nn.Module, name: str) -> torch.Tensor | None:
+    """A parameter or a buffer; the tables of modules of TorchScript are no dictionaries."""
+    for table in (module._parameters, module._buffers):
+        if name in table:
+            return table[name]
+    return None
+
+
 class _Dtypes(dict[str, "torch.dtype"]):
     def __missing__(self, name: str) -> torch.dtype:
         import torch
@@ -272,7 +277,8 @@ def _difference(given: Placeholder, found: Form) -> str:
     what = given.name if given.kind == INPUT else f"{given.kind} '{given.name}'"
     wanted = given.form
     if (wanted.shape, wanted.dtype) != (found.shape, found.dtype):
-        return f"planned for {what} of {wanted}, called with {found}"
+        hint = '; shapes="each" plans each shape' if given.kind == INPUT and wanted.dtype == found.dtype else ""
+        return f"planned for {what} of {wanted}, called with {found}{hint}"
     for part in ("device", "stride", "requires_grad"):
         mine, its = getattr(wanted, part), getattr(found, part)
         if mine != its:
@@ -305,15 +311,24 @@ class Runtime:
     """For each gradient the tangents that it depends on."""
     original: Callable[..., PyTree]
     """The step without the plan, for calls without gradients."""
+    overwritten: tuple[int, ...] = ()
+    """Positions, among what is given, of the buffers that a step overwrites."""
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         import torch
 
         if not torch.is_grad_enabled():
             return self.original(*args, **kwargs)
-        arguments, inputs = Structure.of((args, kwargs))
+        return self.run(self.guards.call.tensors(args, kwargs))
+
+    def run(self, inputs: Sequence[torch.Tensor]) -> PyTree:
+        """The step on these tensors, which are in the order of the planned call.
+
+        Raises:
+            PlanError: anything is different from what the plan is for.
+        """
         tensors = [*self.guards.state(), *inputs]
-        self.guards.check(arguments, tensors)
+        self.guards.check(tensors)
         check_parameters(self.added(tensors))
         outputs = _function().apply(self, *tensors)
         return self.joint.returned.filled(outputs)
@@ -455,25 +470,3 @@ def _tangents(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -> list
 
 def _wanted(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
     return [tangent for tangent, has in zip(tangents, runtime.joint.differentiable, strict=True) if has]
-
-
-def planned_module(model: torch.nn.Module, runtime: Runtime) -> torch.nn.Module:
-    """A module that runs a plan; its parameters, buffers and submodules are those of the network, by the same names."""
-    import torch
-
-    class PlannedModule(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
-                self.__dict__[name] = model.__dict__[name]
-            self.training = model.training
-
-        def forward(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
-            return runtime(*args, **kwargs)
-
-        def train(self, mode: bool = True) -> Self:
-            model.train(mode)
-            self.training = mode
-            return self
-
-    return PlannedModule()

@@ -19,6 +19,7 @@ from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of,
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT
+from moccasin_mzn.pytorch.loops import installed
 from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, nanoseconds_of, storage_peak
 from moccasin_mzn.pytorch.offloading import slow_meter
 from moccasin_mzn.pytorch.runtime import Runtime, emitted
@@ -113,8 +114,12 @@ class StepTimes:
 
 def runtime_of(traced: Traced, linear: Linear, original: Callable[..., PyTree] | None = None) -> Runtime:
     """What runs a plan; `original` is called instead where no gradient is asked for."""
-    code = emitted(traced.joint, linear)
-    return Runtime(traced.joint, traced.guards, code, gradient_dependencies(traced.program), original or traced.step)
+    code, program = emitted(traced.joint, linear), traced.program
+    written = {root.node for root in (*program.written_back, *program.in_place)}
+    return Runtime(
+        traced.joint, traced.guards, code, gradient_dependencies(program), original or traced.step,
+        tuple(at for at, node in enumerate(traced.joint.given) if node in written),
+    )  # fmt: skip
 
 
 def eager_peak_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> int | None:
@@ -260,8 +265,8 @@ def verified(
     Raises:
         PlanError: the plan is not for these inputs.
     """
-    installed = traced.step.model.__dict__.get("forward")
-    eager = installed.original if isinstance(installed, Runtime) else traced.step
+    own = installed(traced.step.model)
+    eager = traced.step if own is None else own.original
     results: list[dict[str, torch.Tensor | None]] = []
     measured: list[int] = []
     slow: list[int] = []

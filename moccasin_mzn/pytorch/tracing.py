@@ -15,6 +15,7 @@ from moccasin_mzn.graphs.importers.torch.nodes import storage_bytes
 from moccasin_mzn.log import underway
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.platform import Action, Memory, Platform
+from moccasin_mzn.pytorch.binding import Call
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.computations import Computation, Computations, computations
 from moccasin_mzn.pytorch.devices import CPU, CUDA, kind_of_device
@@ -22,10 +23,11 @@ from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, RETURNED
 from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.joint import Differentiate, Joint, trace_joint, where
+from moccasin_mzn.pytorch.loops import check_plannable
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte, worker
 from moccasin_mzn.pytorch.problem import Cut, Planned, planned
 from moccasin_mzn.pytorch.program import Copied, Meaning, linear
-from moccasin_mzn.pytorch.runtime import Guards, Runtime
+from moccasin_mzn.pytorch.runtime import Guards
 
 if TYPE_CHECKING:
     import torch
@@ -206,7 +208,7 @@ class Traced:
             joint = trace_joint(step, arguments, forms, differentiate, numbers)
         whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes, costs.deadline)
         program = computations(joint, whole)
-        guards = Guards.of(step.model, joint, arguments)
+        guards = Guards.of(joint, Call(step, arguments))
         problem = planned(program, gradients == ACCUMULATED)
         priced = problem if costs is None else costs.applied(problem)
         if any(kind_of_device(form.device) == CUDA for form in forms):
@@ -233,8 +235,7 @@ def without_memory(model: torch.nn.Module, forms: Sequence[Form]) -> bool:
 
 
 def _check(model: torch.nn.Module, forms: Sequence[Form]) -> None:
-    if isinstance(model.__dict__.get("forward"), Runtime):
-        raise PlanError("the network has a plan already: remove it first")
+    check_plannable(model)
     state = (*model.named_parameters(), *model.named_buffers())
     places = [*((name, str(tensor.device)) for name, tensor in state), *(("an input", form.device) for form in forms)]
     for name, device in places:

@@ -17,12 +17,12 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from operator import getitem
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.doc_links import Page
 from moccasin_mzn.graphs.importers.torch.paths import traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import user_line
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import OtherValueError
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,6 @@ _SHAPE = "shape"
 """What is compared of an operator whose output has a shape that depends on values."""
 _WHOLE = "whole"
 """What is compared of a tensor that is made a list or an array."""
-_PAGE = Page.READ_VALUES
 _READ = "moccasin_read"
 """Key in a traced node's `meta`: what it read, as text, and the user's line."""
 
@@ -60,7 +59,7 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
             if torch.Tag.data_dependent_output in function.tags or _shaped_by_values(function, args):
                 node = next((node for node in reversed(traced_so_far().nodes) if node.target is function), None)
                 if node is not None:
-                    node.meta[_READ] = repr(tuple(made.shape) if isinstance(made, torch.Tensor) else made), place()
+                    node.meta[_READ] = _shapes(made) or repr(made), place()
             return made
 
     class Arrays(TorchFunctionMode):
@@ -75,6 +74,14 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
 
     with Numbers(), Arrays():
         yield
+
+
+def _shapes(made: PyTree) -> str:
+    """The shape of a tensor, or those of several; "" for what is none."""
+    import torch
+
+    tensors = made if isinstance(made, tuple | list) else [made]
+    return " and ".join(str(tuple(each.shape)) for each in tensors if isinstance(each, torch.Tensor))
 
 
 def _digest(tensor: torch.Tensor) -> str:
@@ -101,14 +108,14 @@ def with_checks(graph_module: fx.GraphModule) -> None:
             continue
         expected, place = node.meta[_READ]
         value = node.meta.get("val")
-        shaped = isinstance(value, torch.Tensor)
-        read = [node] if shaped else list(node.all_input_nodes)
+        parts = [user for user in node.users if user.target is getitem] if isinstance(value, tuple | list) else []
+        shaped = isinstance(value, torch.Tensor) or bool(parts)
+        read = parts or ([node] if shaped else list(node.all_input_nodes))
         what = _SHAPE if shaped else node.target._schema.name.partition("::")[2]
-        with graph.inserting_after(node):
+        with graph.inserting_after(read[-1] if shaped else node):
             check = graph.call_function(operator, (read, what, expected, place))
         check.meta = {key: each for key, each in node.meta.items() if key != _READ}
-        like = value if shaped else read[0].meta["val"]
-        check.meta["val"] = like.new_empty(0)
+        check.meta["val"] = read[0].meta["val"].new_empty(0)
         if not shaped:
             graph.erase_node(node)
     graph_module.recompile()
@@ -139,16 +146,16 @@ def _as_traced(read: Sequence[torch.Tensor], what: str, expected: str, place: st
     """Compare what is read now.
 
     Raises:
-        PlanError: it is not what it was when the plan was made.
+        OtherValueError: it is not what it was when the plan was made.
     """
     import torch
 
     if what == _WHOLE:
         if _digest(read[0]) != expected:
-            raise PlanError(f"all values of a tensor are read, others than when the plan was made: {place}", _PAGE)
+            raise OtherValueError(f"all values of a tensor are read, others than when the plan was made: {place}")
         return read[0].new_empty(0)
-    found = repr(tuple(read[0].shape) if what == _SHAPE else getattr(torch.ops.aten, what).default(*read))
+    found = _shapes(read) if what == _SHAPE else repr(getattr(torch.ops.aten, what).default(*read))
     if found != expected:
         what = "a shape depends on values, and" if what == _SHAPE else "a value is read, which"
-        raise PlanError(f"{what} was {expected} when the plan was made and is {found} now: {place}", _PAGE)
+        raise OtherValueError(f"{what} was {expected} when the plan was made and is {found} now: {place}")
     return read[0].new_empty(0)

@@ -57,6 +57,11 @@ def numbering(self, y):
     return y + torch.from_numpy(y.detach().numpy() > 100)
 
 
+def counting_kinds(self, y):
+    kinds, places = (y[:, 0] > y[:, 0].mean()).unique(return_inverse=True)
+    return y * len(kinds) + places[:, None]
+
+
 def looking(self, y):
     """As libraries do that leave something out where nobody traces."""
     return (y * torch.ones(6)).relu() if isinstance(y, FakeTensor) else y.relu()
@@ -68,7 +73,7 @@ def x():
     return torch.rand(64, 6)
 
 
-@pytest.mark.parametrize("function", [asserting, branching, counting, choosing, listing, looking])
+@pytest.mark.parametrize("function", [asserting, branching, counting, choosing, counting_kinds, listing, looking])
 def test_a_network_that_reads_values_trains_as_without_a_plan(function, x):
     model = Reads(function)
     other, fresh = twin(model, [x])
@@ -92,6 +97,10 @@ def test_a_network_that_reads_values_trains_as_without_a_plan(function, x):
         (listing, "all values of a tensor are read, others than when the plan was made: .*`return y . sum.1 for each"),
         (numbering, "all values of a tensor are read, others than when the plan was made: .*`return y . torch.from_nu"),
         (counting, "which was 3 when the plan was made and is [0-9]+ now: .*`return y . int"),
+        (
+            counting_kinds,
+            r"a shape depends on values, and was \(2,\) and \(64,\).* when the plan was made and is \(1,\)",
+        ),
         (choosing, r"a shape depends on values, and was \(64, 6\) when the plan was made and is \(\d+, 6\) now"),
     ],
 )

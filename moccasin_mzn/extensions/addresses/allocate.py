@@ -11,18 +11,26 @@ from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses import ADDRESSES
-from moccasin_mzn.extensions.addresses.first_fit import first_fit
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, capacity_of, check_buffers, steps
-from moccasin_mzn.problem.buffer import Buffer, pieces_of
+from moccasin_mzn.problem.buffer import Buffer, Piece, pieces_of
 
 if TYPE_CHECKING:
     from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, Solution, Value
 
 MOST_MODELLED = 300
 """The model of the least arena is not tried for more buffers, or, where these have gaps, pieces of them."""
+MOST_PLACED = 300
+"""First fit, in plain Python, is not tried for more pieces of buffers, as its time grows with the square."""
+_ORDERS: tuple[Callable[[Buffer], int], ...] = (
+    lambda buffer: -buffer.size,
+    lambda buffer: -buffer.size * (buffer.end - buffer.start),
+    lambda buffer: buffer.start,
+    lambda buffer: buffer.start - buffer.end,
+)
+"""Buffers are placed in ascending order of each of these, those with an offset of their own before all others."""
 SEARCH_SHARE = 0.5
 """The share of a time limit for the search, if the model is tried after the search."""
 MODEL_SECONDS = 30.0
@@ -78,6 +86,42 @@ def allocate_buffers(
         on_progress(deadline.elapsed(), least.size, bound, SEARCH)
         return Allocation(least, bound, _status(least, bound, capacity))
     return _searched(buffers, alignment, bound, capacity, begin_with, time_limit, threads, seed, stop, on_progress)
+
+
+def first_fit(buffers: tuple[Buffer, ...], alignment: int, enough: int) -> Arena | None:
+    """An arena of at most `enough`, by first fit; None: no order gives one, a buffer has a hint, or there are many."""
+    pieces = [pieces_of(buffer) for buffer in buffers]
+    if sum(map(len, pieces)) > MOST_PLACED or any(buffer.hint is not None for buffer in buffers):
+        return None
+    step = steps(buffers, alignment)
+    for rank in _ORDERS:
+        offsets = [buffer.offset or 0 for buffer in buffers]
+        placed = [at for at, buffer in enumerate(buffers) if buffer.offset is not None]
+        for at in sorted(set(range(len(buffers))).difference(placed), key=lambda at: (rank(buffers[at]), at)):
+            offsets[at] = _lowest(pieces[at], step[at], [(offsets[of], pieces[of]) for of in placed])
+            placed.append(at)
+        arena = Arena(buffers, tuple(offsets), alignment)
+        if arena.size <= enough:
+            return arena
+    return None
+
+
+def _lowest(pieces: list[Piece], step: int, placed: list[tuple[int, list[Piece]]]) -> int:
+    """The lowest offset at which pieces of a buffer overlap none of those that are placed."""
+    taken = [
+        (offset + other.low - piece.high, offset + other.high - piece.low)
+        for offset, others in placed
+        for other in others
+        for piece in pieces
+        if piece.start < other.end and other.start < piece.end
+    ]
+    lowest = 0
+    for above, below in sorted(taken):  # offsets between these two, both excluded, overlap
+        if lowest <= above:
+            break
+        if lowest < below:
+            lowest = -(-below // step) * step
+    return lowest
 
 
 def _searched(

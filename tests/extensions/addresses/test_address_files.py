@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.addresses.first_fit import first_fit
+from moccasin_mzn.extensions.addresses.allocate import first_fit
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text

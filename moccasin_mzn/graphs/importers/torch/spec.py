@@ -195,7 +195,7 @@ def user_line(frames: Iterable[tuple[FrameType, int]], network: nn.Module) -> st
     inner, line, holder = "", "", None
     for frame, number in frames:
         file = frame.f_code.co_filename
-        if not os.path.isfile(file) or _foreign(Path(file)):
+        if not os.path.isfile(file) or is_foreign(Path(file)):
             continue
         own = frame.f_locals.get("self")
         holder = own if isinstance(own, nn.Module) and id(own) in names else holder
@@ -204,7 +204,7 @@ def user_line(frames: Iterable[tuple[FrameType, int]], network: nn.Module) -> st
     return f"{inner}{name}, `{line}`" if inner else ""
 
 
-def _foreign(file: Path) -> bool:
+def is_foreign(file: Path) -> bool:
     """True for a file of PyTorch, of Python's own library, or of this package."""
     import torch
 

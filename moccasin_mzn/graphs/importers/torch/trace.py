@@ -153,12 +153,17 @@ def fake_state(network: torch.nn.Module, device: str | None = "cpu") -> Iterator
 
 
 def scratch(tensor: torch.Tensor) -> torch.Tensor:
-    """A leaf of its own: a parameter in the memory of the true one, else a copy."""
+    """A leaf of its own: a parameter in the memory of the true one, else a copy, laid out as the tensor."""
     import torch
 
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    copied = tensor.detach().clone()
+    if copied.stride() != tensor.stride() and tensor.numel():  # rows of a larger tensor, or the same row many times
+        pairs = zip(tensor.shape, tensor.stride(), strict=True)
+        whole = tensor.detach().as_strided((1 + sum((size - 1) * stride for size, stride in pairs),), (1,))
+        copied = whole.clone().as_strided(tensor.shape, tensor.stride())
+    return copied.requires_grad_(tensor.requires_grad)
 
 
 @contextlib.contextmanager
