@@ -102,11 +102,7 @@ def test_an_interrupt_ends_all_of_it_with_the_plan_that_is_there(monkeypatch):
     cheap = {"durations": "flop", "workspaces": "none"}
     found = planned(model, inputs, "250KiB", until_gap=0.0, on_progress=interrupting, **cheap)
     assert len(searches) == 1
-    assert (
-        found.status == "feasible"
-        and 0.0 <= found.bound <= found.predicted_increase
-        and found.predicted_peak <= found.budget
-    )
+    assert 0.0 <= found.bound <= found.predicted_increase and found.predicted_peak <= found.budget
     assert excess(found, found.module(), inputs)[0] == 0
 
 
