@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _Returned = TypeVar("_Returned")
 _LOG_LEVEL, _SILENT = "KINETO_LOG_LEVEL", "10"
 """The profiler's library reads this once, when it is used first; otherwise it writes lines to stderr."""
+_SEPARATOR = 1_000_003
+"""Bytes of what is allocated between two calls, as a mark; nothing else has so many."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,40 @@ def peak_and_end(call: Callable[[], object], device: str = "cpu") -> tuple[int, 
     peak, end = torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device)
     del returned
     return peak - before, end - before
+
+
+def peaks_and_ends(calls: Iterable[Callable[[], object]]) -> list[tuple[int, int] | None]:
+    """The same for calls on the CPU one after the other, which are taken from an iterator; None: a call has failed.
+
+    To begin to watch the allocator takes longer than most calls, so it is done once for all of them.
+    """
+    import torch
+
+    failed: list[bool] = []
+
+    def separate() -> None:
+        torch.empty(_SEPARATOR, dtype=torch.uint8)
+
+    def run() -> None:
+        for call in calls:
+            separate()
+            try:
+                returned = call()
+                failed.append(False)
+            except Exception:
+                returned = None
+                failed.append(True)
+            separate()
+            del returned
+
+    parts: list[list[int]] = [[]]
+    for amount in allocations(run)[1]:
+        if amount == _SEPARATOR:
+            parts.append([])
+        elif amount != -_SEPARATOR:
+            parts[-1].append(amount)
+    own = parts[1::2]
+    return [None if has else (highest(part), sum(part)) for has, part in zip(failed, own, strict=True)]
 
 
 def lacks_memory(error: RuntimeError) -> bool:

@@ -30,9 +30,20 @@ if TYPE_CHECKING:
     from moccasin_mzn.pytorch.steps import Verification
     from moccasin_mzn.report.shown import Drawing
 
-_FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak", "least_proven", "overhead")
+_FOUND = (
+    "budget",
+    "status",
+    "predicted_increase",
+    "bound",
+    "eager_peak",
+    "least_proven",
+    "overhead",
+    "measured_increase",
+)
 """What is kept in files of what the search has found, besides the sequence."""
 _PREDICTED = ("peaks", "unplanned")
+_DIFFERENT = 0.05
+"""A report has the measured increase as well as the predicted one where they differ by more."""
 _SHOWN = 3
 """So many of the computations that are repeated are named in a report."""
 
@@ -71,6 +82,9 @@ class Plan:
     overhead: float = 0.0
     """What a plan's code takes without recomputing anything, as a fraction of the eager step's time;
     it may be below 0. Measured where the eager step is, otherwise 0."""
+    measured_increase: float | None = None
+    """The same as `predicted_increase`, of steps that were run with the plan and without it, in turns, at the end;
+    None: that was not done."""
     actions: tuple[Action, ...] = field(default=(), repr=False)
     """With offloading: what is computed and copied; host memory is `memory` 1. Empty: nothing is copied."""
     another: Make | None = field(default=None, repr=False)
@@ -106,8 +120,10 @@ class Plan:
 
     @property
     def estimated(self) -> tuple[str, ...]:
-        """Operators that could not be measured by themselves: their time is estimated, and no workspace is counted."""
-        return () if self.traced.costs is None else tuple(self.traced.costs.estimated)
+        """Operators whose time is estimated. Most could not be measured by themselves, and no workspace of them is
+        counted; for others the time limit was too short."""
+        costs = self.traced.costs
+        return () if costs is None else (*costs.estimated, *costs.untimed)
 
     @property
     def linear(self) -> Linear:
@@ -238,10 +254,13 @@ class Plan:
             lines.append(f"slow      {_bytes(self.predicted_slow_peak)} at most, {copies} there and back")
         if without_memory(self.traced.step.model, self.traced.forms):
             lines.append("estimated nothing was run: the peak has no workspaces of operators, durations are FLOP")
-        if self.estimated:
-            some = ", ".join(self.estimated[:3]) + (", ..." if len(self.estimated) > 3 else "")
-            could = count_text(len(self.estimated), "operator")
+        failed, untimed = ((), ()) if (costs := self.traced.costs) is None else (costs.estimated, costs.untimed)
+        if failed:
+            some = ", ".join([*failed][:3]) + (", ..." if len(failed) > 3 else "")
+            could = count_text(len(failed), "operator")
             lines.append(f"estimated {could} could not be measured, the peak lacks what they take inside: {some}")
+        if untimed:
+            lines.append(f"estimated the time of {count_text(len(untimed), 'operator')}: the time limit is too short")
         return "\n".join(lines)
 
     def _repeated_text(self) -> str:
@@ -258,9 +277,13 @@ class Plan:
         proven = "proven least" if self.status == "optimal" else f"{100 * least:.2f} % or more is proven"
         flop = "" if self.graph.duration_unit == "ns" else " of FLOP"
         text = f"{100 * repeated:+.2f} %{flop} by recomputation ({proven})"
-        if not self.overhead:
-            return text
-        return f"{text}, {100 * self.overhead:+.2f} % by running a plan's code: {100 * self.predicted_increase:+.2f} %"
+        if self.overhead:
+            whole = f"{100 * self.predicted_increase:+.2f} %"
+            text += f", {100 * self.overhead:+.2f} % by running a plan's code: {whole}"
+        measured = self.measured_increase
+        if measured is not None and abs(measured - self.predicted_increase) > _DIFFERENT:
+            text += f"; but measured {100 * measured:+.2f} %"
+        return text
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan as JSON; the network is not part of it."""
