@@ -26,8 +26,9 @@ test: .venv/tested
 test-all: test
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m '(full or hypothesis) and not slow'
 
-# PyTorch is large, so that only this installs it; the release is the one the tests were written for. ExecuTorch comes
-# with it where there is a wheel of it. With `TORCH=2.9` the newest 2.9 is tested instead, from a folder of its own.
+# PyTorch is large, so that only this installs it; the release is the one the tests were written for. ExecuTorch and the
+# libraries that train come with it where there are wheels of them. With `TORCH=2.9` the newest 2.9 is tested instead,
+# from a folder of its own.
 TORCH ?=
 test-torch: .venv/tested
 ifneq ($(TORCH),)
@@ -39,6 +40,9 @@ else
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -c 'import executorch' 2>/dev/null || $(BIN)/python -m pip install --quiet --editable '.[executorch]' || \
 	echo "no ExecuTorch: its programs are not run"
+	$(BIN)/python -c 'import accelerate, lightning, transformers' 2>/dev/null || \
+	$(BIN)/python -m pip install --quiet accelerate lightning transformers || \
+	echo "no transformers, Accelerate or Lightning: trainings by them are not run"
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m 'not slow' tests/graphs/pytorch tests/pytorch \
 	tests/deploy/test_executorch.py 'tests/house/test_example_scripts.py::test_an_example_prints_what_it_shows[train_pytorch.py]'
 endif

@@ -27,10 +27,13 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "Mapping": (Mapping, "values by name"),
     "str | PathLike": ((str, PathLike), "the path of a file"),
     **dict.fromkeys(
-        ("Search", "IfNone", "FormulationName", "StrategyName", "Axis", "Durations", "Workspaces", "Gradients"),
+        (
+            "Search", "IfNone", "FormulationName", "StrategyName", "Axis", "Durations", "Workspaces", "Gradients",
+            "BudgetOf", "Shapes",
+        ),
         (str, "text"),
     ),
-}
+}  # fmt: skip
 """Accepted type and its name in messages, by the beginning of an annotation. All other arguments are checked by the
 function that they are for."""
 
@@ -62,10 +65,8 @@ def checked(
         @functools.wraps(function)
         def call(*args: Given.args, **kwargs: Given.kwargs) -> Answered:
             unknown = [name for name in kwargs if name not in named]
-            known = [*named, *others()] if unknown else []
-            for name in unknown:
-                if name not in known:
-                    raise _unexpected(function.__name__, name, known)
+            if unknown:
+                check_keywords(function.__name__, unknown, [*named, *others()])
             bound = signature.bind(*args, **kwargs)
             for name in (bound.arguments.keys() & named.keys()).difference(as_given):
                 bound.arguments[name] = _checked(name, bound.arguments[name], str(named[name].annotation))
@@ -93,6 +94,17 @@ def named(kind: type[Made]) -> type[Made]:
 
     setattr(kind, "__init__", init)  # noqa: B010 (a type checker takes no other function for it)
     return kind
+
+
+def check_keywords(function: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse keywords that a function does not know.
+
+    Raises:
+        TypeError: there is one; the message names the most similar known one.
+    """
+    for name in names:
+        if name not in known:
+            raise _unexpected(function, name, known)
 
 
 def _unexpected(function: str, name: str, known: Iterable[str]) -> TypeError:

@@ -28,6 +28,7 @@ class Page(Enum):
     EXPERIMENT = "An experiment", "docs/experiments.md#an-experiment"
     DEVICES = "Several devices", "docs/beyond-the-paper.md#several-devices"
     ADDRESSES = "Addresses", "docs/beyond-the-paper.md#addresses"
+    TRAINER = "A Trainer script", "docs/training.md#a-trainer-script"
     SHAPES = "Several shapes", "docs/training.md#several-shapes"
     KEPT_PLANS = "Keeping plans", "docs/training.md#keeping-plans"
     DIFFERENTIATED = "What gets a gradient", "docs/training.md#what-gets-a-gradient"

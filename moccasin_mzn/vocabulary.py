@@ -41,8 +41,12 @@ Durations: TypeAlias = Literal["measured", "flop"]
 """Durations of the operators of a PyTorch network."""
 Workspaces: TypeAlias = Literal["measured", "none"]
 """Workspaces of the operators of a PyTorch network."""
+BudgetOf: TypeAlias = Literal["step", "activations"]
+"""What a fraction of a training step is of: of its whole peak, or of what is above the gradients that stay."""
 Gradients: TypeAlias = Literal["returned", "accumulated"]
 """Where the gradients of a training step are."""
+Shapes: TypeAlias = Literal["one", "each"]
+"""Which shapes of inputs a plan is for."""
 
 
 class FormulationOptions(TypedDict, total=False):

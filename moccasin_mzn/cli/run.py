@@ -20,8 +20,9 @@ from moccasin_mzn.extensions.platforms import SLOW
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.log import underway
 from moccasin_mzn.option import flag
-from moccasin_mzn.pytorch.gradients import GRADIENTS
-from moccasin_mzn.report.tables import Lines
+from moccasin_mzn.pytorch.gradients import ACTIVATIONS, GRADIENTS, STEP
+from moccasin_mzn.pytorch.tracing import MEASURED, NONE
+from moccasin_mzn.report.tables import Lines, console, plain_table, print_table
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
     from moccasin_mzn.api.driving import Progress
     from moccasin_mzn.graphs.importers.torch.spec import Input
+    from moccasin_mzn.pytorch.estimating import Estimate
     from moccasin_mzn.pytorch.plans import Plan
+    from moccasin_mzn.vocabulary import Workspaces
 
     _Called = tuple[Plan, Sequence[Tensor], Mapping[str, Tensor]]
 
@@ -60,10 +63,19 @@ def run_() -> None:
                 "as several for each step of the sequence; results are equal bit for bit only without oneDNN."),
 )  # fmt: skip
 @option_group(
+    "Estimate",
+    option("--estimate", is_flag=True,
+           help="Only estimate what a step takes, without running it: nothing is trained and no budget is needed. "
+                "--device may then name a card, such as cuda:H100; --plot draws memory over time."),
+)  # fmt: skip
+@option_group(
     "Plan",
     option("--budget", metavar="0.8|80%|BYTES|1.5GiB|least",
            help="Memory budget of a step, beyond parameters, buffers and inputs: a fraction of what the step takes "
                 "without a plan, an amount, or the least for which a plan is found."),
+    option("--of", type=Choice((STEP, ACTIVATIONS)),
+           help="What a fraction as the budget is of: step: all that the step takes; activations: what is above the "
+                "gradients that stay to its end, which are added.  [default: step]"),
     option("--gradients", type=Choice(GRADIENTS),
            help="returned: keep the gradients of all parameters to the end of the step; accumulated: add each to its "
                 "parameter's grad as soon as it is computed.  [default: returned]"),
@@ -87,7 +99,7 @@ def run_() -> None:
 )  # fmt: skip
 def torch(
     spec: str, loss: str | None, evaluation: bool, device: str, onednn: bool, plan_file: Path | None, save: Path | None,
-    plot: Path | None, steps: int, optimizer: str, as_json: bool, **options: OptionValue,
+    plot: Path | None, steps: int, optimizer: str, as_json: bool, estimate: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Train a PyTorch module, which FACTORY() of the Python module (or FILE.py:FACTORY) returns.
 
@@ -108,13 +120,18 @@ def torch(
     code = spec.rpartition(":")[0]
     files = {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
     check_outputs({"--output": save, "--plot": plot}, files)
-    inputs = _checked(plan_file, options)
+    inputs = _checked(plan_file, options, estimate, save)
     with underway("loading PyTorch"):
         require_torch()
     try:
         with _isolated(onednn):
-            model = _placed(load_network(spec), device).train(not evaluation)
+            model = load_network(spec).train(not evaluation)
             criterion = None if loss is None else load_loss(loss)
+            if estimate:
+                with users_code(spec):
+                    taken = _estimated(model, criterion, inputs, device, optimizer, options)
+                return _report_estimate(taken, plot, as_json)
+            _placed(model, device)
             with users_code(spec):
                 found, args, kwargs = (
                     _searched(model, criterion, inputs, device, options) if plan_file is None
@@ -135,7 +152,7 @@ def torch(
     return EXIT_NONE if measured.equal is False else EXIT_FOUND
 
 
-def _checked(plan_file: Path | None, options: OptionValues) -> tuple[Input, ...]:
+def _checked(plan_file: Path | None, options: OptionValues, estimate: bool, save: Path | None) -> tuple[Input, ...]:
     """Return the inputs of the network for a search; none with --plan.
 
     Raises:
@@ -147,16 +164,21 @@ def _checked(plan_file: Path | None, options: OptionValues) -> tuple[Input, ...]
     from moccasin_mzn.pytorch.planning import LEAST
 
     given = [_OPTIONS.get(name, flag(name)) for name, value in options.items() if value not in (None, ())]
-    if plan_file is not None:
+    if estimate:
+        wrong = [name for name in given if name in ("--budget", "--of", "--slow-memory")]
+        wrong += ["--plan"] * (plan_file is not None) + ["--output"] * (save is not None)
+        if wrong:
+            raise InputError(f"{wrong[0]} does not go with --estimate, which makes no plan")
+    elif plan_file is not None:
         if given:
             raise InputError(f"{given[0]} does not go with --plan, which has a plan already")
         return ()
-    for option_needed in ("--input", "--budget"):
+    for option_needed in ("--input",) if estimate else ("--input", "--budget"):
         if option_needed not in given:
             raise click.MissingParameter(
                 ctx=click.get_current_context(), param_hint=f"'{option_needed}'", param_type="option"
             )
-    if options["budget"] != LEAST:
+    if not estimate and options["budget"] != LEAST:
         Budget.parse(options["budget"])
     capacity_of(options["slow_memory"], 1)
     return parse_inputs(options.pop("inputs"))
@@ -218,6 +240,41 @@ def _searched(
         found = plan(model, args, kwargs=kwargs, loss=loss, on_progress=lines, **how)
     lines.flush()
     return found, args, kwargs
+
+
+def _estimated(
+    model: nn.Module, loss: Callable[..., Tensor] | None, inputs: tuple[Input, ...], device: str, optimizer: str,
+    options: OptionValues,
+) -> Estimate:  # fmt: skip
+    """Estimate what a step takes with these inputs, of which only the forms matter."""
+    import torch
+
+    from moccasin_mzn.pytorch.estimating import estimate
+
+    made = [(each.name, torch.empty(each.shape, dtype=getattr(torch, each.dtype), device="meta")) for each in inputs]
+    args = [tensor for name, tensor in made if name is None]
+    kwargs = {name: tensor for name, tensor in made if name is not None}
+    how = {name: value for name, value in options.items() if value is not None}
+    workspaces: Workspaces = MEASURED if device == "cpu" else NONE
+    return estimate(
+        model, args, kwargs=kwargs, loss=loss, optimizer=optimizer, device=device, workspaces=workspaces, **how
+    )
+
+
+def _report_estimate(found: Estimate, plot: Path | None, as_json: bool) -> int:
+    if plot is not None:
+        found.plot(plot)
+    if as_json:
+        click.echo(json.dumps(found.as_dict()))
+        return EXIT_FOUND
+    click.echo(found.report())
+    table = plain_table(None, ("module", "parameters", "state", "activations"), left=("module",))
+    for row in found.records():
+        amounts = (row["parameters"], row["optimizer_state"], row["activations"])
+        table.add_row(str(row["module"]) or "outside of modules", *(memory_text(amount, "byte") for amount in amounts))
+    click.echo()
+    print_table(console(sys.stdout), table)
+    return EXIT_FOUND
 
 
 def _read(path: Path, model: nn.Module, loss: Callable[..., Tensor] | None) -> _Called:

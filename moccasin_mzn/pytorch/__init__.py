@@ -14,19 +14,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from moccasin_mzn.pytorch.batches import LargestBatch, largest_batch
     from moccasin_mzn.pytorch.compiling import backend
     from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
+    from moccasin_mzn.pytorch.estimating import Estimate, estimate
+    from moccasin_mzn.pytorch.integrations import Plans
     from moccasin_mzn.pytorch.packing import knapsack
     from moccasin_mzn.pytorch.planning import plan
     from moccasin_mzn.pytorch.plans import Plan
     from moccasin_mzn.pytorch.regions import RegionPlan
     from moccasin_mzn.pytorch.steps import Verification
 
-__all__ = ["NoPlanError", "Plan", "PlanError", "RegionPlan", "Verification", "backend", "knapsack", "plan"]
+__all__ = [
+    "Estimate", "LargestBatch", "NoPlanError", "Plan", "PlanError", "Plans", "RegionPlan", "Verification", "backend",
+    "estimate", "knapsack", "largest_batch", "plan",
+]  # fmt: skip
 
 _HOMES = {
-    "NoPlanError": "errors", "Plan": "plans", "PlanError": "errors", "Verification": "steps",
-    "RegionPlan": "regions", "backend": "compiling", "knapsack": "packing", "plan": "planning",
+    "Estimate": "estimating", "LargestBatch": "batches", "estimate": "estimating", "largest_batch": "batches",
+    "NoPlanError": "errors", "Plan": "plans", "PlanError": "errors", "Plans": "integrations", "RegionPlan": "regions",
+    "Verification": "steps", "backend": "compiling", "knapsack": "packing", "plan": "planning",
 }  # fmt: skip
 
 

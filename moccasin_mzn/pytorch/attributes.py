@@ -34,6 +34,9 @@ _RECURRENT = "_flat_weights", "_flat_weight_refs", "_flat_weights_names", "_all_
 _OWN = frozenset(("_parameters", "_buffers", "_modules", *_RECURRENT, *_HOOKS))
 """Attributes of PyTorch's own, which are looked at as such; recurrent layers have their parameters in a list, too."""
 _NOTHING = object()
+_HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
+"""Flags of classes, as Python's C interface has them: Python code makes those of the heap, and may change the mutable
+ones."""
 
 
 @dataclass
@@ -97,7 +100,7 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
     """
     modules = dict(model.named_modules())
     hooks = _check_hooks(modules)
-    found, seen = Attributes(), dict[tuple[int, str], bool]()
+    found, seen, inner = Attributes(), dict[tuple[int, str], bool](), dict[int, set[str]]()
     before = {name: dict(vars(module)) for name, module in modules.items()}
     sizes = {
         (name, key): len(value)
@@ -107,7 +110,7 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
     }
     problem, refused = "", None
     try:
-        with _recording({id(module): before[name] for name, module in modules.items()}, seen):
+        with _recording({id(module): before[name] for name, module in modules.items()}, seen, inner):
             yield found
     except PlanError as error:
         refused = error  # perhaps for what such an attribute has led to
@@ -120,20 +123,23 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
     if refused is not None:
         raise refused
     _check_kept(hooks)
-    _note_all(found, modules, seen)
+    _note_all(found, modules, seen, inner)
 
 
-def _note_all(found: Attributes, modules: Mapping[str, torch.nn.Module], seen: Mapping[tuple[int, str], bool]) -> None:
+def _note_all(
+    found: Attributes, modules: Mapping[str, torch.nn.Module], seen: Mapping[tuple[int, str], bool],
+    inner: Mapping[int, set[str]],
+) -> None:  # fmt: skip
     """Note what was read, and besides it the submodules, forward functions and hooks of all modules."""
     names = {id(module): name for name, module in modules.items()}
     objects: dict[int, None] = {}
     for number, name in seen:
-        if number not in names or name in _OWN:
+        if number not in names or name in _OWN or (name == "forward" and not names[number]):
             continue
         where, place = names[number], vars(modules[names[number]])
         made_anew = _has_hooks(modules[where]) and _holds_tensor(place.get(name))
         if seen[number, name] and not made_anew:
-            _note(found, _called(where, name), place, name, objects)
+            _note(found, _called(where, name), place, name, objects, inner)
     found.submodules = [
         (f"module '{name}'" if name else "the network", module._modules, tuple(module._modules.values()))
         for name, module in modules.items()
@@ -147,8 +153,11 @@ def _note_all(found: Attributes, modules: Mapping[str, torch.nn.Module], seen: M
     found.hook_count = sum(map(len, found.hooks))
 
 
-def _note(found: Attributes, called: str, place: Mapping[str, Any], name: str, objects: dict[int, None]) -> None:
-    """Note an attribute by its value, or an object with its own plain attributes."""
+def _note(
+    found: Attributes, called: str, place: Mapping[str, Any], name: str, objects: dict[int, None],
+    inner: Mapping[int, set[str]],
+) -> None:  # fmt: skip
+    """Note an attribute by its value, or an object with its own plain attributes that were read."""
     value = place.get(name)
     if is_plain(value):
         kept = type(value)(value) if isinstance(value, list | set | dict) else value  # they may be changed in place
@@ -164,8 +173,29 @@ def _note(found: Attributes, called: str, place: Mapping[str, Any], name: str, o
         return
     objects[id(value)] = None
     if len(own) <= _MOST and not _is_module(value):
-        plain = {key: each for key, each in own.items() if is_plain(each) and not isinstance(each, list | set | dict)}
-        found.read += [(f"{called[:-1]}.{key}'", own, key, each) for key, each in plain.items()]
+        plain = {key: own.get(key, _NOTHING) for key in _names_read(value, inner.get(id(value), set()))}
+        found.read += [
+            (f"{called[:-1]}.{key}'", own, key, each) for key, each in plain.items()
+            if each is _NOTHING or (is_plain(each) and not isinstance(each, list | set | dict))
+        ]  # fmt: skip
+
+
+def _names_read(value: object, names: set[str]) -> list[str]:
+    """Attributes of an object itself that were read by these names: all, where its class has its own way to find them.
+
+    Configurations of transformers have a dictionary of other names, `attribute_map`.
+    """
+    kind, aliases = type(value), getattr(type(value), "attribute_map", None)
+    own_way = kind.__getattribute__ is not object.__getattribute__ or hasattr(kind, "__getattr__")
+    if "__dict__" in names or not _is_mutable(kind) or (own_way and not isinstance(aliases, dict)):
+        return [*vars(value)]
+    found = sorted({aliases.get(name, name) if isinstance(aliases, dict) else name for name in names})
+    return [name for name in found if name in vars(value) or not hasattr(kind, name)]
+
+
+def _is_mutable(kind: type) -> bool:
+    """True for a class whose attributes can be set."""
+    return bool(kind.__flags__ & _HEAP_TYPE) and not kind.__flags__ & _IMMUTABLE_TYPE
 
 
 def _is_module(value: object) -> bool:
@@ -175,14 +205,32 @@ def _is_module(value: object) -> bool:
 
 
 @contextlib.contextmanager
-def _recording(before: Mapping[int, dict[str, Any]], seen: dict[tuple[int, str], bool]) -> Iterator[None]:
+def _recording(
+    before: Mapping[int, dict[str, Any]], seen: dict[tuple[int, str], bool], inner: dict[int, set[str]]
+) -> Iterator[None]:
     """Meanwhile attributes of modules that are read are noted, but those that every module has.
 
     Args:
         before: attributes of each module, by its identity.
         seen: filled with those that are read; True: with the value of before, not one that was written meanwhile.
+        inner: filled with what is read of objects that modules have, such as a configuration, by their identity.
     """
     import torch
+
+    watched: set[type] = set()
+
+    def watch(kind: type) -> None:
+        """Note what is read of objects of a class that is written in Python."""
+        watched.add(kind)
+        if not _is_mutable(kind) or issubclass(kind, torch.nn.Module | torch.Tensor | type | Enum):
+            return
+        former: Any = kind.__getattribute__
+
+        def noted(self: object, name: str) -> object:
+            inner.setdefault(id(self), set()).add(name)
+            return former(self, name)
+
+        patches.enter_context(mock.patch.object(kind, "__getattribute__", noted, create=True))
 
     usual = frozenset(vars(torch.nn.Module()))
 
@@ -191,9 +239,12 @@ def _recording(before: Mapping[int, dict[str, Any]], seen: dict[tuple[int, str],
         if name not in usual and name in object.__getattribute__(self, "__dict__"):
             former = before.get(id(self), {}).get(name, _NOTHING)
             seen[id(self), name] = seen.get((id(self), name), False) or value is former
+            if type(value) not in watched:
+                watch(type(value))
         return value
 
-    with mock.patch.object(torch.nn.Module, "__getattribute__", read, create=True):
+    with contextlib.ExitStack() as patches:
+        patches.enter_context(mock.patch.object(torch.nn.Module, "__getattribute__", read, create=True))
         yield
 
 

@@ -10,8 +10,6 @@ Every memory, a `Root`, is allocated by one traced node or given (a parameter, a
 version, in a copy unless nothing has read the old one, so that any computation can be repeated at any time. What is
 written to buffers is a version too, and goes back into the buffer once, at the end of the forward pass; but a batch
 norm whose running statistics nothing else reads updates them in place, the first time it is computed.
-
-What depends on no input and on no random number is a constant: it is computed once in each step, when first read.
 """
 
 from __future__ import annotations
@@ -97,8 +95,6 @@ class Computation:
     inputs: dict[Computation, None]
     """Whose versions it reads, in the order of reading."""
     makes: list[Root]
-    live: bool
-    """It depends on an input or on random numbers: else it is a constant."""
     backward: bool
     once: bool = False
     """It may not be recomputed."""
@@ -129,6 +125,8 @@ class Computations:
     """The version of the memories that outputs are in, at the end of the forward pass."""
     in_place: frozenset[Root] = frozenset()
     """Running statistics that batch norms update in place."""
+    unsplit: frozenset[str] = frozenset()
+    """Names of backward operators whose one call makes all their gradients, which are memory of their own even so."""
 
     @property
     def written_back(self) -> dict[Root, Computation]:
@@ -183,7 +181,7 @@ class _Follower:
                 made.once = True
         return Computations(
             self.joint, tuple(self.order), self.reads, self.roots, self.aliases, self.current, outputs,
-            frozenset(self.in_place),
+            frozenset(self.in_place), frozenset(self.unsplit),
         )  # fmt: skip
 
     def _check(self, at_cut: dict[Root, Computation | None]) -> None:
@@ -228,8 +226,7 @@ class _Follower:
         """The outputs that are computed together."""
         if not allocated_tensors(node):
             return [()]
-        groups = output_groups(node, self.needed)
-        return [tuple(sorted(number for group in groups for number in group))] if node.name in self.unsplit else groups
+        return output_groups(node, self.needed)
 
     def _roots(self, node: fx.Node) -> list[Root]:
         return list(self.roots.get(node, {}).values())
@@ -269,18 +266,15 @@ class _Follower:
         self.order[made] = None
         made.members.append(Member(node, tuple(group)))
         made.inputs.update({each: None for each in self._inputs(node) if each is not made})
-        made.live |= self._live(node)
         if self._effect(node):
             self.latest_effect = made
         return made
 
     def _new(self, node: fx.Node, group: Sequence[int], written: Sequence[Root], main: bool) -> Computation:
         members = [Member(node, tuple(group), tuple(written))]
-        made = Computation(
-            members, dict.fromkeys(self._inputs(node)), [], self._live(node), node in self.joint.backward
-        )
+        made = Computation(members, dict.fromkeys(self._inputs(node)), [], node in self.joint.backward)
         made.once = (main and any(_of(root, BUFFER) for root in written)) or (not main and not is_masked(node))
-        made.once |= is_check(node)
+        made.once |= is_check(node) or node.name in self.unsplit
         self.order[made] = None
         if self._effect(node):
             self.latest_effect = made
@@ -288,16 +282,6 @@ class _Follower:
 
     def _inputs(self, node: fx.Node) -> Iterable[Computation]:
         return [made for made in self.reads[node].values() if made is not None]
-
-    def _live(self, node: fx.Node) -> bool:
-        given = (root.given for root, made in self.reads[node].items() if made is None)
-        return (
-            draws(node)
-            or is_check(node)
-            or any(each is not None and each.kind in (INPUT, TANGENT) for each in given)
-            or any(made.live for made in self._inputs(node))
-            or any(root in self.in_place for root in self.reads[node])
-        )
 
     def _bind(
         self,

@@ -36,6 +36,13 @@ class NoPlanError(PlanError):
         super().__init__(message, page)
 
 
+class OtherValueError(PlanError):
+    """A step reads another value than when its plan was made."""
+
+    def __init__(self, message: str, page: Page = Page.READ_VALUES) -> None:
+        super().__init__(message, page)
+
+
 def compilation_error(error: PlanError) -> PlanError:
     """The same error in a form that `torch.compile` passes on unchanged, instead of wrapping it in one of its own."""
     from torch._dynamo.exc import ShortenTraceback

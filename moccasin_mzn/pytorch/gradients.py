@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 RETURNED: Final = "returned"
 ACCUMULATED: Final = "accumulated"
+STEP: Final = "step"
+ACTIVATIONS: Final = "activations"
+"""What a fraction as the budget is of: the whole step, or what is above the gradients that stay to its end."""
 GRADIENTS: tuple[Gradients, ...] = get_args(Gradients)
 
 

@@ -22,9 +22,10 @@ from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.computations import Computation, Root
-from moccasin_mzn.pytorch.gradients import ACCUMULATED
-from moccasin_mzn.pytorch.instructions import Peaks, peaks
+from moccasin_mzn.pytorch.gradients import ACCUMULATED, ACTIVATIONS
+from moccasin_mzn.pytorch.instructions import Peaks, gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import where
 from moccasin_mzn.pytorch.memories import Memories, OneMemory
 from moccasin_mzn.pytorch.problem import Accumulation, Planned
@@ -34,6 +35,8 @@ from moccasin_mzn.search.result import Result
 
 _PERCENT = 100
 """A budget of so few bytes was meant as a percentage."""
+_MUCH = 0.1
+"""A fraction of a step's peak: gradients that take more are named where there is no plan."""
 _NAMED = 3
 """So many of the tensors in memory are named in a message."""
 
@@ -185,9 +188,14 @@ def prepare(instance: Instance) -> None:
 
 
 def least_schedules(
-    instance: Instance, options: Options, deadline: Deadline, stop: Callable[[], bool] = never
+    instance: Instance,
+    options: Options,
+    deadline: Deadline,
+    stop: Callable[[], bool] = never,
+    enough: int = 0,
+    known: Sequence[int] | None = None,
 ) -> Least:
-    """Schedules of ever less peak, until there is a proof, or time is over.
+    """Schedules of ever less peak, until there is a proof, one of so little that it is enough, or time is over.
 
     An interrupt from the keyboard ends the search, not this function.
 
@@ -195,9 +203,14 @@ def least_schedules(
         instance: its budget is of no meaning.
         options: more computations are tried if `if_none` is "more"; the time limit is not used.
         deadline: after some minutes all ends in any case.
+        enough: a peak in the graph's size unit.
+        known: a schedule to begin near.
     """
     seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
-    search = _Search(instance, replace(options, if_none=STOP), stop)
+    search = _Search(instance, replace(options, if_none=STOP), stop, enough)
+    if known is not None:
+        peak = simulate(instance.graph, known).peak
+        search.knowledge.learn(peak, BudgetAnswer(((tuple(known), "checkpoints"),)))
     if options.search != "off":
         begin += ready(*compiled_for(free_order=False))
         more = instance.with_more_computations() if options.if_none == MORE else None
@@ -215,6 +228,7 @@ class _Search:
     instance: Instance
     options: Options
     stop: Callable[[], bool] = never
+    enough: int = 0
     interrupted: bool = False
     passes: int = 0
     variant: Rematerialization = field(init=False)
@@ -228,12 +242,13 @@ class _Search:
 
     @property
     def open(self) -> int:
-        """Between what is proven and what is found."""
-        return self.knowledge.found[0].peak - self.knowledge.least
+        """Between what is proven and what is found, unless that is enough."""
+        peak = self.knowledge.found[0].peak
+        return 0 if peak <= self.enough else peak - self.knowledge.least
 
     def among(self, instance: Instance) -> _Search:
         """The search among more schedules, which knows those found here."""
-        wider = _Search(instance, self.options, self.stop, self.interrupted)
+        wider = _Search(instance, self.options, self.stop, self.enough, self.interrupted)
         wider.knowledge.found = list(self.knowledge.found)
         return wider
 
@@ -259,7 +274,7 @@ class _Search:
     def _left(self, deadline: Deadline) -> float:
         """Seconds that are worth a search."""
         left = deadline.remaining() or 0.0
-        return 0.0 if self.interrupted or self.stop() or left < _SHORTEST else left
+        return 0.0 if self.interrupted or self.stop() or left < _SHORTEST or self.open <= 0 else left
 
     def _ask(self, question: BudgetQuestion) -> None:
         question, deadline = replace(question, attempt=self.passes), Deadline(question.seconds)
@@ -278,10 +293,6 @@ class _Search:
 
 
 # --- What is known of a budget beyond the plan that was found, or was not -------------------------------------
-
-
-SEEK_SHARE, SEEK_LONGEST = 0.1, 10.0
-"""Fraction of the time limit, and most seconds, to seek the least peak if no plan is within a budget."""
 
 
 def unlimited(traced: Traced, most: int) -> Instance:
@@ -305,21 +316,6 @@ class LeastFound:
         return cls(least, best, taken[best])
 
 
-def least_in_seconds(
-    traced: Traced, most: int, memory: OneMemory, interrupted: bool, stop: Callable[[], bool]
-) -> LeastFound:
-    """What is found in a part of the time, where no plan is found within a budget.
-
-    Args:
-        most: computations of anything.
-        interrupted: there is no more time.
-    """
-    instance = unlimited(traced, most)
-    prepare(instance)
-    seconds = 0.0 if interrupted or stop() else Deadline(memory.options.time_limit).share(SEEK_SHARE, SEEK_LONGEST)
-    return LeastFound.of(traced, least_schedules(instance, memory.options, Deadline(seconds), stop))
-
-
 def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | None, eager: int) -> str:
     """That there is no plan, what is proven, the least that was found, and which computation needs most.
 
@@ -330,7 +326,21 @@ def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | No
     """
     lacking, seen = result.shortfall if result is not None else None, found.peaks.whole
     proven = max(found.least.proven, lacking.floor if lacking else 0)
-    return infeasible(traced.problem, found.least.instance, amount, min(proven, seen), seen, eager)
+    text = infeasible(traced.problem, found.least.instance, amount, min(proven, seen), seen, eager)
+    return text + _of_activations(traced, amount, seen, eager)
+
+
+def _of_activations(traced: Traced, amount: int, seen: int, eager: int) -> str:
+    """What the budget and the least plan are of the activations, where gradients that stay are much of the step."""
+    stays = gradient_bytes(traced.linear(traced.problem.graph.input_order()))
+    if stays < _MUCH * eager or stays >= eager:
+        return ""
+    least, asked = ((each - stays) / (eager - stays) for each in (seen, amount))
+    alone = "more than the budget" if asked < 0 else f"the budget is {100 * asked:.0f} % of what is above them"
+    return (
+        f"; {memory_text(stays, 'byte')} of every plan's step are gradients, which stay: {alone}; with "
+        f"of={ACTIVATIONS!r} a fraction is of what is above them, and {least:.2f} is the least that was found"
+    )
 
 
 def bound_within(result: Result, amount: int, memory: Memories, begin: float, stop: Callable[[], bool] = never) -> int:

@@ -212,6 +212,12 @@ class Peaks:
         return max(self.forward, self.backward)
 
 
+def gradient_bytes(plan: Linear) -> int:
+    """Bytes of the gradients that stay to the end of the step, whatever the plan."""
+    storages = {value.storage for value in plan.gradients if value is not None and value.storage is not None}
+    return sum(storage.bytes for storage in storages if storage.given is None)
+
+
 def peaks(plan: Linear) -> Peaks:
     """The most memory that a plan takes, in each of its halves."""
     found = _peaks(plan, first=False)

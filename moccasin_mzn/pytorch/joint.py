@@ -1,29 +1,20 @@
-"""A training step traced as one graph of forward and backward pass, with checkpoints called plainly.
+"""A training step traced as one graph: forward and backward pass, where the gradients of its outputs are inputs. ::
 
-Checkpoints in a network: their functions are called plainly, since what is recomputed is for the plan to choose.
+    placeholders: parameters, buffers, inputs, tangents (the gradient of something with respect to each output)
+    results: outputs, then gradients of parameters and inputs
 
-Networks hold `torch.utils.checkpoint.checkpoint` under names of their own, so what it calls is replaced, not itself:
-the function of autograd of reentrant checkpoints, and the generator that surrounds the others. ::
-
-    checkpoint(function, x)                         while a step is traced
-        generator: hooks that save no tensors           nothing
-        function(x)                                      function(x)
-        generator: hooks end                             nothing
-
-Neither is a documented name, so both are sought where `checkpoint` calls them and tried out before the first trace; and
-while a step is traced nothing may save tensors by hooks, which is how any other checkpoint would work.
+So a loss may be scaled, summed over several calls or computed outside, and what belongs to the backward pass is known.
+Functions under `torch.utils.checkpoint` are called plainly: what is recomputed is for the plan to choose.
 """
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
-from unittest import mock
 
 from moccasin_mzn.errors import shown
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
@@ -31,6 +22,7 @@ from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
 from moccasin_mzn.graphs.importers.torch.trace import fake_state, other_state, quiet, reads_values, scratch
 from moccasin_mzn.pytorch.attributes import Attributes, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
+from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
 from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python, recurrent_cells
 from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated, variables_read
@@ -41,106 +33,12 @@ if TYPE_CHECKING:
     import torch
     from torch import fx
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils._pytree import PyTree
 
 
 Strides = Mapping[str, tuple[int, ...]]
 Differentiate: TypeAlias = str | int | Sequence[str | int] | None
 _COMPILED = "FX to symbolically trace a dynamo-optimized function"
 """PyTorch's message where it traces what is compiled."""
-_HOOKS = "a step that is planned saves tensors by hooks"
-"""PyTorch's message where hooks are forbidden."""
-
-
-@contextlib.contextmanager
-def plain_checkpoints() -> Iterator[None]:
-    """Meanwhile `torch.utils.checkpoint` calls what it is given, and does nothing else.
-
-    Raises:
-        PlanError: this release of PyTorch has checkpoints of a kind that is not known here, or the network saves
-            tensors by hooks, such as `torch.autograd.graph.save_on_cpu` or checkpoints of another library.
-    """
-    import torch
-
-    with _replaced(_generator()), torch.autograd.graph.disable_saved_tensors_hooks(_HOOKS):
-        try:
-            yield
-        except RuntimeError as error:
-            if _HOOKS not in str(error):
-                raise
-            text = "such as save_on_cpu or checkpoints of another library"
-            raise UntraceableError(
-                f"the network saves tensors by hooks ({text}), which a plan would not call: take them out"
-            ) from error
-
-
-@contextlib.contextmanager
-def _replaced(generator: str) -> Iterator[None]:
-    from torch.utils import checkpoint
-
-    class Plainly:
-        @staticmethod
-        def apply(function: Callable[..., PyTree], preserve: bool, *args: PyTree) -> PyTree:
-            return function(*args)
-
-    def around(*args: object, **kwargs: object) -> Iterator[None]:
-        yield
-
-    with (
-        mock.patch.object(checkpoint, "CheckpointFunction", Plainly),
-        mock.patch.object(checkpoint, generator, around),
-    ):
-        yield
-
-
-@cache
-def _generator() -> str:
-    """The name of the generator around the functions of checkpoints that are not reentrant, found and tried out."""
-    import torch
-    from torch.utils import checkpoint
-
-    caller = getattr(checkpoint, "_checkpoint_impl", inspect.unwrap(checkpoint.checkpoint))
-    called = caller.__code__.co_names
-    names = [name for name in called if inspect.isgeneratorfunction(getattr(checkpoint, name, None))]
-    if len(names) != 1 or "CheckpointFunction" not in called or not _is_plain(names[0]):
-        raise PlanError(
-            f"PyTorch {torch.__version__} computes checkpoints in a way that is not known here: "
-            "take a release that the page on training names"
-        )
-    return names[0]
-
-
-def _is_plain(generator: str) -> bool:
-    """True if both kinds of checkpoints, with what they call replaced, do nothing but call their functions."""
-    import torch
-    from torch.utils.checkpoint import checkpoint
-
-    call = inspect.unwrap(checkpoint)  # what it is wrapped in imports much
-    calls: list[torch.Tensor] = []
-
-    def double(x: torch.Tensor) -> torch.Tensor:
-        calls.append(x)
-        return x * 2
-
-    given = torch.ones((), requires_grad=True)
-    with _replaced(generator), torch.autograd.graph.disable_saved_tensors_hooks(_HOOKS), torch.enable_grad():
-        try:
-            made = [call(double, given, use_reentrant=kind) for kind in (False, True)]
-        except Exception:  # whatever an unknown release makes of it
-            return False
-    plain = type((given * 2).grad_fn)
-    return len(calls) == 2 and all(each is given for each in calls) and all(type(x.grad_fn) is plain for x in made)
-
-
-# --- Forward and backward pass of a step as one traced graph, where the gradients of its outputs are inputs ---
-
-#     placeholders: parameters, buffers, inputs, tangents (the gradient of something with respect to each output)
-#     results: outputs, then gradients of parameters and inputs
-#
-# So a loss may be scaled, summed over several calls or computed outside, and what belongs to the backward pass is
-# known.
-# Functions under `torch.utils.checkpoint` are called plainly: what is recomputed is for the plan to choose.
-
 
 PARAMETER, BUFFER, INPUT, TANGENT = "parameter", "buffer", "input", "tangent"
 """What a placeholder is."""

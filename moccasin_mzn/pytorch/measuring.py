@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _Returned = TypeVar("_Returned")
 _LOG_LEVEL, _SILENT = "KINETO_LOG_LEVEL", "10"
 """The profiler's library reads this once, when it is used first; otherwise it writes lines to stderr."""
+_SEPARATOR = 1_000_003
+"""Bytes of what is allocated between two calls, as a mark; nothing else has so many."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,40 @@ def _peaks_of_sections(events: Iterable[tuple[str, int]]) -> list[int]:
     return peaks
 
 
+def peaks_and_ends(calls: Iterable[Callable[[], object]]) -> list[tuple[int, int] | None]:
+    """The same for calls on the CPU one after the other, which are taken from an iterator; None: a call has failed.
+
+    To begin to watch the allocator takes longer than most calls, so it is done once for all of them.
+    """
+    import torch
+
+    failed: list[bool] = []
+
+    def separate() -> None:
+        torch.empty(_SEPARATOR, dtype=torch.uint8)
+
+    def run() -> None:
+        for call in calls:
+            separate()
+            try:
+                returned = call()
+                failed.append(False)
+            except Exception:
+                returned = None
+                failed.append(True)
+            separate()
+            del returned
+
+    parts: list[list[int]] = [[]]
+    for amount in allocations(run)[1]:
+        if amount == _SEPARATOR:
+            parts.append([])
+        elif amount != -_SEPARATOR:
+            parts[-1].append(amount)
+    own = parts[1::2]
+    return [None if has else (highest(part), sum(part)) for has, part in zip(failed, own, strict=True)]
+
+
 def lacks_memory(error: RuntimeError) -> bool:
     """Was there not enough memory for a tensor?"""
     import torch
@@ -277,9 +313,9 @@ def _meter() -> Iterator[_StorageMeter]:
         def __torch_dispatch__(
             self, func: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
-            given = {id(storage): storage for storage in _storages((args, kwargs))}
+            given = {id(storage): storage for storage in storages_of((args, kwargs))}
             returned = func(*args, **(kwargs or {}))
-            for storage in _storages(returned):
+            for storage in storages_of(returned):
                 if id(storage) in meter.live or id(storage) not in given:
                     meter.follow(storage)
             meter.peak = max(meter.peak, meter.total)
@@ -289,7 +325,8 @@ def _meter() -> Iterator[_StorageMeter]:
         yield meter
 
 
-def _storages(values: PyTree) -> Iterator[torch.UntypedStorage]:
+def storages_of(values: PyTree) -> Iterator[torch.UntypedStorage]:
+    """The storages of the tensors in a value."""
     import torch
     from torch.utils._pytree import tree_leaves
 

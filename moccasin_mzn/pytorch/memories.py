@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from moccasin_mzn.api.driving import Drive
 from moccasin_mzn.api.request import plan_options
 from moccasin_mzn.api.solve import solve_instance, solve_problem
 from moccasin_mzn.errors import InputError
@@ -18,10 +18,26 @@ from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.platform import Action, Memory, Plan, Platform
 from moccasin_mzn.pytorch.devices import CUDA, kind_of_device
 from moccasin_mzn.search.options import Options, SearchOptions
-from moccasin_mzn.search.result import Result
+from moccasin_mzn.search.result import Listener, Result
 
-Search = Callable[[Instance, Drive, float], Result]
-"""Search of an instance, driven by a `Drive`, from a start by `time.monotonic()`."""
+
+class Search(Protocol):
+    """Search of an instance."""
+
+    def __call__(
+        self, instance: Instance, listener: Listener, begin: float, stop: Callable[[], bool],
+        start: Sequence[int] | None = None,
+    ) -> Result:  # fmt: skip
+        """Search.
+
+        Args:
+            listener: called with what is found.
+            begin: the time limit counts from here, by `time.monotonic()`.
+            stop: ends the search by returning true.
+            start: a schedule within the budget, to begin with.
+        """
+
+
 Paging = bool | PagingCosts | Mapping[str, object]
 
 
@@ -44,8 +60,8 @@ class OneMemory:
 
     def search(self, device: str, unit: str, peak: int) -> Search:
         """See `TwoMemories`."""
-        return lambda instance, drive, begin: solve_instance(
-            instance, self.options, drive.heard(instance.graph), begin, stop=drive.over
+        return lambda instance, listener, begin, stop, start=None: solve_instance(
+            instance, self.options, listener, begin, start, stop=stop
         )
 
 
@@ -84,11 +100,14 @@ class TwoMemories:
         costs = self._costs() or measured_costs(device, unit)
         capacity, options = capacity_of(self.capacity, peak), plan_options(self.how)
 
-        def search(instance: Instance, drive: Drive, begin: float) -> Result:
+        def search(
+            instance: Instance, listener: Listener, begin: float, stop: Callable[[], bool],
+            start: Sequence[int] | None = None,
+        ) -> Result:  # fmt: skip
             graph = instance.graph
             local = Platform(graph, (Memory("local", instance.budget, graph.durations),))
             problem = PlanProblem(instance, with_slow_memory(local, capacity, *costs))
-            found = _with_more(problem, options, drive, begin)
+            found = _with_more(problem, options, listener, begin, stop)
             return _written_early(found) if kind_of_device(device) == CUDA else found
 
         return search
@@ -101,24 +120,24 @@ class TwoMemories:
 Memories = OneMemory | TwoMemories
 
 
-def _with_more(problem: PlanProblem, options: SearchOptions, drive: Drive, begin: float) -> Result:
+def _with_more(
+    problem: PlanProblem, options: SearchOptions, listener: Listener, begin: float, stop: Callable[[], bool]
+) -> Result:
     """The best plan as asked; unless it is proven or good enough, then with twice as many intervals of each node, for
     the second half of the time: close to what is possible at all plans need them, far from it they are in the way.
     """
-    first, listener = options, drive.heard(problem.instance.graph)
+    first = options
     if options.time_limit is not None:
         passed = time.monotonic() - begin
         first = replace(options, time_limit=(passed + options.time_limit) / 2)
-    found = solve_problem(problem, PagingFormulation(), first, listener, begin=begin, stop=drive.over)
+    found = solve_problem(problem, PagingFormulation(), first, listener, begin=begin, stop=stop)
     gap = found.gap_percent
     good = gap is not None and gap <= 100 * options.until_gap
-    if found.interrupted or drive.over() or good or why_impossible(problem):
+    if found.interrupted or stop() or good or why_impossible(problem):
         return found
     counts = tuple(2 * count if count > 1 else 1 for count in problem.instance.max_computations)
     more = replace(problem, instance=replace(problem.instance, max_computations=counts))
-    return solve_problem(
-        more, PagingFormulation(), options, listener, begin=begin, warm_start=found.plan, stop=drive.over
-    )
+    return solve_problem(more, PagingFormulation(), options, listener, begin=begin, warm_start=found.plan, stop=stop)
 
 
 def _written_early(found: Result) -> Result:

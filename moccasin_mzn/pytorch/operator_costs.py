@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.environment import own_environment
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.importers.torch.graph import REPEATS, member_shares
@@ -43,6 +44,7 @@ from moccasin_mzn.pytorch.operator_worker import (
     Failed,
     Findings,
     Job,
+    Memory,
     OperatorCall,
     Sample,
     Settings,
@@ -61,6 +63,9 @@ _NOTE_SECONDS = 2.0
 """Seconds between two notes on how far measuring is."""
 _PATIENCE = 300.0
 """Seconds to wait for an operator, after which its process is killed."""
+NO_DEADLINE = Deadline()
+_LEAST_SECONDS = 3.0
+"""Seconds to time operators in any case, from when the process is there."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,8 @@ class OperatorCost:
     output_bytes: int = 0
     """Bytes that an operator leaves allocated: the storages of its outputs."""
     measured: bool = True
-    """False: it could not be called on tensors made for that, and its time is estimated by the bytes that it
-    reads and writes."""
+    """False: its time is not known, because it could not be called on tensors made for that, or for lack of time; it is
+    estimated by the bytes that it reads and writes."""
 
 
 _COMPARING = OperatorCost(1, 0)
@@ -90,28 +95,35 @@ class OperatorCosts:
     """None: the call failed."""
 
     def forget_failures(self) -> None:
-        """Forget which calls failed: there may have been too little memory for them, and more now."""
-        self.known = {key: cost for key, cost in self.known.items() if cost is not None}
+        """Forget which calls failed: there may have been too little memory or time for them, and more now."""
+        self.known = {key: cost for key, cost in self.known.items() if cost is not None and cost.measured}
 
-    def of(self, node: fx.Node, mask: Sequence[bool] | None = None) -> OperatorCost | None:
+    def of(
+        self, node: fx.Node, mask: Sequence[bool] | None = None, deadline: Deadline = NO_DEADLINE
+    ) -> OperatorCost | None:
         """What a traced operator costs, its workspace in addition to all its outputs; None if it cannot be called.
 
         Args:
             mask: instead of its own `output_mask`.
         """
-        self.measure([(node, mask)])
+        self.measure([(node, mask)], deadline=deadline)
         return self.known[_key(node, mask)]
 
-    def measure(self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = REPEATS) -> None:
-        """Measure what is not known yet, in turns, so that a machine that is slower for a while is so for all."""
+    def measure(
+        self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = REPEATS,
+        deadline: Deadline = NO_DEADLINE,
+    ) -> None:  # fmt: skip
+        """Measure what is not known yet, in turns, so that a machine that is slower for a while is so for all, and
+        what touches most memory first, as there may not be the time for all."""
         calls = {_key(node, mask): (node, mask) for node, mask in wanted}
         self.known |= {key: _COMPARING for key, (node, _) in calls.items() if is_check(node)}
         new = {key: call for key, call in calls.items() if key not in self.known}
+        new = dict(sorted(new.items(), key=lambda item: -_bytes_touched(item[1][0])))
         if new:
-            found = worker().measured([_call(*call) for call in new.values()], max(1, repeats))
+            found = worker().measured([_call(*call) for call in new.values()], max(1, repeats), deadline)
             self.known.update(zip(new, found, strict=True))
 
-    def unsplit(self, nodes: Sequence[fx.Node]) -> frozenset[str]:
+    def unsplit(self, nodes: Sequence[fx.Node], deadline: Deadline = NO_DEADLINE) -> frozenset[str]:
         """Names of the traced backward operators that cannot make some of their gradients without the others.
 
         They receive a mask of those to make, but not every kernel is written for every choice: some end the process.
@@ -122,10 +134,20 @@ class OperatorCosts:
             for node in nodes
             if node.op == "call_function" and is_masked(node) and len(groups := output_groups(node, needed)) > 1
         }
-        self.measure((node, mask) for node, every in masks.items() for mask in every)
+        self.measure(((node, mask) for node, every in masks.items() for mask in every), deadline=deadline)
         return frozenset(
             node.name for node, every in masks.items() if any(self.known[_key(node, mask)] is None for mask in every)
         )
+
+
+class QuickCosts(OperatorCosts):
+    """Costs of operators, each called once, where only workspaces are asked for."""
+
+    def measure(
+        self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = 1,
+        deadline: Deadline = NO_DEADLINE,
+    ) -> None:  # fmt: skip
+        super().measure(wanted, 1, deadline)
 
 
 MEASURED_COSTS = OperatorCosts()
@@ -147,8 +169,13 @@ class Worker:
         """True between the first question and the end of the process."""
         return self._running is not None
 
-    def measured(self, calls: Sequence[OperatorCall | None], repeats: int) -> list[OperatorCost | None]:
-        """What calls take, so many samples each; None: there is no such call, it failed, or the process died of it."""
+    def measured(
+        self, calls: Sequence[OperatorCall | None], repeats: int, deadline: Deadline = NO_DEADLINE
+    ) -> list[OperatorCost | None]:
+        """What calls take, so many samples each, or fewer or none when time is over, though each is called for what
+        memory it takes; None: there is no such call, it failed, or the process died of it."""
+        time_left = deadline.remaining()
+        seconds = None if time_left is None else max(_LEAST_SECONDS, time_left)
         pickled = [_pickled(call) for call in calls]
         found = [Findings(failed=each is None) for each in pickled]
         with self._lock:
@@ -158,14 +185,14 @@ class Worker:
                     for at, (each, known) in enumerate(zip(pickled, found, strict=True))
                     if each is not None and not known.failed and len(known.samples) < repeats
                 ]:
-                    if self._finished(Job(Settings.current(), tuple(left)), found):
+                    if self._finished(Job(Settings.current(), tuple(left), seconds), found):
                         break
             except BaseException:
                 self._end()
                 raise
         return [
-            OperatorCost(each.nanoseconds, each.workspace, each.output_bytes)
-            if each.samples and not each.failed
+            OperatorCost(each.nanoseconds, each.workspace, each.output_bytes, bool(each.samples))
+            if each.called and not each.failed
             else None
             for each in found
         ]
@@ -183,6 +210,8 @@ class Worker:
                     return True
                 if isinstance(message, Begun):
                     begun = message.number
+                elif isinstance(message, Memory):
+                    found[message.number].note(message)
                 elif isinstance(message, Sample):
                     found[message.number].add(message)
                     counted += 1
@@ -274,23 +303,24 @@ def _call(node: fx.Node, mask: Sequence[bool] | None) -> OperatorCall | None:
         return Argument(numbers.setdefault(read, len(numbers)))
 
     args, kwargs = fx.node.map_arg(_arguments(node, mask), standing)
-    values = tuple(_likeness(read.meta.get("val")) for read in numbers)
+    values = tuple(likeness(read.meta.get("val")) for read in numbers)
     namespace, name = target._schema.name.split("::")
-    return OperatorCall((namespace, name, target._overloadname), _plain(args), _plain(kwargs), values, device_of(node))
+    return OperatorCall((namespace, name, target._overloadname), plain(args), plain(kwargs), values, device_of(node))
 
 
 def _arguments(node: fx.Node, mask: Sequence[bool] | None) -> tuple[PyTree, PyTree]:
     return (node.args, node.kwargs) if mask is None else with_mask(node, mask)
 
 
-def _plain(value: PyTree) -> PyTree:
+def plain(value: PyTree) -> PyTree:
     """Lists and dictionaries of `torch.fx` as those of Python."""
     if isinstance(value, (list, tuple)):
-        return tuple(map(_plain, value)) if isinstance(value, tuple) else [*map(_plain, value)]
-    return {key: _plain(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+        return tuple(map(plain, value)) if isinstance(value, tuple) else [*map(plain, value)]
+    return {key: plain(each) for key, each in value.items()} if isinstance(value, Mapping) else value
 
 
-def _likeness(value: PyTree) -> PyTree:
+def likeness(value: PyTree) -> PyTree:
+    """A value with a `TensorLike` for each tensor."""
     import torch
     from torch.utils._pytree import tree_map
 
@@ -316,7 +346,7 @@ def _key(node: fx.Node, mask: Sequence[bool] | None = None) -> object:
     parts: list[object] = []
     for leaf in leaves:
         if isinstance(leaf, fx.Node):
-            parts.append((seen.setdefault(leaf, len(seen)), repr(_likeness(leaf.meta.get("val")))))
+            parts.append((seen.setdefault(leaf, len(seen)), repr(likeness(leaf.meta.get("val")))))
         else:
             parts.append((type(leaf).__name__, repr(leaf)))
     return str(node.target), tuple(parts), str(shape), Settings.current()
@@ -331,6 +361,7 @@ def measure_operators(
     *,
     repeats: int = REPEATS,
     costs: OperatorCosts | None = None,
+    deadline: Deadline = NO_DEADLINE,
 ) -> dict[str, OperatorCost]:
     """What each operation of a traced network takes on this machine, with the threads and libraries that are set now.
 
@@ -338,6 +369,7 @@ def measure_operators(
         nodes: of the traced graph.
         members: traced nodes of each operation, see `memory.Accounted`.
         costs: what is known already, added to.
+        deadline: of measuring; what is not measured then is estimated.
 
     Returns:
         By operation. Groups of outputs that can be computed alone share the operator's time as in `torch.graph`, of
@@ -346,18 +378,21 @@ def measure_operators(
     by_name = {node.name: node for node in nodes}
     costs = costs if costs is not None else OperatorCosts()
     called = dict.fromkeys(member for operation in members.values() for member in operation)
-    costs.measure(((by_name[each.node], mask) for each in called for mask in _masks(by_name[each.node], each)), repeats)
-    whole = {each.node: costs.of(by_name[each.node]) for each in called}
-    rate = nanoseconds_per_byte((by_name[each.node] for each in called), costs)
+    calls = [(by_name[each.node], mask) for each in called for mask in _masks(by_name[each.node], each)]
+    costs.measure(calls, repeats, deadline)
+    whole = {each.node: costs.of(by_name[each.node], None, deadline) for each in called}
+    nodes = [by_name[each.node] for each in called]
+    general, rates = nanoseconds_per_byte(nodes, costs), _rates(nodes, costs)
     found = {}
     for name, shares in member_shares(members, by_name).items():
         nanoseconds, workspaces = 0.0, []
         for member, share in shares:
             node, cost = by_name[member.node], whole[member.node]
-            one = rate * _bytes_touched(node) if cost is None else cost.nanoseconds
+            rate = rates.get(node.target, general)
+            one = cost.nanoseconds if cost is not None and cost.measured else rate * _bytes_touched(node)
             nanoseconds += _share(node, member, share) * one
             workspaces.append(_workspace(node, member, cost, costs))
-        all_measured = all(whole[member.node] is not None for member, _ in shares)
+        all_measured = all(cost is not None and cost.measured for cost in (whole[each.node] for each, _ in shares))
         found[name] = OperatorCost(max(1, round(nanoseconds)), max(workspaces), measured=all_measured)
     return found
 
@@ -437,7 +472,19 @@ def _bytes_touched(node: fx.Node) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
+def _rates(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[object, float]:
+    """The median time per byte of each operator of which calls could be measured."""
+    calls: dict[object, list[fx.Node]] = {}
+    for node in nodes:
+        cost = costs.known.get(_key(node))
+        if cost is not None and cost.measured:
+            calls.setdefault(node.target, []).append(node)
+    return {target: nanoseconds_per_byte(each, costs) for target, each in calls.items()}
+
+
 def nanoseconds_per_byte(nodes: Iterable[fx.Node], costs: OperatorCosts) -> float:
     """Return the median time per byte of operators that could be measured, 1 if none could."""
     pairs = ((costs.of(node), _bytes_touched(node)) for node in nodes)
-    return statistics.median([cost.nanoseconds / touched for cost, touched in pairs if cost and touched] or [1.0])
+    return statistics.median(
+        [cost.nanoseconds / touched for cost, touched in pairs if cost and cost.measured and touched] or [1.0]
+    )

@@ -5,7 +5,7 @@ the process. So the user's own process calls nothing but what the network calls,
 
     user's process                      this process
         Job(settings, calls)  ------>
-                              <------   Begun(0)
+                              <------   Begun(0), Memory(0, workspace, output_bytes)
                               <------   Sample(0, nanoseconds, workspace, output_bytes), or Failed(0)
                               <------   Begun(1)              ... it dies here: the call 1 is at fault
 """
@@ -17,10 +17,13 @@ import os
 import statistics
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
+
+from moccasin_mzn.clock import Deadline
 
 if TYPE_CHECKING:
     from torch.utils._pytree import PyTree
@@ -29,6 +32,8 @@ IDLE_SECONDS = 30.0
 """A worker that is asked nothing for so long ends, as it holds some hundred MB."""
 _ENOUGH = 0.5
 """Seconds after which an operator is not called once more."""
+_MOMENT = 0.5
+"""Seconds for the memory of some calls, before their time is measured."""
 _SHORTEST = 50_000
 """Nanoseconds: short calls are timed so many at once that they take about as long."""
 
@@ -113,6 +118,8 @@ class Job:
     settings: Settings
     calls: tuple[tuple[int, bytes, int], ...]
     """The number of a call, the call (an `OperatorCall`, pickled), and how many samples to take."""
+    seconds: float | None = None
+    """Time to take samples; None: as much as that takes."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,17 @@ class Failed:
     """The operator has raised an exception, or cannot be called here."""
 
     number: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What memory a call takes."""
+
+    number: int
+    workspace: int
+    """Bytes at the worst in addition to inputs and outputs."""
+    output_bytes: int
+    """Bytes left given out for the outputs."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +176,16 @@ class _Measured:
     spent: float = 0.0
     """Seconds."""
 
+    def prepared(self) -> Callable[[], object]:
+        """The call as it is made a second time, for the first may prepare something that is kept.
+
+        Raises:
+            Exception: see `sample`.
+        """
+        target, args, kwargs = _made(self.call)
+        target(*args, **kwargs)
+        return lambda: target(*args, **kwargs)
+
     def sample(self) -> Sample | None:
         """Call the operator once more; None if it has taken long enough.
 
@@ -169,14 +197,16 @@ class _Measured:
         from moccasin_mzn.pytorch.measuring import peak_and_end
 
         began = time.monotonic()
-        target, args, kwargs = _made(self.call)
-        target(*args, **kwargs)  # the first call may prepare something that is kept
+        call = self.prepared()
         if self.workspace is None:
-            peak, self.output_bytes = peak_and_end(lambda: target(*args, **kwargs), self.call.device)
-            self.workspace = max(0, peak - self.output_bytes)
-        took = _nanoseconds(lambda: target(*args, **kwargs), self.call.device)
+            self.takes(*peak_and_end(call, self.call.device))
+        took = _nanoseconds(call, self.call.device)
         self.spent += time.monotonic() - began
-        return Sample(self.number, took, self.workspace, self.output_bytes)
+        return Sample(self.number, took, self.workspace or 0, self.output_bytes)
+
+    def takes(self, peak: int, end: int) -> None:
+        """Note bytes at the worst, and of what is left."""
+        self.output_bytes, self.workspace = end, max(0, peak - end)
 
 
 def _made(call: OperatorCall) -> tuple[Callable[..., PyTree], PyTree, PyTree]:
@@ -219,32 +249,79 @@ def _nanoseconds(call: Callable[[], object], device: str) -> float:
 
 def work(job: Job, asker: Connection) -> None:
     """Make the calls of a job in turns, so that a machine that is slower for a while is so for all."""
-    import pickle
-
     import torch
 
     from moccasin_mzn.graphs.importers.torch.graph import no_denormals
     from moccasin_mzn.graphs.importers.torch.trace import quiet
 
     measured: dict[int, _Measured] = {}
+    samples = {number: count for number, _, count in job.calls}
+    deadline, waiting = Deadline(job.seconds), deque(job.calls)
+
+    def sample(number: int) -> None:
+        asker.send(Begun(number))
+        try:
+            found = measured[number].sample()
+            if found is not None:
+                asker.send(found)
+        except Exception:
+            del measured[number]
+            asker.send(Failed(number))
+
     with quiet(), job.settings.applied(), torch.no_grad(), no_denormals():
         torch.manual_seed(0)
-        for turn in range(max((samples for _, _, samples in job.calls), default=0)):
-            for number, pickled, samples in job.calls:
-                if turn >= samples or (turn and number not in measured):
-                    continue
-                asker.send(Begun(number))
-                try:
-                    call = measured.setdefault(number, _Measured(number, pickle.loads(pickled)))
-                    sample = call.sample()
-                    if sample is not None:
-                        asker.send(sample)
-                except Exception:
-                    measured.pop(number, None)
-                    asker.send(Failed(number))
+        while waiting:
+            for number in _memory_of_some(waiting, measured, asker):
+                if not deadline.over():
+                    sample(number)
+        for turn in range(1, max(samples.values(), default=0)):
+            for number in [*measured]:
+                if turn < samples[number] and not deadline.over():
+                    sample(number)
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
     asker.send(Done())
+
+
+def _memory_of_some(
+    waiting: deque[tuple[int, bytes, int]], measured: dict[int, _Measured], asker: Connection
+) -> list[int]:
+    """Take the memory of the first calls that wait, as many as a moment allows; the numbers of those that did not fail.
+
+    Where it is not the CPU's memory, it is taken with the time.
+    """
+    import pickle
+
+    from moccasin_mzn.pytorch.measuring import peaks_and_ends
+
+    end, numbers, elsewhere = Deadline(_MOMENT), list[int](), list[int]()
+
+    def calls() -> Iterator[Callable[[], object]]:
+        while waiting and not (end.over() and (numbers or elsewhere)):
+            number, pickled, _ = waiting.popleft()
+            asker.send(Begun(number))
+            try:
+                measured[number] = each = _Measured(number, pickle.loads(pickled))
+                if each.call.device.partition(":")[0] != "cpu":
+                    elsewhere.append(number)
+                    continue
+                prepared = each.prepared()
+            except Exception:
+                measured.pop(number, None)
+                asker.send(Failed(number))
+                continue
+            numbers.append(number)
+            yield prepared
+
+    for number, found in zip(numbers, peaks_and_ends(calls()), strict=True):
+        if found is None:
+            del measured[number]
+            asker.send(Failed(number))
+        else:
+            each = measured[number]
+            each.takes(*found)
+            asker.send(Memory(number, each.workspace or 0, each.output_bytes))
+    return [*elsewhere, *(number for number in numbers if number in measured)]
 
 
 def main() -> None:
@@ -266,13 +343,18 @@ class Findings:
     workspace: int = 0
     output_bytes: int = 0
     failed: bool = False
+    called: bool = False
+
+    def note(self, memory: Memory) -> None:
+        """Take into account what memory it takes."""
+        self.called, self.workspace, self.output_bytes = True, memory.workspace, memory.output_bytes
 
     def add(self, sample: Sample) -> None:
         """Take a sample into account."""
         self.samples.append(sample.nanoseconds)
-        self.workspace, self.output_bytes = sample.workspace, sample.output_bytes
+        self.called, self.workspace, self.output_bytes = True, sample.workspace, sample.output_bytes
 
     @property
     def nanoseconds(self) -> int:
-        """The median, at least 1."""
-        return max(1, round(statistics.median(self.samples)))
+        """The median, at least 1; 1 if there is none."""
+        return max(1, round(statistics.median(self.samples or [1])))

@@ -7,61 +7,50 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Required, Unpack, overload
+from typing import TYPE_CHECKING, Final, Literal, Required, Unpack, overload
 
-from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress
-from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.budget import Budget
-from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
-from moccasin_mzn.pytorch.errors import NoPlanError, PlanError, UntraceableError
-from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
-from moccasin_mzn.pytorch.infeasibility import (
-    LeastFound,
-    bound_within,
-    infeasible_with_copies,
-    least_in_seconds,
-    least_schedules,
-    prepare,
-    unlimited,
-    why_none,
-)
-from moccasin_mzn.pytorch.instructions import Peaks, peaks
+from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
+from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP, check_gradients
+from moccasin_mzn.pytorch.instructions import gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
+from moccasin_mzn.pytorch.loops import Make
 from moccasin_mzn.pytorch.measuring import free_memory
-from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
+from moccasin_mzn.pytorch.memories import OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
 from moccasin_mzn.pytorch.regions import RegionPlan
-from moccasin_mzn.pytorch.steps import SAFELY, EagerStep, eager_step_or_none, share_and_overhead
+from moccasin_mzn.pytorch.searching import Searching
+from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, step_times
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import gap_of, model_options
-from moccasin_mzn.search.result import Result
 from moccasin_mzn.stop import Criteria, Stop
-from moccasin_mzn.vocabulary import Durations, Gradients, SearchArguments, Status, Workspaces
+from moccasin_mzn.vocabulary import BudgetOf, Durations, Gradients, SearchArguments, Shapes, Workspaces
 
 if TYPE_CHECKING:
     import torch
     from torch.utils._pytree import PyTree
 
 
+ONE: Final = "one"
+EACH: Final = "each"
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
 SEARCH_SECONDS = 60.0
 """Time limit of the search where none is given."""
-LEAST_SHARE = 0.6
-"""Fraction of the time to seek the least peak; the rest is for a shorter plan of the same peak."""
-_AT_ONCE = 1e-3
-"""Seconds for a search that is over before it begins."""
-_TRIES = 6
+MEASURING_SHARE, SEARCH_SHARE, TIMING_SHARE = 0.4, 0.5, 0.1
+"""Fractions of the time limit: for measuring operators, at most; for the search, at least; and for running steps."""
+LEAST_SEARCH = 2.0
+"""Seconds of the search of which a short limit leaves as many as it has."""
 
 
 class PlanArguments(SearchArguments, total=False):
@@ -84,6 +73,8 @@ class PlanArguments(SearchArguments, total=False):
     stop: Stop | None
     on_progress: OnProgress | None
     interrupts: Interrupts
+    of: BudgetOf
+    shapes: Shapes
 
 
 @overload
@@ -107,6 +98,7 @@ def plan(
     loss: Callable[..., PyTree] | None = None,
     differentiate: Differentiate = None,
     budget: str | int | float | Fraction | Budget,
+    of: BudgetOf = STEP,
     time_limit: float | None = SEARCH_SECONDS,
     threads: int | None = None,
     seed: int | None = None,
@@ -121,6 +113,7 @@ def plan(
     stop: Stop | None = None,
     on_progress: OnProgress | None = None,
     interrupts: Interrupts = "keep",
+    shapes: Shapes = "one",
     **how: Unpack[SearchArguments],
 ) -> Plan | RegionPlan:
     """Find what to recompute in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
@@ -143,7 +136,12 @@ def plan(
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one. For
             bytes and "least" the step as it is is run only where four times the memory that it takes is free.
-        time_limit: seconds for the search.
+        of: what a fraction is of: "step", or "activations": then it is of what is above the gradients that stay to the
+            end of the step, which no plan changes, and these are added.
+        time_limit: seconds for all of it. Operators are timed until 40 % of it is over, or for 3 seconds, those that
+            touch most memory first; the time of others is estimated, see `Plan.estimated`. A tenth is for timing the
+            step at the end. The search has the rest, but at least half of all, or 2 seconds. Tracing, calling each
+            operator for the memory that it takes, and running the step once, take as long as they take.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
         durations: "measured", or "flop" to minimize floating-point operations.
@@ -159,8 +157,12 @@ def plan(
             of submodules in which they are sought.
         stop: see `moccasin_mzn.solve`; of the search, as the time limit; `Iterations` is refused, for durations are
             measured and differ from call to call.
-        on_progress: called with a `moccasin_mzn.Progress` for every new incumbent and bound; see `moccasin_mzn.solve`.
+        on_progress: called with a `moccasin_mzn.Progress` at once, and for every new incumbent and bound; see
+            `moccasin_mzn.solve`.
         interrupts: see `moccasin_mzn.solve`.
+        shapes: "one": inputs of another shape are refused; "each": when they come first, a plan is made for them by the
+            same options, within the budget in bytes that this one has; where nothing has to be recomputed for that,
+            the step runs as it is.
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
@@ -169,50 +171,86 @@ def plan(
         InputError: nonsense in an argument.
         Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
+    began = time.monotonic()
     require_torch()
     if order != "input":
         raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
+    if shapes not in (ONE, EACH):
+        raise InputError(f"shapes {shown(shapes)}: expected one of {ONE}, {EACH}")
+    again = partial(
+        plan, model, loss=loss, differentiate=differentiate, time_limit=time_limit, threads=threads, seed=seed,
+        max_computations=max_computations, durations=durations, workspaces=workspaces, gradients=gradients,
+        paging=paging, slow_memory=slow_memory, stop=stop, on_progress=on_progress, interrupts=interrupts, **how,
+    )  # fmt: skip
     criteria = Criteria.of(stop, time_limit, gap_of(how.pop("until_gap", None)), default=SEARCH_SECONDS)
     criteria.refuse("plans of networks, whose operators are measured", "iterations")
-    drive = Drive("pytorch.plan", on_progress, criteria, interrupts)
+    drive, deadline = Drive("pytorch.plan", on_progress, criteria, interrupts), Deadline(criteria.time_limit, began)
     check_gradients(gradients)
     arguments, tensors = Structure.of_call(inputs, kwargs)
-    amount = _amount(budget)
-    searching = {"time_limit": criteria.time_limit, "threads": threads, "seed": seed, **how}
-    searching |= {} if criteria.gap is None else {"until_gap": criteria.gap}
-    memory = memories_asked(paging, slow_memory, searching)
+    amount = _amount(budget, of)
+    limit = None if deadline.seconds is None else (1 - TIMING_SHARE) * deadline.seconds
+    options = {"time_limit": limit, "threads": threads, "seed": seed, **how}
+    options |= {} if criteria.gap is None else {"until_gap": criteria.gap}
+    memory = memories_asked(paging, slow_memory, options)
     if amount is None and not isinstance(memory, OneMemory):
         raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with offloading to host memory")
+    drive.report(Progress(0.0, None, 0, source="tracing the network"))
     MEASURED_COSTS.forget_failures()
-    costs = Costs(durations, workspaces, MEASURED_COSTS)
+    costs = Costs(durations, workspaces, MEASURED_COSTS, deadline.part(MEASURING_SHARE))
     if regions is not None:
-        if amount is None or not isinstance(memory, OneMemory):
-            raise InputError(f"regions go with recomputation alone, and with an amount or a fraction, not {LEAST}")
+        if amount is None or not isinstance(memory, OneMemory) or of != STEP or shapes != ONE:
+            text = f"an amount or a fraction of the step, not {LEAST}, and with shapes {ONE}"
+            raise InputError(f"regions go with recomputation alone, with {text}")
         return plan_regions(
             Step(model, loss), inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
             costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
         )  # fmt: skip
     try:
-        traced = _traced(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
+        traced = traced_as_run(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
     except UntraceableError as error:
         text = f'{error.reason}; to plan the parts that can be: plan(..., regions="auto")'
         raise UntraceableError(text, Page.REGIONS) from error
-    if amount is None:
-        assert isinstance(memory, OneMemory)
-        found, interrupted = _least(traced, memory, max_computations, drive)
-        return drive.ended(_timed(found, inputs, kwargs or {}), interrupted)
-    eager = eager_step_or_none(traced, inputs, kwargs or {}) if amount.fraction is not None else None
-    found, interrupted = _searched(traced, amount, eager, memory, max_computations, drive)
-    return drive.ended(_timed(found, inputs, kwargs or {}) if eager is None else found, interrupted)
+    fraction = amount is not None and amount.fraction is not None
+    peak = eager_peak_or_none(traced, inputs, kwargs or {}) if fraction else None
+    searching = Searching(traced, memory, max_computations, drive, _search_begin(deadline), peak)
+    found, interrupted = (
+        searching.of_least_peak() if amount is None else searching.within(_limit(amount, of, traced, peak))
+    )
+    seconds = None if deadline.seconds is None else TIMING_SHARE * deadline.seconds
+    another = _for_calls(again) if shapes == EACH else None
+    return drive.ended(replace(_timed(found, inputs, kwargs or {}, seconds), of=of, another=another), interrupted)
 
 
-def _traced(
+def _search_begin(deadline: Deadline) -> float:
+    """When the search begins to count its time, by `time.monotonic()`: with the call, unless too little is left."""
+    if deadline.seconds is None:
+        return time.monotonic()
+    least = max(SEARCH_SHARE * deadline.seconds, min(LEAST_SEARCH, (1 - TIMING_SHARE) * deadline.seconds))
+    return max(deadline.begin, time.monotonic() - (1 - TIMING_SHARE) * deadline.seconds + least)
+
+
+def _for_calls(again: Callable[..., Plan]) -> Make:
+    """What makes plans for other calls."""
+    return lambda args, kwargs, budget: again(args, kwargs=kwargs, budget=budget)
+
+
+def _limit(budget: Budget, of: BudgetOf, traced: Traced, eager_peak: int | None) -> Budget:
+    """A budget in bytes where it is a fraction of the activations, else as it is."""
+    if of == STEP:
+        return budget
+    plain = traced.linear(traced.problem.graph.input_order())
+    stays, whole = gradient_bytes(plain), eager_peak or peaks(plain).whole
+    return Budget(amount=stays + budget.resolve(max(1, whole - stays)))
+
+
+def traced_as_run(
     step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], amount: Budget | None, costs: Costs,
     gradients: Gradients, differentiate: Differentiate,
 ) -> Traced:  # fmt: skip
     """The step traced as it runs, where it can be run for that, else on tensors without numbers.
 
-    It can where it is run for a fraction of its peak in any case, and where several times its memory is free.
+    It can where it is run for a fraction of its peak in any case, and where several times its memory is free; of a step
+    that cannot be traced without numbers that is not known, so that it is several times the budget.
     """
     forms = [Form.of(tensor) for tensor in tensors]
     trace = partial(Traced.of, step, arguments, forms, gradients=gradients, differentiate=differentiate)
@@ -220,8 +258,14 @@ def _traced(
         return trace(costs)
     free = free_memory(forms[0].device if forms else CPU)
     if amount is None or amount.fraction is None:
-        seen = trace(None)
-        if free is None or SAFELY * peaks(seen.linear(seen.problem.graph.input_order())).whole > free:
+        try:
+            seen = trace(None)
+            need = peaks(seen.linear(seen.problem.graph.input_order())).whole
+        except PlanError:
+            if amount is None:
+                raise
+            need = amount.resolve(0)
+        if free is None or SAFELY * need > free:
             return trace(costs)
     try:
         return trace(costs, numbers=tensors)
@@ -231,8 +275,17 @@ def _traced(
         return trace(costs)
 
 
-def _amount(budget: str | int | float | Fraction | Budget) -> Budget | None:
+def _amount(budget: str | int | float | Fraction | Budget, of: BudgetOf) -> Budget | None:
     """Return a budget; None: the least."""
+    if of not in (STEP, ACTIVATIONS):
+        raise InputError(f"of {shown(of)}: expected {STEP} or {ACTIVATIONS}")
+    found = _read(budget)
+    if of == ACTIVATIONS and (found is None or found.fraction is None):
+        raise InputError(f"budget {shown(budget)}: of {ACTIVATIONS} there is a fraction, such as 0.5")
+    return found
+
+
+def _read(budget: str | int | float | Fraction | Budget) -> Budget | None:
     if isinstance(budget, str) and budget.strip().lower() == LEAST:
         return None
     try:
@@ -241,109 +294,21 @@ def _amount(budget: str | int | float | Fraction | Budget) -> Budget | None:
         raise InputError(f"{error}, or {LEAST}") from None
 
 
-def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Plan:
-    """With increases as shares of the eager step's time, instead of the operators'."""
-    if not found.recomputations or found.graph.duration_unit != "ns":
+def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], seconds: float | None) -> Plan:
+    """With increases as fractions of the eager step's time, instead of the operators'.
+
+    Args:
+        seconds: to run steps for.
+    """
+    known = found.eager_peak is not None
+    if found.graph.duration_unit != "ns" or not (found.recomputations or known):
         return found
-    share, overhead = share_and_overhead(
-        found.traced, found.unplanned.whole, found.predicted_increase, found.runtime, inputs, kwargs
+    free = free_memory(found.traced.device)
+    times = step_times(
+        found.traced, found.runtime(), found.predicted_increase, inputs, kwargs,
+        eager=known or (free is not None and SAFELY * found.unplanned.whole <= free), deadline=Deadline(seconds),
+    )  # fmt: skip
+    increase, bound = (times.overhead + times.share * value for value in (found.predicted_increase, found.bound))
+    return replace(
+        found, predicted_increase=increase, bound=bound, overhead=times.overhead, measured_increase=times.increase
     )
-    increase, bound = (overhead + share * value for value in (found.predicted_increase, found.bound))
-    return replace(found, predicted_increase=increase, bound=bound, overhead=overhead)
-
-
-def _peak(eager: EagerStep | None) -> int | None:
-    return None if eager is None else eager.peak
-
-
-def _overhead(traced: Traced, eager: EagerStep | None) -> float:
-    return eager.overhead if eager is not None and traced.problem.graph.duration_unit == "ns" else 0.0
-
-
-def _searched(
-    traced: Traced, budget: Budget, eager: EagerStep | None, memory: Memories, most: int,
-    drive: Drive,
-) -> tuple[Plan, bool]:  # fmt: skip
-    """The plan, and whether an interrupt has ended the search."""
-    graph = traced.problem.graph
-    order = graph.input_order()
-    unplanned = peaks(traced.linear(order))
-    amount = budget.resolve(unplanned.whole if eager is None else eager.peak)
-    begin = time.monotonic()
-    if unplanned.whole <= amount:
-        overhead = _overhead(traced, eager)
-        figures = unplanned, unplanned, amount, Status.OPTIMAL, overhead, overhead, _peak(eager)
-        return Plan(traced, order, *figures, overhead=overhead), False
-    asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
-    search = memory.search(traced.device, graph.duration_unit, unplanned.whole)
-    result: Result | None = None
-    for _ in range(_TRIES):
-        if asked < 1:
-            break
-        instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
-        result = search(instance, drive, begin)
-        if result.answer is None:
-            break
-        found = peaks(traced.linear(result.answer))
-        if found.whole <= amount:
-            bound = bound_within(result, amount, memory, begin, drive.over)
-            return _plan(traced, result, found, unplanned, amount, eager, bound), result.interrupted
-        if result.interrupted or drive.over():
-            break
-        if isinstance(memory, OneMemory):
-            asked = min(asked, result.peak)
-        asked -= found.whole - amount
-    if not isinstance(memory, OneMemory):
-        raise NoPlanError(infeasible_with_copies(traced.problem, unlimited(traced, most), amount))
-    interrupted = result is not None and result.interrupted
-    least = least_in_seconds(traced, most, memory, interrupted, drive.over)
-    if least.peaks.whole > amount:
-        raise NoPlanError(why_none(traced, least, amount, result, _peak(eager) or unplanned.whole))
-    return _from_least(traced, memory, least, unplanned, amount, drive, begin, eager)
-
-
-def _plan(
-    traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int, eager: EagerStep | None, bound: int
-) -> Plan:
-    least = step = result.instance.baseline.duration
-    if eager is not None and traced.problem.graph.duration_unit == "ns":
-        step = max(step, eager.nanoseconds)  # it does more than call operators, and finds their inputs in no cache
-    overhead = _overhead(traced, eager)
-    increase, proven = (overhead + (value - least) / step if step else 0.0 for value in (result.duration, bound))
-    status = Status.OPTIMAL if result.duration <= bound else Status.FEASIBLE
-    figures = found, unplanned, amount, status, increase, max(overhead, proven), _peak(eager)
-    answer = tuple(result.answer or ())
-    copied = not all(isinstance(each, int) for each in answer)
-    computed = tuple(action.node for action in answer if action.source is None) if copied else answer
-    return Plan(traced, computed, *figures, actions=answer if copied else (), overhead=overhead)
-
-
-def _least(traced: Traced, memory: OneMemory, most: int, drive: Drive) -> tuple[Plan, bool]:
-    """The plan of least peak that is found, and as short as is found then; and whether an interrupt has ended it."""
-    instance = unlimited(traced, most)
-    prepare(instance)
-    begin = time.monotonic()
-    deadline = Deadline(memory.options.time_limit, begin).part(LEAST_SHARE)
-    found = least_schedules(instance, memory.options, deadline, drive.over)
-    least = LeastFound.of(traced, found)
-    unplanned = peaks(traced.linear(instance.order))
-    plan, interrupted = _from_least(traced, memory, least, unplanned, least.peaks.whole, drive, begin)
-    return replace(plan, least_proven=min(found.proven, plan.peaks.whole)), interrupted
-
-
-def _from_least(
-    traced: Traced, memory: OneMemory, known: LeastFound, unplanned: Peaks, amount: int,
-    drive: Drive, begin: float, eager: EagerStep | None = None,
-) -> tuple[Plan, bool]:  # fmt: skip
-    """The shortest plan that is found within an amount that a schedule is known for, of no more than its peak."""
-    least, simulation = known.least, simulate(traced.problem.graph, known.sequence)
-    within = replace(least.instance, budget=simulation.peak)
-    options = replace(memory.options, time_limit=_AT_ONCE) if least.interrupted else memory.options
-    listener = drive.heard(within.graph)
-    result = solve_instance(within, options, listener, begin, warm_start=known.sequence, stop=drive.over)
-    result = replace(result, interrupted=result.interrupted or least.interrupted)
-    found = peaks(traced.linear(result.sequence))
-    if found.whole > amount:  # constants and copies live longer
-        result, found = replace(result, answer=known.sequence, simulation=simulation), known.peaks
-    bound = bound_within(result, amount, memory, begin, drive.over)
-    return _plan(traced, result, found, unplanned, amount, eager, bound), result.interrupted

@@ -14,13 +14,14 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import Action, Memory, Platform, plan_of_sequence
 from moccasin_mzn.pytorch.errors import PlanError
-from moccasin_mzn.pytorch.gradients import ACCUMULATED
+from moccasin_mzn.pytorch.gradients import ACCUMULATED, ACTIVATIONS, STEP
 from moccasin_mzn.pytorch.infeasibility import called
-from moccasin_mzn.pytorch.instructions import Linear, Peaks
-from moccasin_mzn.pytorch.runtime import Runtime, planned_module
+from moccasin_mzn.pytorch.instructions import Linear, Peaks, gradient_bytes
+from moccasin_mzn.pytorch.loops import ByShape, Make, Run, install, installed, planned_module, remove
+from moccasin_mzn.pytorch.runtime import Runtime
 from moccasin_mzn.pytorch.steps import runtime_of
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
-from moccasin_mzn.vocabulary import Axis, Status
+from moccasin_mzn.vocabulary import Axis, BudgetOf, Status
 
 if TYPE_CHECKING:
     import torch
@@ -29,9 +30,20 @@ if TYPE_CHECKING:
     from moccasin_mzn.pytorch.steps import Verification
     from moccasin_mzn.report.shown import Drawing
 
-_FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak", "least_proven", "overhead")
+_FOUND = (
+    "budget",
+    "status",
+    "predicted_increase",
+    "bound",
+    "eager_peak",
+    "least_proven",
+    "overhead",
+    "measured_increase",
+)
 """What is kept in files of what the search has found, besides the sequence."""
 _PREDICTED = ("peaks", "unplanned")
+_DIFFERENT = 0.05
+"""A report has the measured increase as well as the predicted one where they differ by more."""
 _SHOWN = 3
 """So many of the computations that are repeated are named in a report."""
 
@@ -70,8 +82,16 @@ class Plan:
     overhead: float = 0.0
     """What a plan's code takes without recomputing anything, as a fraction of the eager step's time;
     it may be below 0. Measured where the eager step is, otherwise 0."""
+    measured_increase: float | None = None
+    """The same as `predicted_increase`, of steps that were run with the plan and without it, in turns, at the end;
+    None: that was not done."""
     actions: tuple[Action, ...] = field(default=(), repr=False)
     """With offloading: what is computed and copied; host memory is `memory` 1. Empty: nothing is copied."""
+    another: Make | None = field(default=None, repr=False)
+    """Makes plans for other shapes when they come; None: they are refused."""
+
+    of: BudgetOf = STEP
+    """What the budget was a fraction of, if it was one; not kept in files."""
 
     @property
     def predicted_peak(self) -> int:
@@ -100,8 +120,10 @@ class Plan:
 
     @property
     def estimated(self) -> tuple[str, ...]:
-        """Operators that could not be measured by themselves: their time is estimated, and no workspace is counted."""
-        return () if self.traced.costs is None else tuple(self.traced.costs.estimated)
+        """Operators whose time is estimated. Most could not be measured by themselves, and no workspace of them is
+        counted; for others the time limit was too short."""
+        costs = self.traced.costs
+        return () if costs is None else (*costs.estimated, *costs.untimed)
 
     @property
     def linear(self) -> Linear:
@@ -118,16 +140,30 @@ class Plan:
         """How many computations are repeated."""
         return len(self.sequence) - len(set(self.sequence))
 
+    @property
+    def repeats(self) -> bool:
+        """True if anything is recomputed or copied."""
+        return bool(self.recomputations or self.copies)
+
     def runtime(self, original: Callable[..., PyTree] | None = None) -> Runtime:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
         return runtime_of(self.traced, self.linear, original)
 
+    def _run(self, original: Run | None = None) -> Run:
+        """What runs the plan, or those of all shapes that come."""
+        if self.another is None:
+            return self.runtime(original)
+        own = original is not None
+        return ByShape(self.traced.step.model, self.another, original or self.traced.step, [self], installed=own)
+
     def module(self) -> torch.nn.Module:
-        """A module to train with in place of the network, whose parameters it shares: `loss = plan.module()(x, y)`."""
-        return planned_module(self.traced.step.model, self.runtime())
+        """A module to train with in place of the network, whose parameters and attributes it has:
+        `loss = plan.module()(x, y)`. A copy of it, or what is read back from a file, is the network without the plan.
+        """
+        return planned_module(self.traced.step.model, self._run(), has_loss=self.traced.step.loss is not None)
 
     def install(self, model: torch.nn.Module | None = None) -> None:
-        """Let the network's own `forward` run the plan, until `remove`.
+        """Let the network's own `forward` run the plan, until `remove`. A copy of it has no plan.
 
         Raises:
             PlanError: it is another network, has a plan already, the loss is part of the plan, or it has hooks.
@@ -137,11 +173,7 @@ class Plan:
             raise PlanError("this is not the network that was planned: make a plan for it")
         if self.traced.step.loss is not None:
             raise PlanError("the loss is part of the plan, the network returns none: use module()")
-        if own._forward_hooks or own._forward_pre_hooks:
-            raise PlanError("the network has forward hooks, which would be called twice: use module()")
-        if isinstance(own.__dict__.get("forward"), Runtime):
-            raise PlanError("the network has a plan already: remove it first")
-        own.__dict__["forward"] = self.runtime(own.forward)
+        install(own, self._run(own.forward))
 
     def remove(self) -> None:
         """Give the network its own `forward` back.
@@ -149,13 +181,8 @@ class Plan:
         Raises:
             PlanError: no plan is installed.
         """
-        installed = self.traced.step.model.__dict__.get("forward")
-        if not isinstance(installed, Runtime):
-            raise PlanError("no plan is installed")
-        if getattr(installed.original, "__self__", None) is self.traced.step.model:
-            del self.traced.step.model.__dict__["forward"]
-        else:
-            self.traced.step.model.__dict__["forward"] = installed.original
+        own = self.traced.step.model
+        remove(own, installed(own))
 
     def verify(self, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree] | None = None) -> Verification:
         """Run the step with the plan and without, from the same state, and compare; see `verifying`."""
@@ -205,6 +232,10 @@ class Plan:
             f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
             f"duration  {self._duration_text()}",
         ]
+        if self.of == ACTIVATIONS:
+            stays = gradient_bytes(self.linear)
+            share = (self.predicted_peak - stays) / max(1, before - stays)
+            lines[1] += f", {100 * share:.1f} % of the activations above {_bytes(stays)} of gradients"
         if self.least_proven is not None:
             lines[1] += f"; {_bytes(self.least_proven)} or more is proven to be needed"
         if self.recomputations:
@@ -223,15 +254,18 @@ class Plan:
             lines.append(f"slow      {_bytes(self.predicted_slow_peak)} at most, {copies} there and back")
         if without_memory(self.traced.step.model, self.traced.forms):
             lines.append("estimated nothing was run: the peak has no workspaces of operators, durations are FLOP")
-        if self.estimated:
-            some = ", ".join(self.estimated[:3]) + (", ..." if len(self.estimated) > 3 else "")
-            could = count_text(len(self.estimated), "operator")
+        failed, untimed = ((), ()) if (costs := self.traced.costs) is None else (costs.estimated, costs.untimed)
+        if failed:
+            some = ", ".join([*failed][:3]) + (", ..." if len(failed) > 3 else "")
+            could = count_text(len(failed), "operator")
             lines.append(f"estimated {could} could not be measured, the peak lacks what they take inside: {some}")
+        if untimed:
+            lines.append(f"estimated the time of {count_text(len(untimed), 'operator')}: the time limit is too short")
         return "\n".join(lines)
 
     def _repeated_text(self) -> str:
         """What is repeated, and how often at most."""
-        if not self.recomputations and not self.copies:
+        if not self.repeats:
             return f"{self.status}: nothing has to be repeated, the step is within the budget as it is"
         most = max(Counter(self.sequence).values())
         often = f", and computed up to {most} times" if most > 2 else ""  # noqa: PLR2004
@@ -243,9 +277,13 @@ class Plan:
         proven = "proven least" if self.status == "optimal" else f"{100 * least:.2f} % or more is proven"
         flop = "" if self.graph.duration_unit == "ns" else " of FLOP"
         text = f"{100 * repeated:+.2f} %{flop} by recomputation ({proven})"
-        if not self.overhead:
-            return text
-        return f"{text}, {100 * self.overhead:+.2f} % by running a plan's code: {100 * self.predicted_increase:+.2f} %"
+        if self.overhead:
+            whole = f"{100 * self.predicted_increase:+.2f} %"
+            text += f", {100 * self.overhead:+.2f} % by running a plan's code: {whole}"
+        measured = self.measured_increase
+        if measured is not None and abs(measured - self.predicted_increase) > _DIFFERENT:
+            text += f"; but measured {100 * measured:+.2f} %"
+        return text
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan as JSON; the network is not part of it."""

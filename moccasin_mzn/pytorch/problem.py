@@ -1,4 +1,4 @@
-"""A traced step as a graph whose schedules are plans: constants left out, the cut between the passes a node of its own.
+"""A traced step as a graph whose schedules are plans, the cut between the passes a node of its own.
 
     forward computations ---> cut ---> tangents, backward computations ---> results
 
@@ -71,14 +71,16 @@ def planned(program: Computations, accumulated: bool = False) -> Planned:
     tangents = [program.roots[node][-1] for node in joint.of_kind(TANGENT)]
     gradients = [program.final[root] for node in joint.gradients for root in _roots(program, node)]
     returned = [*program.outputs.values(), *program.written_back.values()]
-    lost = _lost_effects(program, [made for made in (*returned, *gradients) if made is not None])
-    kept = [made for made in program.all if made.live]
+    needed = _needed(made for made in (*returned, *gradients) if made is not None)
+    lost = [made for made in program.all if made not in needed and _has_effect(program, made)]
+    needed |= _needed(lost)
+    kept = [made for made in program.all if made in needed]
     cut = Cut()
     backward = _with_accumulations(program, [made for made in kept if made.backward], accumulations)
     row: list[Computation | Other] = [*(made for made in kept if not made.backward), cut, *tangents, *backward]
     named = [each.name if isinstance(each, Computation) else _name(program, each) for each in row]
     names: dict[Computation | Other, str] = dict(zip(row, unique_names(named), strict=True))
-    ends = [made for made in (*returned, *lost) if made is not None and made.live and not made.backward]
+    ends = [made for made in (*returned, *lost) if made is not None and not made.backward]
     operations = [
         _operation(program, each, names) if isinstance(each, Computation) else _other(program, each, ends, names)
         for each in row
@@ -90,7 +92,7 @@ def planned(program: Computations, accumulated: bool = False) -> Planned:
         cut,
         *tangents,
         *accumulations,
-        *(made for made in results if made is not None and made.live),
+        *(made for made in results if made is not None),
     ]
     last = [names[each] for each in pinned]
     fixed = {
@@ -177,20 +179,21 @@ def _other(
     return Operation(names[each], "tangent", (), each.bytes, 0, 0, backward=True)
 
 
-def _lost_effects(program: Computations, results: list[Computation]) -> list[Computation]:
-    """What takes random numbers, updates statistics or compares what was read, but is needed for nothing."""
+def _has_effect(program: Computations, made: Computation) -> bool:
+    """Does it take random numbers, update statistics or compare what was read?"""
+    nodes = [member.node for member in made.members]
+    return any(
+        draws(node) or is_check(node) or any(root in program.in_place for root in program.reads[node]) for node in nodes
+    )
 
-    def effect(node: fx.Node) -> bool:
-        return draws(node) or is_check(node) or any(root in program.in_place for root in program.reads[node])
 
-    needed: set[Computation] = set()
+def _needed(results: Iterable[Computation]) -> set[Computation]:
+    """Results, and what they are computed of."""
+    found: set[Computation] = set()
     waiting = list(results)
     while waiting:
         made = waiting.pop()
-        if made not in needed:
-            needed.add(made)
+        if made not in found:
+            found.add(made)
             waiting.extend(made.inputs)
-    return [
-        made for made in program.all
-        if made not in needed and made.live and any(effect(member.node) for member in made.members)
-    ]  # fmt: skip
+    return found

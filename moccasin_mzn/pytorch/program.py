@@ -197,7 +197,7 @@ class _Writer:
         args, kwargs = self._arguments(
             (node.args, dict(node.kwargs)), lambda read: self._resolve(read, reads.__getitem__, local, views)
         )
-        mask = _mask(node, member.outputs)
+        mask = None if node.name in self.program.unsplit else _mask(node, member.outputs)
         if mask is not None:
             args = _with_mask(node, args, mask)
         statistics = schema_of(node).name in BATCH_NORMS and any(root in self.program.in_place for root in reads)
@@ -240,7 +240,7 @@ class _Writer:
             self._emit(target, args, kwargs, Value(None), node=node)
             return self.instructions[at]
         roots = self.program.roots[node]
-        if is_masked(node) and member.outputs:  # those that are masked out are not made
+        if is_masked(node) and member.outputs and node.name not in self.program.unsplit:  # others are not made
             roots = {number: root for number, root in roots.items() if number in member.outputs}
         storages = {number: Storage(root.allocated) for number, root in roots.items()}
         if isinstance(node.meta.get("val"), (tuple, list)):
@@ -338,9 +338,7 @@ class _Writer:
             return local[root]
         if made is None:
             return self.initial[root]
-        if made not in self.store:
-            assert not made.live, f"{made.name} is read before it is computed"
-            self._compute([made])
+        assert made in self.store, f"{made.name} is read before it is computed"
         return self.store[made][root]
 
     def _emit(

@@ -29,13 +29,13 @@ from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED
 from moccasin_mzn.pytorch.infeasibility import prepare, unlimited
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Differentiate, Placeholder, differentiated
+from moccasin_mzn.pytorch.loops import has_plan
 from moccasin_mzn.pytorch.measuring import allocator_peak
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.problem import Cut
 from moccasin_mzn.pytorch.region_budget import Choice, Measured, chosen_within, measured, rooms
 from moccasin_mzn.pytorch.region_search import Region, find_regions
 from moccasin_mzn.pytorch.regions import RegionPlan, named, places_of
-from moccasin_mzn.pytorch.runtime import has_plan
 from moccasin_mzn.pytorch.steps import (
     Copies,
     ScratchCopy,
@@ -58,6 +58,8 @@ _KEPT = 0.0, 0.5, 0.25, 0.75, 0.1
 """What a region may keep besides its outputs, as fractions of what it keeps without recomputation; in this order."""
 _PEAKS = 0.85, 0.7, 0.55
 """What a region may take at its peak, as fractions of that without recomputation, where there is no room for that."""
+_TIMED = 10.0
+"""Seconds for steps that are timed."""
 _SHORTEST, _SEARCH_SHARE = 0.2, 0.8
 """Seconds of a search; the fraction of the time limit for all searches."""
 _MORE = 110
@@ -336,7 +338,7 @@ def _increase(search: _Search, best: Measured) -> tuple[float, float]:
                 stack.callback(place.remove)
             return search.step(*args, **kwargs)
 
-    nanoseconds, overhead = eager_and_ratio(search.copies, search.step, planned, search.device)
+    nanoseconds, overhead = eager_and_ratio(search.copies, search.step, planned, search.device, Deadline(_TIMED))
     return overhead + again / max(1, nanoseconds), overhead
 
 

@@ -23,10 +23,11 @@ from weakref import finalize
 
 from moccasin_mzn.graphs.importers.torch.spec import one_line
 from moccasin_mzn.pytorch.call import Form, Step, Structure, output_names
+from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED
 from moccasin_mzn.pytorch.instructions import peaks
-from moccasin_mzn.pytorch.joint import Joint, plain_checkpoints
+from moccasin_mzn.pytorch.joint import Joint
 from moccasin_mzn.pytorch.steps import Copies, hint_of
 from moccasin_mzn.pytorch.summands import edge_of, nodes_behind
 from moccasin_mzn.pytorch.tracing import Traced

@@ -20,8 +20,9 @@ from moccasin_mzn.log import note_once
 from moccasin_mzn.pytorch.call import Step
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.instructions import Peaks
+from moccasin_mzn.pytorch.loops import Installed, has_plan, planned_module
 from moccasin_mzn.pytorch.plans import Plan
-from moccasin_mzn.pytorch.runtime import Runtime, has_plan, planned_module
+from moccasin_mzn.pytorch.runtime import Runtime
 from moccasin_mzn.pytorch.steps import (
     Copies,
     Verification,
@@ -80,7 +81,7 @@ class RegionPlan:
 
     def module(self) -> torch.nn.Module:
         """A module to train with in place of the network, whose parameters it shares: `loss = plan.module()(x, y)`."""
-        return planned_module(self.step.model, self._run)
+        return planned_module(self.step.model, self._run, has_loss=self.step.loss is not None)
 
     def install(self, model: torch.nn.Module | None = None) -> None:
         """Let the regions' own `forward` run their plans, until `remove`.
@@ -187,7 +188,7 @@ class Place:
         """Have the first of these functions called, and the next one for what that is not for."""
         self.own = {"forward": self.module.__dict__["forward"]} if "forward" in self.module.__dict__ else {}
         self.installed = functions
-        self.module.__dict__["forward"] = functions[0]
+        self.module.__dict__["forward"] = Installed(functions[0], self.module.forward)
 
     def remove(self) -> None:
         """Give the submodule its own `forward` back."""

@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.pytorch.attributes import Attributes
-from moccasin_mzn.pytorch.call import Form, Structure
+from moccasin_mzn.pytorch.binding import Call
+from moccasin_mzn.pytorch.call import Form
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import check_parameters, targets
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Value
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT, Joint, Placeholder
 
 if TYPE_CHECKING:
-    from typing import Self
-
     import torch
     from torch import fx
     from torch.fx.graph import CodeGen, PythonCode
@@ -194,7 +193,7 @@ def autocast_now() -> Autocast:
 class Guards:
     """The state of the world that a plan was made in."""
 
-    arguments: Structure
+    call: Call
     given: tuple[Placeholder, ...]
     """Parameters, buffers and inputs."""
     places: tuple[tuple[tuple[torch.nn.Module, str], ...], ...] = field(repr=False)
@@ -204,7 +203,8 @@ class Guards:
     attributes: Attributes = field(repr=False)
 
     @classmethod
-    def of(cls, model: torch.nn.Module, joint: Joint, arguments: Structure) -> Guards:
+    def of(cls, joint: Joint, call: Call) -> Guards:
+        model = call.step.model
         given = tuple(each for each in joint.given.values() if each.kind in (PARAMETER, BUFFER, INPUT))
         places: dict[int, list[tuple[torch.nn.Module, str]]] = {}
         for module in model.modules():
@@ -214,7 +214,7 @@ class Guards:
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
         training = tuple((name, module, module.training) for name, module in model.named_modules())
         stand = tuple(tuple(places[id(each)]) for each in state)
-        return cls(arguments, given, stand, training, autocast_now(), joint.attributes)
+        return cls(call, given, stand, training, autocast_now(), joint.attributes)
 
     def state(self) -> list[torch.Tensor]:
         """The parameters and buffers as they are now.
@@ -231,15 +231,12 @@ class Guards:
             found.append(tensors[0])
         return found
 
-    def check(self, arguments: Structure, tensors: Sequence[torch.Tensor]) -> None:
+    def check(self, tensors: Sequence[torch.Tensor]) -> None:
         """Refuse a call that the plan is not for.
 
         Raises:
             PlanError: anything is different.
         """
-        if not self.arguments.matches(arguments):
-            text = "the step is called with other arguments than it was planned for: make a plan for these"
-            raise PlanError(text, Page.SHAPES)
         for given, tensor in zip(self.given, tensors, strict=True):
             form = given.form
             if (
@@ -280,7 +277,8 @@ def _difference(given: Placeholder, found: Form) -> str:
     what = given.name if given.kind == INPUT else f"{given.kind} '{given.name}'"
     wanted = given.form
     if (wanted.shape, wanted.dtype) != (found.shape, found.dtype):
-        return f"planned for {what} of {wanted}, called with {found}"
+        hint = '; shapes="each" plans each shape' if given.kind == INPUT and wanted.dtype == found.dtype else ""
+        return f"planned for {what} of {wanted}, called with {found}{hint}"
     for part in ("device", "stride", "requires_grad"):
         mine, its = getattr(wanted, part), getattr(found, part)
         if mine != its:
@@ -313,6 +311,8 @@ class Runtime:
     """For each gradient the tangents that it depends on."""
     original: Callable[..., PyTree]
     """The step without the plan, for calls without gradients."""
+    overwritten: tuple[int, ...] = ()
+    """Positions, among what is given, of the buffers that a step overwrites."""
     otherwise: Callable[[PlanError], Callable[..., PyTree]] | None = None
     """What gives the function for a call that the plan is not for; None: such a call is refused."""
 
@@ -321,14 +321,29 @@ class Runtime:
 
         if not torch.is_grad_enabled():
             return self.original(*args, **kwargs)
-        arguments, inputs = Structure.of((args, kwargs))
         try:
-            tensors = [*self.guards.state(), *inputs]
-            self.guards.check(arguments, tensors)
+            tensors = self._checked(self.guards.call.tensors(args, kwargs))
         except PlanError as error:
             if self.otherwise is None:
                 raise
             return self.otherwise(error)(*args, **kwargs)
+        return self._outputs(tensors)
+
+    def run(self, inputs: Sequence[torch.Tensor]) -> PyTree:
+        """The step on these tensors, which are in the order of the planned call.
+
+        Raises:
+            PlanError: anything is different from what the plan is for.
+        """
+        return self._outputs(self._checked(inputs))
+
+    def _checked(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """All that is given, where the plan is for it."""
+        tensors = [*self.guards.state(), *inputs]
+        self.guards.check(tensors)
+        return tensors
+
+    def _outputs(self, tensors: Sequence[torch.Tensor]) -> PyTree:
         check_parameters(self.added(tensors))
         outputs = _function().apply(self, *tensors, *(tensors[at] for at in self.apart))
         return self.joint.returned.filled(outputs)
@@ -360,11 +375,6 @@ class Runtime:
             for device, _ in self.guards.autocast:
                 stack.enter_context(torch.autocast(device, enabled=False))
             yield
-
-
-def has_plan(model: torch.nn.Module) -> bool:
-    """True if a plan is installed in a network, or in a part of it."""
-    return any(isinstance(module.__dict__.get("forward"), Runtime) for module in model.modules())
 
 
 class _Context(Protocol):
@@ -482,25 +492,3 @@ def _tangents(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -> list
 
 def _wanted(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
     return [tangent for tangent, has in zip(tangents, runtime.joint.differentiable, strict=True) if has]
-
-
-def planned_module(model: torch.nn.Module, runtime: Callable[..., PyTree]) -> torch.nn.Module:
-    """A module that runs a plan; its parameters, buffers and submodules are those of the network, by the same names."""
-    import torch
-
-    class PlannedModule(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
-                self.__dict__[name] = model.__dict__[name]
-            self.training = model.training
-
-        def forward(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
-            return runtime(*args, **kwargs)
-
-        def train(self, mode: bool = True) -> Self:
-            model.train(mode)
-            self.training = mode
-            return self
-
-    return PlannedModule()

@@ -11,6 +11,7 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.importers.torch.trace import other_state, scratch
 from moccasin_mzn.log import underway
 from moccasin_mzn.pytorch.call import Structure
@@ -18,7 +19,8 @@ from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of,
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT, Placeholder
-from moccasin_mzn.pytorch.measuring import allocator_peak, free_memory, lacks_memory, nanoseconds_of, storage_peak
+from moccasin_mzn.pytorch.loops import installed
+from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, nanoseconds_of, storage_peak
 from moccasin_mzn.pytorch.offloading import slow_meter
 from moccasin_mzn.pytorch.runtime import Runtime, emitted
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
@@ -108,8 +110,8 @@ def scratch_of(
 
 _STEPS, _ENOUGH = 5, 500_000_000
 """A step is timed so often, or until that has taken so many nanoseconds."""
-_TURNS, _ENOUGH_TURNS = 25, 4_000_000_000
-"""The same for two steps run in turns."""
+_LEAST_TURNS, _TURNS, _ENOUGH_TURNS = 2, 25, 4_000_000_000
+"""The same for several steps run in turns."""
 SAFELY = 4
 """A step that was not asked for is run if so many times its memory is free."""
 _UNTIMED = 3
@@ -117,26 +119,30 @@ _UNTIMED = 3
 
 
 @dataclass(frozen=True)
-class EagerStep:
-    """What a training step takes without a plan."""
+class StepTimes:
+    """What steps take of each other's time."""
 
-    peak: int
-    """Bytes at the allocator."""
-    nanoseconds: int
-    """CPU time of the calling thread, or time of another device; 0 where durations are not times."""
-    overhead: float
-    """What the same operators take in the same order as a plan's code, as a fraction of that: below 0 if that
-    is less, as nothing is recorded then."""
+    share: float = 1.0
+    """What the operators take of the eager step's time, as a fraction."""
+    overhead: float = 0.0
+    """What the same operators take in the same order as a plan's code, as a fraction of the eager step's time: below 0
+    if that is less, as nothing is recorded then. 0 if it was not measured."""
+    increase: float | None = None
+    """What the planned step takes more than the eager step, as a fraction of that; None: it was not measured."""
 
 
 def runtime_of(traced: Traced, linear: Linear, original: Callable[..., PyTree] | None = None) -> Runtime:
     """What runs a plan; `original` is called instead where no gradient is asked for."""
-    code = emitted(traced.joint, linear)
-    return Runtime(traced.joint, traced.guards, code, gradient_dependencies(traced.program), original or traced.step)
+    code, program = emitted(traced.joint, linear), traced.program
+    written = {root.node for root in (*program.written_back, *program.in_place)}
+    return Runtime(
+        traced.joint, traced.guards, code, gradient_dependencies(program), original or traced.step,
+        tuple(at for at, node in enumerate(traced.joint.given) if node in written),
+    )  # fmt: skip
 
 
-def eager_step_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> EagerStep | None:
-    """What the step as it is takes; None: there are no numbers to run it on, or not the memory.
+def eager_peak_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> int | None:
+    """Bytes that the step as it is takes at the allocator; None: there are no numbers to run it on, or not the memory.
 
     Raises:
         Exception: whatever the step raises.
@@ -144,66 +150,75 @@ def eager_step_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping
     if without_memory(traced.step.model, traced.forms):
         return None
     try:
-        with underway("running the step as it is, for the memory and the time that it takes"):
-            timed = traced.problem.graph.duration_unit == "ns"
-            nanoseconds, overhead = _eager_and_overhead(traced, inputs, kwargs) if timed else (0, 0.0)
-            with scratch_copy(traced, inputs, kwargs) as scratch:
-                peak = allocator_peak(partial(scratch.step, traced.step), traced.device)
+        with (
+            underway("running the step as it is, for the memory that it takes"),
+            scratch_copy(traced, inputs, kwargs) as scratch,
+        ):
+            return allocator_peak(partial(scratch.step, traced.step), traced.device)
     except RuntimeError as error:
         if not lacks_memory(error):
             raise
         return None
-    return EagerStep(peak, nanoseconds, overhead)
-
-
-def _eager_and_overhead(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> tuple[int, float]:
-    """Nanoseconds of the step as it is, and the overhead of a plan's code."""
-    order = traced.problem.graph.input_order()
-    code = runtime_of(traced, traced.linear(order))
-    return eager_and_ratio(partial(scratch_copy, traced, inputs, kwargs), traced.step, code, traced.device)
 
 
 def eager_and_ratio(
-    copies: Copies, eager: Callable[..., PyTree], other: Callable[..., PyTree], device: str
+    copies: Copies, eager: Callable[..., PyTree], other: Callable[..., PyTree], device: str, deadline: Deadline
 ) -> tuple[int, float]:
     """Nanoseconds of the step as it is, and how much more another one takes, as a fraction; both are run in turns."""
-    calls = {"eager": eager, "other": other}
-    times: dict[str, list[int]] = {name: [] for name in calls}
-    chance = random.Random(0)
-    while len(times["eager"]) < _UNTIMED + _TURNS and sum(map(sum, times.values())) < _ENOUGH_TURNS:
-        for name in chance.sample([*calls], len(calls)):
-            times[name].append(_timed(copies, device, calls[name]))
-    alone, its = (each[min(_UNTIMED, len(each) - 1) :] for each in times.values())
-    ratio = median(own / base for own, base in zip(its, alone, strict=True))
-    return round(median(alone)), ratio - 1
+    times = _in_turns(copies, {"eager": eager, "other": other}, device, deadline)
+    ratio = median(own / base for own, base in zip(times["other"], times["eager"], strict=True))
+    return round(median(times["eager"])), ratio - 1
 
 
-def share_and_overhead(
-    traced: Traced, peak: int, again: float, runtime: Callable[[], Runtime], inputs: Sequence[PyTree],
-    kwargs: Mapping[str, PyTree],
-) -> tuple[float, float]:  # fmt: skip
-    """What the operators take of the eager step's time, as a fraction, and the overhead of a plan's code, see
-    `EagerStep`.
+def step_times(
+    traced: Traced, planned: Runtime, again: float, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], *,
+    eager: bool, deadline: Deadline,
+) -> StepTimes:  # fmt: skip
+    """Run the step as it is, with the plan, and by a plan's code without recomputation, in turns.
 
-    The step is run if several times the memory is free that it takes. Otherwise its time is the planned step's less
-    what is recomputed, and no overhead is known; without numbers to run it on, or examples, it is the operators'.
+    Where the step as it is cannot be run, its time is the planned step's less what is recomputed; without numbers to
+    run it on, or examples, it is the operators'.
 
     Args:
-        peak: bytes, predicted of the step as it is.
         again: what the plan recomputes, as a fraction of the operators' time.
-        runtime: of the plan.
+        eager: is there the memory to run the step as it is?
+        deadline: of the turns, of which there are some in any case.
     """
-    operators, free = traced.problem.graph.total_duration, free_memory(traced.device)
+    operators, order = traced.problem.graph.total_duration, traced.problem.graph.input_order()
     if without_memory(traced.step.model, traced.forms):
-        return 1.0, 0.0
+        return StepTimes()
     try:
-        if free is not None and SAFELY * peak <= free:
-            whole, overhead = _eager_and_overhead(traced, inputs, kwargs)
-        else:
-            whole, overhead = _alone(traced, runtime(), inputs, kwargs) - round(again * operators), 0.0
+        with underway("timing a step"):
+            if not eager:
+                whole = _alone(traced, planned, inputs, kwargs) - round(again * operators)
+                return StepTimes(operators / max(operators, whole))
+            calls: dict[str, Callable[..., PyTree]] = {"eager": traced.step, "plan": planned}
+            if again:
+                calls["code"] = runtime_of(traced, traced.linear(order))
+            times = _in_turns(partial(scratch_copy, traced, inputs, kwargs), calls, traced.device, deadline)
     except Exception:  # such as indices out of range, where it is enough to know how many there are
-        return 1.0, 0.0
-    return operators / max(operators, whole), overhead
+        return StepTimes()
+    whole = round(median(times["eager"]))
+    increase, overhead = (
+        median(own / other for own, other in zip(times[name], times["eager"], strict=True)) - 1
+        for name in ("plan", "code" if again else "plan")
+    )
+    return StepTimes(operators / max(operators, whole), overhead, increase)
+
+
+def _in_turns(
+    copies: Copies, calls: Mapping[str, Callable[..., PyTree]], device: str, deadline: Deadline
+) -> dict[str, list[int]]:
+    """Nanoseconds of steps, in turns of random order; without the first turns, where there are more."""
+    times: dict[str, list[int]] = {name: [] for name in calls}
+    chance, turns = random.Random(0), 0
+    while turns < _LEAST_TURNS or (
+        turns < _UNTIMED + _TURNS and sum(map(sum, times.values())) < _ENOUGH_TURNS and not deadline.over()
+    ):
+        turns += 1
+        for name in chance.sample([*calls], len(calls)):
+            times[name].append(_timed(copies, device, calls[name]))
+    return {name: each[min(_UNTIMED, turns // 2) :] for name, each in times.items()}
 
 
 def _alone(traced: Traced, call: Runtime, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> int:
@@ -277,8 +292,8 @@ def verified(
     Raises:
         PlanError: the plan is not for these inputs.
     """
-    installed = traced.step.model.__dict__.get("forward")
-    eager = installed.original if isinstance(installed, Runtime) else traced.step
+    own = installed(traced.step.model)
+    eager = traced.step if own is None else own.original
     copies = partial(scratch_copy, traced, inputs, kwargs)
     found = compared(copies, planned, eager, traced.device, predicted)
     return found if found.equal else replace(found, hint=hint_of(traced))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.platforms import LOCAL, CopyCosts, with_slow_memory
 from moccasin_mzn.graphs.importers.torch.memory import Member
@@ -14,6 +15,7 @@ from moccasin_mzn.graphs.importers.torch.nodes import storage_bytes
 from moccasin_mzn.log import underway
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.platform import Action, Memory, Platform
+from moccasin_mzn.pytorch.binding import Call
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.computations import Computation, Computations, computations
 from moccasin_mzn.pytorch.devices import CPU, CUDA, kind_of_device
@@ -21,10 +23,11 @@ from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, RETURNED
 from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.joint import Differentiate, Joint, Strides, trace_joint, where
+from moccasin_mzn.pytorch.loops import check_plannable
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte, worker
 from moccasin_mzn.pytorch.problem import Cut, Planned, planned
 from moccasin_mzn.pytorch.program import Copied, Meaning, linear
-from moccasin_mzn.pytorch.runtime import Guards, has_plan
+from moccasin_mzn.pytorch.runtime import Guards
 
 if TYPE_CHECKING:
     import torch
@@ -47,11 +50,15 @@ class Costs:
     durations: str = MEASURED
     workspaces: str = MEASURED
     table: OperatorCosts = field(default_factory=OperatorCosts)
+    deadline: Deadline = field(default_factory=Deadline, repr=False)
+    """No operator is timed after it."""
     known: dict[tuple[fx.Node, tuple[bool, ...]], int] = field(default_factory=dict, repr=False)
     """Workspaces that were asked for."""
     estimated: dict[str, None] = field(default_factory=dict, repr=False)
-    """Operators that could not be called by themselves: their time is estimated by the bytes they touch,
-    their workspace is not."""
+    """Operators that could not be called by themselves: their time is estimated by the bytes they touch, their
+    workspace is not."""
+    untimed: dict[str, None] = field(default_factory=dict, repr=False)
+    """Operators whose time is estimated, as there was none left to measure it."""
 
     def __post_init__(self) -> None:
         for what, value, possible in (
@@ -66,7 +73,7 @@ class Costs:
             return 0
         call = node, tuple(mask or ())
         if call not in self.known:
-            cost = self.table.of(node, mask)
+            cost = self.table.of(node, mask, self.deadline)
             self.known[call] = 0 if cost is None else cost.workspace
         return self.known[call]
 
@@ -86,11 +93,14 @@ class Costs:
         }
         made_by_name = {str(node): each for node, each in made.items()}
         called = {member.node: None for each in made.values() for member in each.members}
-        costs = measure_operators(called, members, costs=self.table)
+        costs = measure_operators(called, members, costs=self.table, deadline=self.deadline)
         copying = 2 * nanoseconds_per_byte(called, self.table)
         durations, workspaces = [], []
-        unknown = (name for name, cost in costs.items() if not cost.measured)
-        self.estimated.update((where(made_by_name[name].members[0].node), None) for name in unknown)
+        for name, found in costs.items():
+            if not found.measured:
+                nodes = [member.node for member in made_by_name[name].members]
+                failed = any(self.table.of(node, None, self.deadline) is None for node in nodes)
+                (self.estimated if failed else self.untimed)[where(nodes[0])] = None
         for node in graph.nodes:
             each, cost = made.get(node), costs.get(str(node))
             durations.append(cost.nanoseconds + round(copying * _copied(each)) if each and cost else 0)
@@ -198,9 +208,9 @@ class Traced:
             worker().begin()
         with underway("tracing the network"):
             joint = trace_joint(step, arguments, forms, differentiate, numbers, apart, strides)
-        whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes)
+        whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes, costs.deadline)
         program = computations(joint, whole)
-        guards = Guards.of(step.model, joint, arguments)
+        guards = Guards.of(joint, Call(step, arguments))
         problem = planned(program, gradients == ACCUMULATED)
         traced = cls(
             step, arguments, tuple(forms), joint, program, problem, guards, None, gradients, whole, differentiate
@@ -209,7 +219,7 @@ class Traced:
 
     def measured(self, costs: Costs) -> Traced:
         """The same step with its operators measured."""
-        whole = costs.table.unsplit(self.joint.nodes)
+        whole = costs.table.unsplit(self.joint.nodes, costs.deadline)
         program = computations(self.joint, whole)
         problem = planned(program, self.gradients == ACCUMULATED)
         return replace(self, program=program, problem=problem, unsplit=whole)._priced(costs)
@@ -238,8 +248,7 @@ def without_memory(model: torch.nn.Module, forms: Sequence[Form]) -> bool:
 
 
 def _check(model: torch.nn.Module, forms: Sequence[Form]) -> None:
-    if has_plan(model):
-        raise PlanError("the network has a plan already: remove it first")
+    check_plannable(model)
     state = (*model.named_parameters(), *model.named_buffers())
     places = [*((name, str(tensor.device)) for name, tensor in state), *(("an input", form.device) for form in forms)]
     for name, device in places:

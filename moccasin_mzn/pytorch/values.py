@@ -20,10 +20,9 @@ from functools import cache
 from operator import getitem
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.doc_links import Page
 from moccasin_mzn.graphs.importers.torch.paths import traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import user_line
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import OtherValueError
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +34,6 @@ _SHAPE = "shape"
 """What is compared of an operator whose output has a shape that depends on values."""
 _WHOLE = "whole"
 """What is compared of a tensor that is made a list or an array."""
-_PAGE = Page.READ_VALUES
 _READ = "moccasin_read"
 """Key in a traced node's `meta`: what it read, as text, and the user's line."""
 
@@ -148,16 +146,16 @@ def _as_traced(read: Sequence[torch.Tensor], what: str, expected: str, place: st
     """Compare what is read now.
 
     Raises:
-        PlanError: it is not what it was when the plan was made.
+        OtherValueError: it is not what it was when the plan was made.
     """
     import torch
 
     if what == _WHOLE:
         if _digest(read[0]) != expected:
-            raise PlanError(f"all values of a tensor are read, others than when the plan was made: {place}", _PAGE)
+            raise OtherValueError(f"all values of a tensor are read, others than when the plan was made: {place}")
         return read[0].new_empty(0)
     found = _shapes(read) if what == _SHAPE else repr(getattr(torch.ops.aten, what).default(*read))
     if found != expected:
         what = "a shape depends on values, and" if what == _SHAPE else "a value is read, which"
-        raise PlanError(f"{what} was {expected} when the plan was made and is {found} now: {place}", _PAGE)
+        raise OtherValueError(f"{what} was {expected} when the plan was made and is {found} now: {place}")
     return read[0].new_empty(0)

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.errors import require
 from moccasin_mzn.files import JsonObject
-from moccasin_mzn.report.plots.files import page_of, write_picture
-from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
-from moccasin_mzn.report.plots.picture import Picture
+from moccasin_mzn.report.plots.files import Drawable, page_of, write_picture
 from moccasin_mzn.vocabulary import Status
 
 if TYPE_CHECKING:
@@ -111,6 +109,6 @@ class ProvenAnswer(Answer):
         """The gap, 100 * (value - bound) / value of what is minimized; None without an answer."""
 
 
-def drawn(picture: Picture | FrontierPicture, path: str | PathLike[str] | None) -> Drawing | None:
+def drawn(picture: Drawable, path: str | PathLike[str] | None) -> Drawing | None:
     """Return a picture, or write it to a file if there is a path."""
     return Drawing(page_of(picture)) if path is None else write_picture(path, picture)

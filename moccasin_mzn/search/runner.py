@@ -248,7 +248,10 @@ class Runner:
             self.interrupted = True
         finally:
             self._join()
-        self._pass_on(on_progress, None)
+        try:
+            self._pass_on(on_progress, None)
+        except KeyboardInterrupt:
+            self.interrupted = True
         answered = self.board.answer is not None or bool(self.board.infeasible_source) or self.interrupted
         for error in self.errors:  # an interrupt from the keyboard reaches the solver too
             if not isinstance(error, BEARABLE) or not answered:

@@ -18,7 +18,7 @@ COMMAND = re.compile(
 )
 NEEDS = {
     "bench_execution": "torch", "bench_planning": "torch", "torch_table": "torch", "bench_deploy_onnx": "onnxruntime",
-    "bench_networks": "torch",
+    "bench_networks": "torch", "bench_estimate": "torch",
 }  # fmt: skip
 """Packages that scripts import before they look at their command line."""
 

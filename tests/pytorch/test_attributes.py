@@ -183,3 +183,37 @@ def test_hooks_that_print_or_keep_something_are_refused_others_are_traced(x):
     with torch.no_grad():
         model(x)
     assert plan(model, (x,), budget=1.0, **CHEAP).verify((x,)).equal
+
+
+class Configuration:
+    """As those of transformers: some attributes have other names too."""
+
+    attribute_map = {"width": "hidden"}
+
+    def __init__(self):
+        self.hidden, self.architectures, self.dropout = 6, None, 0.5
+
+    def __getattribute__(self, name):
+        mapped = object.__getattribute__(self, "attribute_map").get(name, name)
+        return object.__getattribute__(self, mapped)
+
+
+def test_of_an_object_only_what_is_read_is_compared(x):
+    class Configured(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.line, self.config = nn.Linear(6, 6), Configuration()
+
+        def forward(self, x):
+            return self.line(x).tanh() * self.config.width * getattr(self.config, "scale", 1.0)
+
+    model = Configured()
+    step = plan(model, (x,), budget=1.0, **CHEAP).module()
+    model.config.architectures = ["Configured"]  # as when a checkpoint is saved
+    assert step(x).requires_grad
+    model.config.hidden = 7
+    with pytest.raises(PlanError, match="planned with 'config.hidden' = 6, it is 7 now"):
+        step(x)
+    model.config.hidden, model.config.scale = 6, 2.0
+    with pytest.raises(PlanError, match="planned with 'config.scale' = missing, it is 2.0 now"):
+        step(x)

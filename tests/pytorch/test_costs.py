@@ -17,8 +17,7 @@ from torch.nn import functional
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.pytorch import Plan
-from moccasin_mzn.pytorch import steps as step_costs
+from moccasin_mzn.pytorch import Plan, planning
 from moccasin_mzn.pytorch.measuring import free_memory
 
 
@@ -69,7 +68,7 @@ def test_the_increase_is_of_the_step_that_was_measured(resnet):
 @pytest.mark.parametrize("free", [2**50, 0])
 def test_for_bytes_the_eager_step_is_run_only_where_much_memory_is_free(resnet, monkeypatch, free):
     """Otherwise the planned one is."""
-    monkeypatch.setattr(step_costs, "free_memory", lambda device: free)
+    monkeypatch.setattr(planning, "free_memory", lambda device: free)
     model, inputs = resnet
     alone = planned(model, inputs, "254KiB")
     operators = simulate(alone.graph, alone.graph.input_order()).duration

@@ -15,7 +15,7 @@ from torch.utils import checkpoint as checkpoints
 from torch.utils.checkpoint import checkpoint
 
 from moccasin_mzn.pytorch import PlanError
-from moccasin_mzn.pytorch import joint as plain
+from moccasin_mzn.pytorch import checkpoints as plain
 
 WIDTH = 12
 

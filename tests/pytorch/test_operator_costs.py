@@ -243,7 +243,9 @@ def test_gradients_that_a_kernel_cannot_make_alone_are_made_together():
     told = found.verify(inputs)
     assert told.equal and told.peak <= told.predicted_peak
     whole = [made for made in found.traced.program.all if made.members[0].node.name in found.traced.unsplit]
-    assert all(len(made.members[0].outputs) == 3 for made in whole)
+    assert all(made.once for made in whole)
+    calls = [each for each in found.linear.backward if each.node in {made.members[0].node for made in whole}]
+    assert len(calls) == len(found.traced.unsplit) and all(len(each.makes) == 3 for each in calls)
 
 
 def test_what_is_not_split_is_kept_in_files(tmp_path):
@@ -253,7 +255,13 @@ def test_what_is_not_split_is_kept_in_files(tmp_path):
     assert not found.traced.unsplit
     step = found.traced
     traced = TracedStep.of(step.step, step.arguments, step.forms, unsplit=[name])
-    assert len(traced.problem.graph.nodes) == len(found.graph.nodes) - 1
+    graph = traced.problem.graph
+    whole = [
+        at
+        for at, made in enumerate(traced.problem.meanings)
+        if getattr(made, "members", [None])[0] is not None and made.members[0].node.name == name
+    ]
+    assert len(graph.nodes) == len(found.graph.nodes) and not any(traced.problem.most[at] for at in whole)
     sequence = traced.problem.graph.input_order()
     write_plan(tmp_path / "plan.json", traced, sequence, {})
     assert read_plan(tmp_path / "plan.json", model, None, ())[0].unsplit == {name}

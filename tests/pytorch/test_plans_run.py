@@ -85,7 +85,6 @@ def test_all_networks_within_all_budgets(name, budget):
 
 
 def test_an_interrupt_ends_all_of_it_with_the_plan_that_is_there(monkeypatch):
-    """Constants leave less of the budget to the search here, and what is proven within all of it is asked for after."""
     searches, told = [], []
 
     def counted(*arguments, **options):
@@ -102,8 +101,8 @@ def test_an_interrupt_ends_all_of_it_with_the_plan_that_is_there(monkeypatch):
     model, inputs = made(EVERY["experts"])
     cheap = {"durations": "flop", "workspaces": "none"}
     found = planned(model, inputs, "250KiB", until_gap=0.0, on_progress=interrupting, **cheap)
-    assert len(searches) == 1 and searches[0][0].budget < found.budget
-    assert (found.status, found.bound) == ("feasible", 0.0) and found.predicted_peak <= found.budget
+    assert len(searches) == 1
+    assert 0.0 <= found.bound <= found.predicted_increase and found.predicted_peak <= found.budget
     assert excess(found, found.module(), inputs)[0] == 0
 
 

@@ -15,8 +15,8 @@ from torch import nn
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.pytorch import NoPlanError, Plan, PlanError, RegionPlan, plan
+from moccasin_mzn.pytorch.loops import has_plan
 from moccasin_mzn.pytorch.measuring import Sections, allocator_peak
-from moccasin_mzn.pytorch.runtime import has_plan
 
 FAST = {"regions": "auto", "time_limit": 1.0, "seed": 0, "durations": "flop", "workspaces": "none"}
 

@@ -38,7 +38,7 @@ beside = side_by_side(found, (x, y), {}, steps=1)
 print(beside.eager, beside.equal, beside.plan.allocator_peak == found.predicted_peak, equality_text(beside))
 """
 """A limit between what the plan takes and what the step takes without it, where the rest of the program is mapped."""
-BLOCKS = [block for block in page("docs/training.md").blocks if block.language == "python"]
+BLOCKS = [block for block in page("docs/training.md").blocks if block.language == "python" and not block.mark]
 
 
 @pytest.mark.full

@@ -7,13 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import TypeAlias
 
 from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.files import check_writable, replace_file
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
+from moccasin_mzn.report.plots.memory_picture import MemoryPicture
 from moccasin_mzn.report.plots.picture import Bar, Panel, Picture, row_name
 from moccasin_mzn.report.schedules import block, shares
 
+Drawable: TypeAlias = Picture | FrontierPicture | MemoryPicture
 _LIBRARIES = {".png": "matplotlib", ".svg": "matplotlib", ".pdf": "matplotlib", ".html": "plotly"}
 
 
@@ -31,7 +34,7 @@ def check_picture_file(path: str | PathLike[str]) -> None:
     check_writable(path)
 
 
-def write_picture(path: str | PathLike[str], picture: Picture | FrontierPicture) -> None:
+def write_picture(path: str | PathLike[str], picture: Drawable) -> None:
     """Draw `picture` in the form that the suffix of `path` names; the file has its old content or all of the new.
 
     Raises:
@@ -45,20 +48,26 @@ def write_picture(path: str | PathLike[str], picture: Picture | FrontierPicture)
 
     if isinstance(picture, FrontierPicture):
         return replace_file(path, static.render_frontier(picture, form))
+    if isinstance(picture, MemoryPicture):
+        from moccasin_mzn.report.plots import static_memory
+
+        return replace_file(path, static_memory.render_memory(picture, form))
     replace_file(path, static.render(picture, form))
 
 
-def page_of(picture: Picture | FrontierPicture) -> str:
+def page_of(picture: Drawable) -> str:
     """Return the interactive picture, as an HTML page of its own.
 
     Raises:
         InputError: the drawing library is not installed.
     """
     require("plot", "plotly")
-    from moccasin_mzn.report.plots import interactive, interactive_frontier
+    from moccasin_mzn.report.plots import interactive, interactive_frontier, interactive_memory
 
     if isinstance(picture, FrontierPicture):
         return interactive_frontier.render_frontier(picture)
+    if isinstance(picture, MemoryPicture):
+        return interactive_memory.render_memory(picture)
     return interactive.render(picture)
 
 

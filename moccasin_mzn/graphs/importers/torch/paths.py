@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ class Paths:
         torch.autograd.grad(loss, parameters)
     """
 
-    def __init__(self, network: torch.nn.Module) -> None:
+    def __init__(self, network: torch.nn.Module, mark: Callable[[str], None] = mark_path) -> None:
+        """`mark` notes that what was called since its latest call belongs to the module at a path."""
+        self._mark = mark
         self._paths = {id(module): path for path, module in network.named_modules()}
         self._stack = [""]
         self._ends: list[int] = []
@@ -73,7 +75,7 @@ class Paths:
     @contextlib.contextmanager
     def backward(self, loss: torch.Tensor) -> Iterator[None]:
         """An operator of the backward pass belongs to the module whose operator it is the gradient of."""
-        mark_path("")
+        self._mark("")
         current = [""]
         hooks = []
         for node in _autograd_nodes(loss):
@@ -81,13 +83,13 @@ class Paths:
             path = self._of[at] if at < len(self._of) else ""
 
             def begin(_: object, path: str = path) -> None:
-                mark_path(current[0])
+                self._mark(current[0])
                 current[0] = path
 
             hooks.append(node.register_prehook(begin))
         try:
             yield
-            mark_path(current[0])
+            self._mark(current[0])
         finally:
             for hook in hooks:
                 hook.remove()
@@ -95,7 +97,7 @@ class Paths:
     def _end_stretch(self) -> None:
         import torch
 
-        mark_path(self._stack[-1])
+        self._mark(self._stack[-1])
         self._ends.append(torch.autograd._get_sequence_nr())
         self._of.append(self._stack[-1])
 

@@ -153,17 +153,17 @@ def fake_state(network: torch.nn.Module, device: str | None = "cpu") -> Iterator
 
 
 def scratch(tensor: torch.Tensor) -> torch.Tensor:
-    """A leaf of its own: a parameter in the memory of the true one, else a copy of the same layout."""
+    """A leaf of its own: a parameter in the memory of the true one, else a copy, laid out as the tensor."""
     import torch
 
-    own = tensor.detach()
     if isinstance(tensor, torch.nn.Parameter):
-        return torch.nn.Parameter(own, tensor.requires_grad)
-    copy = own.clone()
-    if copy.stride() != own.stride() and own.numel():  # expanded, or a part of something larger
-        extent = 1 + sum((size - 1) * stride for size, stride in zip(own.shape, own.stride(), strict=True))
-        copy = own.as_strided((extent,), (1,)).clone().as_strided(own.shape, own.stride())
-    return copy.requires_grad_(tensor.requires_grad)
+        return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
+    copied = tensor.detach().clone()
+    if copied.stride() != tensor.stride() and tensor.numel():  # rows of a larger tensor, or the same row many times
+        pairs = zip(tensor.shape, tensor.stride(), strict=True)
+        whole = tensor.detach().as_strided((1 + sum((size - 1) * stride for size, stride in pairs),), (1,))
+        copied = whole.clone().as_strided(tensor.shape, tensor.stride())
+    return copied.requires_grad_(tensor.requires_grad)
 
 
 @contextlib.contextmanager

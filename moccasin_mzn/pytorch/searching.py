@@ -1,0 +1,218 @@
+"""The search for a plan: the shortest within an amount of memory, or that of least peak. ::
+
+    start      the shortest schedule with blocks recomputed that is within the amount, see `starts`
+    search     from there on, for the shortest schedule
+    least      where none is found: schedules of less and less peak, until one is within the amount; search from there
+
+What is within an amount is up to `peaks`: copies of gradients and of what is overwritten are not part of the graph. A
+search ends with the first schedule that takes more by them, and goes on within as much less.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from moccasin_mzn.api.driving import Drive
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.pytorch.errors import NoPlanError
+from moccasin_mzn.pytorch.infeasibility import (
+    LeastFound,
+    bound_within,
+    infeasible_with_copies,
+    least_schedules,
+    prepare,
+    unlimited,
+    why_none,
+)
+from moccasin_mzn.pytorch.instructions import Peaks, peaks
+from moccasin_mzn.pytorch.memories import Memories, OneMemory, Search
+from moccasin_mzn.pytorch.plans import Plan
+from moccasin_mzn.pytorch.starts import checkpointed_within, least_checkpointed
+from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.search.result import Listener, Progress, Result
+from moccasin_mzn.vocabulary import Status
+
+LEAST_SHARE = 0.6
+"""Fraction of the time to seek the least peak; the rest is for a shorter plan of the same peak."""
+_PATIENCE_SHARE, _PATIENCE = 0.5, 60.0
+"""Fraction of the time, and seconds where there is no limit, after which a search without a schedule ends."""
+_SEEK_SHARE, _SEEK_LONGEST = 0.6, 30.0
+"""Fraction of the time that is left then, and most seconds, to seek a schedule of less peak."""
+_TRIES = 6
+_AT_ONCE = 1e-3
+"""Seconds for a search that is over before it begins."""
+
+
+@dataclass(frozen=True)
+class Searching:
+    """A search for plans of a traced step."""
+
+    traced: Traced
+    memory: Memories
+    most: int
+    """How often anything may be computed, if that is enough."""
+    drive: Drive
+    begin: float
+    """The time limit of the search counts from here, by `time.monotonic()`."""
+    eager_peak: int | None = None
+    """Measured of the step as it is."""
+
+    @cached_property
+    def unplanned(self) -> Peaks:
+        """What the step takes without recomputation."""
+        return self._taken(self.traced.problem.graph.input_order())
+
+    def within(self, budget: Budget) -> tuple[Plan, bool]:
+        """The shortest plan that is found within a budget, and whether an interrupt has ended the search.
+
+        Raises:
+            NoPlanError: none is found.
+        """
+        traced, before = self.traced, self.eager_peak
+        amount = budget.resolve(self.unplanned.whole if before is None else before)
+        if self.unplanned.whole <= amount:
+            figures = self.unplanned, self.unplanned, amount, Status.OPTIMAL, 0.0, 0.0, before
+            return Plan(traced, traced.problem.graph.input_order(), *figures), False
+        instance = Instance.build(traced.problem.graph, amount, max_computations=traced.problem.counts(self.most))
+        if not isinstance(self.memory, OneMemory):
+            result = self._tried(instance, amount)
+            if result is None or result.answer is None:
+                raise NoPlanError(infeasible_with_copies(traced.problem, unlimited(traced, self.most), amount))
+            return self._plan(result, amount), result.interrupted
+        result = self._tried(instance, amount, self._start(self.memory, instance))
+        if result is None or result.answer is None:
+            least = self._least(self.memory, amount, result is not None and result.interrupted)
+            if least.peaks.whole > amount:
+                raise NoPlanError(why_none(traced, least, amount, result, before or self.unplanned.whole))
+            result = self._from(least, amount)
+        return self._plan(result, amount), result.interrupted
+
+    def of_least_peak(self) -> tuple[Plan, bool]:
+        """The plan of least peak that is found, as short as is found then, and whether an interrupt has ended it."""
+        assert isinstance(self.memory, OneMemory)
+        instance, ready = unlimited(self.traced, self.most), time.monotonic()
+        prepare(instance)
+        search = replace(self, begin=self.begin + time.monotonic() - ready)
+        deadline = Deadline(self.memory.options.time_limit, search.begin).part(LEAST_SHARE)
+        known = least_checkpointed(self.traced.problem) if self.most > 1 else None
+        found = least_schedules(instance, self.memory.options, deadline, self.drive.over, known=known)
+        least = LeastFound.of(self.traced, found)
+        result = search._from(least, least.peaks.whole)
+        plan = search._plan(result, least.peaks.whole)
+        return replace(plan, least_proven=min(found.proven, plan.peaks.whole)), result.interrupted
+
+    # --- steps of the search ------------------------------------------------------------------------------------------
+
+    def _taken(self, sequence: Sequence[int]) -> Peaks:
+        return peaks(self.traced.linear(sequence))
+
+    def _start(self, memory: OneMemory, instance: Instance) -> tuple[int, ...] | None:
+        """A schedule by blocks within the budget of an instance, to begin with; None: there is none."""
+        if self.most < 2 or memory.options.search == "off":  # noqa: PLR2004
+            return None
+        start = checkpointed_within(self.traced.problem, instance.budget, self.drive.over)
+        return None if start is None or self._taken(start).whole > instance.budget else start
+
+    def _tried(self, instance: Instance, amount: int, start: Sequence[int] | None = None) -> Result | None:
+        """The shortest schedule found whose plan is within an amount, at the worst the one to start with.
+
+        Without one the latest search; None: there was none.
+        """
+        graph, one = self.traced.problem.graph, isinstance(self.memory, OneMemory)
+        known = graph.input_order() if start is None else start
+        asked = amount - max(0, self._taken(known).whole - simulate(graph, known).peak)
+        search: Search = self.memory.search(self.traced.device, graph.duration_unit, self.unplanned.whole)
+        deadline = Deadline(self.memory.options.time_limit, self.begin) if isinstance(self.memory, OneMemory) else None
+        result: Result | None = None
+        for _ in range(_TRIES):
+            if asked < 1:
+                break
+            tried = replace(instance, budget=asked)
+            fits = start is not None and simulate(graph, start).peak <= asked
+            judge = _Judge(self, amount, self.drive.heard(graph), deadline, fits)
+            result = search(tried, judge.hear, self.begin, judge.over, start if fits else None)
+            if result.answer is None:
+                break
+            more = self._taken(result.answer).whole - amount
+            if more <= 0:
+                return result
+            if result.interrupted or self.drive.over():
+                break
+            asked = (min(asked, result.peak) if one else asked) - more
+        if start is None or result is None:
+            return None if result is None else replace(result, answer=None)
+        return replace(result, answer=tuple(start), simulation=simulate(graph, start), status="feasible")
+
+    def _least(self, memory: OneMemory, amount: int, interrupted: bool) -> LeastFound:
+        """A schedule within an amount, or of as little memory as is found in a part of the time that is left."""
+        instance = unlimited(self.traced, self.most)
+        prepare(instance)
+        left = Deadline(memory.options.time_limit, self.begin).remaining()
+        seconds = _SEEK_LONGEST if left is None else min(_SEEK_LONGEST, _SEEK_SHARE * left)
+        deadline = Deadline(0.0 if interrupted or self.drive.over() else seconds)
+        copied = max(0, self.unplanned.whole - simulate(instance.graph, instance.order).peak)
+        known = least_checkpointed(self.traced.problem) if self.most > 1 else None
+        least = least_schedules(
+            instance, memory.options, deadline, self.drive.over, enough=amount - copied, known=known
+        )
+        return LeastFound.of(self.traced, least)
+
+    def _from(self, known: LeastFound, amount: int) -> Result:
+        """The shortest schedule that is found within an amount, from one on that is."""
+        if known.least.interrupted:
+            assert isinstance(self.memory, OneMemory)
+            options = replace(self.memory.options, time_limit=_AT_ONCE)
+            searching = replace(self, memory=OneMemory(options), begin=time.monotonic())
+            result = searching._tried(known.least.instance, amount, known.sequence)
+        else:
+            result = self._tried(known.least.instance, amount, known.sequence)
+        assert result is not None
+        return replace(result, interrupted=result.interrupted or known.least.interrupted)
+
+    def _plan(self, result: Result, amount: int) -> Plan:
+        bound = bound_within(result, amount, self.memory, self.begin, self.drive.over)
+        least = result.instance.baseline.duration
+        increase, proven = ((value - least) / least if least else 0.0 for value in (result.duration, bound))
+        status = Status.OPTIMAL if result.duration <= bound else Status.FEASIBLE
+        answer = tuple(result.answer or ())
+        figures = self._taken(answer), self.unplanned, amount, status, increase, max(0.0, proven), self.eager_peak
+        copied = not all(isinstance(each, int) for each in answer)
+        computed = tuple(action.node for action in answer if action.source is None) if copied else answer
+        return Plan(self.traced, computed, *figures, actions=answer if copied else ())
+
+
+@dataclass
+class _Judge:
+    """Hears of schedules, and ends the search at one whose plan takes more than it may, or when none is found."""
+
+    searching: Searching
+    amount: int
+    listener: Listener
+    deadline: Deadline | None
+    """The search's own; None: it is to go on to its end."""
+    found: bool
+    beyond: bool = False
+    patience: Deadline = field(init=False)
+
+    def __post_init__(self) -> None:
+        left = None if self.deadline is None else self.deadline.remaining()
+        self.patience = Deadline(_PATIENCE if left is None else _PATIENCE_SHARE * left)
+
+    def hear(self, progress: Progress) -> None:
+        """Judge a new schedule, and pass it on if it is within the amount."""
+        if progress.answer is not None:
+            self.found = True
+            self.beyond |= self.searching._taken(progress.answer).whole > self.amount
+        if not self.beyond:
+            self.listener(progress)
+
+    def over(self) -> bool:
+        """Is the search to end?"""
+        given_up = self.deadline is not None and not self.found and self.patience.over()
+        return self.beyond or given_up or self.searching.drive.over()

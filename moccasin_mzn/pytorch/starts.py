@@ -1,0 +1,129 @@
+"""Schedules to begin a search with: the checkpoints of the network itself, and checkpoints around its modules. ::
+
+    forward     [ a  b  c ][ d  e  f ]  cut           blocks, of which only what others read is retained
+    backward                                d e  F E D  a b  C B A
+
+A network that has checkpoints of its own is trained within less memory than a plan without recomputation takes. So a
+plan begins with the same recomputations. Modules make blocks too, at each level, from the network's children down.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from moccasin_mzn.clock import never
+from moccasin_mzn.graphs.importers.torch.paths import PATH
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.stages import first_out_of_stage
+from moccasin_mzn.pytorch.checkpoints import CHECKPOINT
+from moccasin_mzn.pytorch.computations import Computation
+from moccasin_mzn.pytorch.problem import Cut, Planned
+from moccasin_mzn.strategies.retention import retained
+
+_SECONDS = 2.0
+"""What is retained more of a schedule is sought for so long, at most."""
+
+
+def checkpointed_within(problem: Planned, budget: int, stop: Callable[[], bool] = never) -> tuple[int, ...] | None:
+    """The shortest schedule with blocks recomputed that is within a budget, in the graph's size unit; None: none is."""
+    graph, found = problem.graph, list[tuple[int, tuple[int, ...]]]()
+    for blocks in _partitions(problem):
+        sequence = _fewest(problem, blocks, budget)
+        if sequence is not None:
+            found.append((simulate(graph, sequence).duration, sequence))
+        if stop():
+            break
+    if not found:
+        return None
+    sequence = min(found)[1]
+    until = time.monotonic() + _SECONDS
+    shorter = retained(graph, sequence, budget, lambda: stop() or time.monotonic() > until)
+    return shorter if first_out_of_stage(graph.input_order(), shorter) is None else sequence
+
+
+def least_checkpointed(problem: Planned) -> tuple[int, ...]:
+    """The schedule with blocks recomputed that has the least peak, or without any."""
+    found = (checkpointed(problem, blocks) for blocks in ([], *_partitions(problem)))
+    return min(found, key=lambda sequence: simulate(problem.graph, sequence).peak)
+
+
+def _fewest(problem: Planned, blocks: Sequence[Sequence[int]], budget: int) -> tuple[int, ...] | None:
+    """As few blocks recomputed, the first ones, as a budget asks for; None: all of them are not enough."""
+
+    def with_first(count: int) -> tuple[int, ...]:
+        return checkpointed(problem, blocks[:count])
+
+    def fits(count: int) -> bool:
+        return simulate(problem.graph, with_first(count)).peak <= budget
+
+    few, many = 0, len(blocks)
+    if not many or not fits(many):
+        return None
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if fits(middle) else (middle, many)
+    return with_first(many)
+
+
+def checkpointed(problem: Planned, blocks: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The schedule in which each block is recomputed before the first computation of the backward pass that reads of
+    it, but for what computations outside of it read in the forward pass, and what may be computed only once.
+
+    Args:
+        blocks: disjoint sets of computations of the forward pass, by position in `graph.nodes`.
+    """
+    graph, order = problem.graph, problem.graph.input_order()
+    block_of = {node: number for number, block in enumerate(blocks) for node in block}
+
+    def is_inner(node: int) -> bool:
+        readers = graph.successors[node]
+        return all(block_of.get(x) == block_of[node] or _is_backward(problem, x) for x in readers)
+
+    dropped = {node for node in block_of if problem.most[node] and is_inner(node)}
+    again: dict[int, set[int]] = {}
+    for node in reversed(order):
+        readers = graph.successors[node] if node in dropped else ()
+        if any(_is_backward(problem, x) or x in again.get(block_of[node], ()) for x in readers):
+            again.setdefault(block_of[node], set()).add(node)
+    sequence = list[int]()
+    position = {node: at for at, node in enumerate(order)}
+    for node in order:
+        read = [each for each in graph.predecessors[node] if each in dropped] if _is_backward(problem, node) else []
+        needed = [each for number in {block_of[each] for each in read} for each in again.pop(number, ())]
+        sequence += [*sorted(needed, key=position.__getitem__), node]
+    return tuple(sequence)
+
+
+def _is_backward(problem: Planned, node: int) -> bool:
+    """Does it come after the cut?"""
+    meaning = problem.meanings[node]
+    return meaning.backward if isinstance(meaning, Computation) else not isinstance(meaning, Cut)
+
+
+def _partitions(problem: Planned) -> Iterator[list[list[int]]]:
+    """Blocks of computations of the forward pass, in its order: the network's own checkpoints, then modules."""
+    forward = [
+        (node, meaning.members[0].node.meta)
+        for node, meaning in ((each, problem.meanings[each]) for each in problem.graph.input_order())
+        if isinstance(meaning, Computation) and not meaning.backward
+    ]
+
+    def runs(key: Callable[[dict[str, object]], object]) -> list[list[int]]:
+        found = itertools.groupby(forward, lambda each: key(each[1]))
+        return [[node for node, _ in run] for value, run in found if value is not None]
+
+    own = runs(lambda meta: meta.get(CHECKPOINT))
+    if own:
+        yield own
+    seen = [own]
+    for depth in range(1, max((_path(meta).count(".") + 2 for _, meta in forward), default=1)):
+        blocks = runs(lambda meta, depth=depth: ".".join(_path(meta).split(".")[:depth]) or None)  # type: ignore[misc]
+        if blocks not in seen:
+            seen.append(blocks)
+            yield blocks
+
+
+def _path(meta: dict[str, object]) -> str:
+    return str(meta.get(PATH) or "")
