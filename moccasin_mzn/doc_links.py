@@ -33,6 +33,7 @@ class Page(Enum):
     KEPT_PLANS = "Keeping plans", "docs/training.md#keeping-plans"
     DIFFERENTIATED = "What gets a gradient", "docs/training.md#what-gets-a-gradient"
     READ_VALUES = "Values that are read", "docs/training.md#values-that-are-read"
+    REGIONS = "Regions", "docs/training.md#regions"
     NO_PLAN = "Infeasible budgets", "docs/training.md#infeasible-budgets"
     REFUSED = "What is refused", "docs/training.md#what-is-refused"
 
@@ -49,6 +50,11 @@ class Page(Enum):
     def after(self, message: str) -> str:
         """Append to a message, in the same line, where to read on; a message that has that already stays as it is."""
         return message if _MARK in message else f"{message}{_MARK}{self.heading}: {self.address})"
+
+    @staticmethod
+    def before(message: str) -> str:
+        """A message without what `after` has appended."""
+        return message.rpartition(_MARK)[0] or message
 
 
 _MARK = " (see "

@@ -1,7 +1,7 @@
 """Networks of libraries that people use, each planned, run and compared with eager: a table, and a file of all figures.
 
     python scripts/bench_networks.py CASES.py [NAME ...] [--budget 0.7] [--time-limit 8] [--limit 240] [--jobs 1]
-                                     [--first MODULE] [--output networks.json]
+                                     [--first MODULE] [--output networks.json] [--regions]
 
 CASES.py has a dictionary `CASES` of functions by name. Each returns a dictionary of "model", "args", "kwargs", and
 perhaps "loss" (of outputs and a target, the last of the arguments), "ctx" (a context of the forward pass, such as
@@ -9,6 +9,7 @@ autocast) and "train". The libraries have to be installed; `--first` imports a m
 Every network runs in a process of its own, which may take `--limit` seconds; one thread, on the CPU.
 
 - equal: loss, gradients, buffers and the state of random numbers are those of eager, bit for bit
+- regions: equal as well; the network is refused as a whole, and its regions are planned
 - share: the peak that was measured of the planned step, of that of the user's own step
 - excess: bytes that the measured peak is above the prediction
 - over: time of a planned step over eager, measured, and predicted
@@ -29,6 +30,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from runpy import run_path
@@ -40,7 +42,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.pytorch import NoPlanError, PlanError, plan
+from moccasin_mzn.pytorch import NoPlanError, Plan, PlanError, RegionPlan, plan
 from moccasin_mzn.pytorch.measuring import allocator_peak
 from moccasin_mzn.report.tables import console, plain_table, print_table
 
@@ -130,7 +132,35 @@ def same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     return torch.equal(one, other) or torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
 
 
-def judged(name: str, build: Callable[[], dict[str, Any]], budget: str, time_limit: float) -> dict[str, Any]:
+def planned(make: Callable[..., Any], budget: str, row: dict[str, Any]) -> Plan | RegionPlan:
+    """The plan of a network, or of its regions where it is refused as a whole."""
+    try:
+        return make(budget=budget)
+    except NoPlanError:
+        raise
+    except PlanError as error:
+        row["whole"] = str(error)
+        return by_regions(make, budget, row)
+
+
+def by_regions(make: Callable[..., Any], budget: str, row: dict[str, Any]) -> RegionPlan:
+    """The plans of a network's regions."""
+    row["how"] = "regions"
+    found = make(budget=budget, regions="auto")
+    row["regions"] = {name: each.peaks.kept for name, each in found.regions.items()}
+    row["outside"] = dict(found.outside)
+    return found
+
+
+def nodes_of(found: Plan | RegionPlan) -> int:
+    """How many nodes were planned."""
+    plans = [found] if isinstance(found, Plan) else found.regions.values()
+    return sum(len(each.graph.nodes) for each in plans)
+
+
+def judged(
+    name: str, build: Callable[[], dict[str, Any]], budget: str, time_limit: float, regions: bool = False
+) -> dict[str, Any]:
     """Plan a network, run it and compare it with eager."""
     torch.manual_seed(0)
     case, row = Case(build()), {"network": name, "budget": budget}
@@ -140,25 +170,25 @@ def judged(name: str, build: Callable[[], dict[str, Any]], budget: str, time_lim
     except Exception as error:  # whatever the network raises
         return {**row, "outcome": "eager fails", "reason": f"{type(error).__name__}: {error}"}
     begin = time.monotonic()
+    make = partial(plan, case.model, case.args, kwargs=case.kwargs, loss=case.loss, time_limit=time_limit, seed=0)
     try:
         with case.context():
-            found = plan(
-                case.model, case.args, kwargs=case.kwargs, loss=case.loss, budget=budget, time_limit=time_limit, seed=0
-            )
+            found = by_regions(make, budget, row) if regions else planned(make, budget, row)
     except NoPlanError as error:
         return {**row, "outcome": "none", "reason": str(error), "planning": time.monotonic() - begin}
     except (PlanError, InputError) as error:
         return {**row, "outcome": "refused", "reason": str(error), "planning": time.monotonic() - begin}
     row["planning"] = time.monotonic() - begin
     step = found.module()
-    planned = case.left(step)
-    unequal = [each for each, value in eager.items() if not same(value, planned[each])]
+    own_left = case.left(step)
+    unequal = [each for each, value in eager.items() if not same(value, own_left[each])]
     again = case.left(case.eager)
     steady = all(same(value, again[each]) for each, value in eager.items())
     own, its = case.seconds(case.eager, step)
+    differs = "unequal" if steady else "eager differs from itself"
     return {
-        **row, "outcome": "equal" if not unequal else "unequal" if steady else "eager differs from itself",
-        "unequal": unequal[:5], "nodes": len(found.graph.nodes), "recomputations": found.recomputations,
+        **row, "outcome": differs if unequal else row.get("how", "equal"),
+        "unequal": unequal[:5], "nodes": nodes_of(found), "recomputations": found.recomputations,
         "plan_peak": case.peak(step), "predicted_peak": found.predicted_peak, "budget_bytes": found.budget,
         "over": its / own - 1, "predicted": found.predicted_increase, "status": str(found.status),
     }  # fmt: skip
@@ -167,6 +197,7 @@ def judged(name: str, build: Callable[[], dict[str, Any]], budget: str, time_lim
 def in_process(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
     """Judge one network in a process of its own."""
     words = [str(arguments.cases), "--one", name, "--budget", arguments.budget, "--time-limit", arguments.time_limit]
+    words += ["--regions"] if arguments.regions else []
     words += [word for module in arguments.first for word in ("--first", module)]
     command = [sys.executable, __file__, *map(str, words)]
     try:
@@ -202,6 +233,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--first", action="append", default=[], metavar="MODULE", help="a module to import first")
+    parser.add_argument("--regions", action="store_true", help="plan all by regions, also those that can be whole")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -211,7 +243,8 @@ def main() -> None:
         import_module(module)
     cases = run_path(str(arguments.cases))["CASES"]
     if arguments.one:
-        print(json.dumps(judged(arguments.one, cases[arguments.one], arguments.budget, arguments.time_limit)))
+        how = arguments.budget, arguments.time_limit, arguments.regions
+        print(json.dumps(judged(arguments.one, cases[arguments.one], *how)))
         return
     rows = []
     with ThreadPoolExecutor(arguments.jobs) as pool:

@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from moccasin_mzn.pytorch.packing import knapsack
     from moccasin_mzn.pytorch.planning import plan
     from moccasin_mzn.pytorch.plans import Plan
+    from moccasin_mzn.pytorch.regions import RegionPlan
     from moccasin_mzn.pytorch.steps import Verification
 
 __all__ = [
-    "Estimate", "LargestBatch", "NoPlanError", "Plan", "PlanError", "Plans", "Verification", "backend", "estimate",
-    "knapsack", "largest_batch", "plan",
+    "Estimate", "LargestBatch", "NoPlanError", "Plan", "PlanError", "Plans", "RegionPlan", "Verification", "backend",
+    "estimate", "knapsack", "largest_batch", "plan",
 ]  # fmt: skip
 
 _HOMES = {
     "Estimate": "estimating", "LargestBatch": "batches", "estimate": "estimating", "largest_batch": "batches",
-    "NoPlanError": "errors", "Plan": "plans", "PlanError": "errors", "Plans": "integrations", "Verification": "steps",
-    "backend": "compiling", "knapsack": "packing", "plan": "planning",
+    "NoPlanError": "errors", "Plan": "plans", "PlanError": "errors", "Plans": "integrations", "RegionPlan": "regions",
+    "Verification": "steps", "backend": "compiling", "knapsack": "packing", "plan": "planning",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from moccasin_mzn.errors import shown
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 
 if TYPE_CHECKING:
     import torch
@@ -119,7 +119,7 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
         found.after_one_run.clear()  # it may have tensors
     if problem:
         text = f"the network {problem}, which a plan would not do: return it, or leave it out in training"
-        raise PlanError(text) from refused
+        raise UntraceableError(text) from refused
     if refused is not None:
         raise refused
     _check_kept(hooks)
@@ -262,7 +262,7 @@ def _check_hooks(modules: Mapping[str, torch.nn.Module]) -> list[tuple[str, obje
                 inner = hook.func if isinstance(hook, partial) else hook
                 code = getattr(getattr(inner, "__func__", inner), "__code__", None)
                 if code is None or {"print", "open", "input"} & set(code.co_names):
-                    raise PlanError(
+                    raise UntraceableError(
                         f"module '{name}' has a hook ({_home(hook)}), which a plan would not call: remove it"
                     )
                 found.append((name, hook, _changeable(hook)))
@@ -276,7 +276,7 @@ def _check_kept(hooks: Sequence[tuple[str, object, list[object]]]) -> None:
             text = (
                 f"module '{name}' has a hook ({_home(hook)}) that keeps something, which a plan would not do: remove it"
             )
-            raise PlanError(text)
+            raise UntraceableError(text)
 
 
 def _changeable(hook: object) -> list[object]:

@@ -24,7 +24,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 
 if TYPE_CHECKING:
     import torch
@@ -54,7 +54,7 @@ def plain_checkpoints() -> Iterator[None]:
             if _HOOKS not in str(error):
                 raise
             text = "such as save_on_cpu or checkpoints of another library"
-            raise PlanError(
+            raise UntraceableError(
                 f"the network saves tensors by hooks ({text}), which a plan would not call: take them out"
             ) from error
 

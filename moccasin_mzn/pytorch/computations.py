@@ -32,7 +32,7 @@ from moccasin_mzn.graphs.importers.torch.nodes import (
     written_arguments,
 )
 from moccasin_mzn.pytorch.devices import draws, given_out
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import UntraceableError
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
 from moccasin_mzn.pytorch.values import is_check
 
@@ -141,7 +141,7 @@ def computations(joint: Joint, unsplit: Collection[str] = ()) -> Computations:
         unsplit: names of backward operators that make all their gradients at once, see `OperatorCosts.unsplit`.
 
     Raises:
-        PlanError: it overwrites what a plan cannot give back, or does what cannot be repeated.
+        UntraceableError: it overwrites what a plan cannot give back, or does what cannot be repeated.
     """
     return _Follower(joint, unsplit).run()
 
@@ -188,11 +188,13 @@ class _Follower:
         for root, made in self.current.items():
             given = root.given
             if given is not None and given.kind == BUFFER and made is not at_cut.get(root):
-                raise PlanError(f"the backward pass overwrites buffer '{given.name}': it cannot be planned")
+                raise UntraceableError(f"the backward pass overwrites buffer '{given.name}': it cannot be planned")
         for node in self.joint.outputs:
             for root in self.roots[node].values():
                 if self.current[root] is not at_cut.get(root):
-                    raise PlanError(f"the backward pass overwrites an output, {where(node)}: it cannot be planned")
+                    raise UntraceableError(
+                        f"the backward pass overwrites an output, {where(node)}: it cannot be planned"
+                    )
 
     def _call(self, node: fx.Node) -> None:
         _check_operator(node)
@@ -231,7 +233,7 @@ class _Follower:
 
     def _view(self, node: fx.Node, viewed: fx.Node) -> None:
         if any(other is not viewed for other in node.all_input_nodes):
-            raise PlanError(f"{where(node)} is a view by more than one tensor: it cannot be planned")
+            raise UntraceableError(f"{where(node)} is a view by more than one tensor: it cannot be planned")
         roots = self.roots[viewed]
         if node.target is operator.getitem and len(roots) > 1:
             number = number_of_item(node)
@@ -240,7 +242,7 @@ class _Follower:
             self.roots[node] = {ALL: next(iter(roots.values()))} if roots else {}
         strided = getattr(schema_of(node), "name", "") == "aten::as_strided"
         if strided and any(root.given is not None for root in self._roots(node)):
-            raise PlanError(f"{where(node)} reads a given tensor by its place in memory: it cannot be planned")
+            raise UntraceableError(f"{where(node)} reads a given tensor by its place in memory: it cannot be planned")
 
     def _fusible(self, node: fx.Node, written: Sequence[Root]) -> Computation | None:
         """The computation that a node which overwrites becomes part of, because nothing has read what that made."""
@@ -353,15 +355,15 @@ def _only_statistics(node: fx.Node) -> bool:
 def _check_overwritten(root: Root, node: fx.Node) -> None:
     given = root.given
     if given is not None and given.kind == INPUT:
-        raise PlanError(f"{given.name} is overwritten by {where(node)}: copy it first")
+        raise UntraceableError(f"{given.name} is overwritten by {where(node)}: copy it first")
     if given is not None and given.kind not in (BUFFER, TANGENT):
-        raise PlanError(f"{given.kind} '{given.name}' is overwritten by {where(node)}: it cannot be planned")
+        raise UntraceableError(f"{given.kind} '{given.name}' is overwritten by {where(node)}: it cannot be planned")
     value = root.value
     strides = sorted((stride, size) for stride, size in zip(value.stride(), value.shape, strict=True) if size > 1)
     expected = 1
     for stride, size in strides:
         if stride != expected:
-            raise PlanError(f"{where(node)} overwrites a tensor with gaps in its memory: it cannot be planned")
+            raise UntraceableError(f"{where(node)} overwrites a tensor with gaps in its memory: it cannot be planned")
         expected *= size
 
 
@@ -372,11 +374,11 @@ def _check_operator(node: fx.Node) -> None:
     schema = schema_of(node)
     made = (leaf for leaf in tree_leaves(node.meta.get("val")) if isinstance(leaf, torch.Tensor))
     if any(tensor.layout != torch.strided for tensor in made):
-        raise PlanError(f"{where(node)} gives a tensor that is sparse: it cannot be planned")
+        raise UntraceableError(f"{where(node)} gives a tensor that is sparse: it cannot be planned")
     if schema is None:
         return
     tags = getattr(node.target, "tags", ())
     if torch.Tag.inplace_view in tags and schema.name != "aten::detach_":
-        raise PlanError(f"{where(node)} changes the shape of a tensor in place: it cannot be planned")
+        raise UntraceableError(f"{where(node)} changes the shape of a tensor in place: it cannot be planned")
     if schema.name in ("aten::set_", "aten::resize_", "aten::resize_as_"):
-        raise PlanError(f"{where(node)} changes the memory of a tensor in place: it cannot be planned")
+        raise UntraceableError(f"{where(node)} changes the memory of a tensor in place: it cannot be planned")

@@ -1,4 +1,4 @@
-"""What differs between devices: their random numbers, how their allocators round; numbers drawn once."""
+"""What differs between devices: random numbers, how their allocators round, recurrent layers; numbers drawn once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from moccasin_mzn.graphs.importers.torch.nodes import schema_of
 from moccasin_mzn.graphs.importers.torch.spec import user_line
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import UntraceableError
 
 if TYPE_CHECKING:
     import torch
@@ -88,7 +89,7 @@ def none_drawn_by_python(network: torch.nn.Module, run: Callable[[], Ran]) -> It
     """Refuse a network that draws numbers by Python's `random` or by numpy's: a plan would use the same ones always.
 
     Raises:
-        PlanError: it does; names the line.
+        UntraceableError: it does; names the line.
     """
     before = _python_state()
     try:
@@ -97,10 +98,20 @@ def none_drawn_by_python(network: torch.nn.Module, run: Callable[[], Ran]) -> It
             return
         _set_python_state(before)
         place = _drawing_line(network, run)
-        raise PlanError(
+        raise UntraceableError(
             f"the network draws numbers by Python's random or by numpy's, which a plan cannot draw again: {place}; "
             "draw them by PyTorch, or switch it off, such as layerdrop=0"
         )
+    finally:
+        _set_python_state(before)
+
+
+@contextlib.contextmanager
+def forked_python_state() -> Iterator[None]:
+    """Puts the state of Python's `random` and of numpy's back."""
+    before = _python_state()
+    try:
+        yield
     finally:
         _set_python_state(before)
 
@@ -208,3 +219,38 @@ def replayed(
         return operator(*args, **kwargs)
     finally:
         generator.set_state(before.get_state())
+
+
+@dataclass
+class RecurrentCells:
+    """What tracing has met of recurrent layers."""
+
+    seen: bool = False
+    """There is such a layer."""
+
+
+@contextlib.contextmanager
+def recurrent_cells() -> Iterator[RecurrentCells]:
+    """Trace recurrent layers as cells meanwhile, instead of as one operator of cuDNN.
+
+    A trace does not show what that operator keeps for the backward pass, and cannot repeat its dropout. The operators
+    of oneDNN are switched off together with all of oneDNN.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    layers = {getattr(torch, name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+    found = RecurrentCells()
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(
+            self, function: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
+        ) -> PyTree:
+            if function not in layers:
+                return function(*args, **(kwargs or {}))
+            found.seen = True
+            with torch.backends.cudnn.flags(enabled=False), torch.backends.mkldnn.flags(enabled=False):
+                return function(*args, **(kwargs or {}))
+
+    with Mode():
+        yield found

@@ -17,6 +17,15 @@ class PlanError(InputError):
     def __init__(self, message: str, page: Page = Page.REFUSED) -> None:
         super().__init__(page.after(message))
 
+    @property
+    def reason(self) -> str:
+        """The message without the page."""
+        return Page.before(str(self))
+
+
+class UntraceableError(PlanError):
+    """The code of a network cannot be planned as a whole; parts of it may be, see `regions`."""
+
 
 class NoPlanError(PlanError):
     """No plan within the budget was found; the message names what is proven."""

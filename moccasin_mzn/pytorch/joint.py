@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
@@ -23,18 +23,19 @@ from moccasin_mzn.graphs.importers.torch.trace import fake_state, other_state, q
 from moccasin_mzn.pytorch.attributes import Attributes, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
-from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python, recurrent_cells
+from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated, variables_read
+from moccasin_mzn.pytorch.summands import summands
 from moccasin_mzn.pytorch.values import reading, with_checks
 
 if TYPE_CHECKING:
     import torch
     from torch import fx
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils._pytree import PyTree
 
 
+Strides = Mapping[str, tuple[int, ...]]
 Differentiate: TypeAlias = str | int | Sequence[str | int] | None
 _COMPILED = "FX to symbolically trace a dynamo-optimized function"
 """PyTorch's message where it traces what is compiled."""
@@ -68,7 +69,7 @@ class Joint:
     differentiable: tuple[bool, ...]
     """For each output: is there a tangent? Its gradient is then an input of the backward pass."""
     gradients: tuple[fx.Node | None, ...]
-    """For each placeholder that requires a gradient, in their order; None: the outputs do not depend on it."""
+    """For each of `wanted`; None: the outputs do not depend on it."""
     backward: frozenset[fx.Node]
     """The traced nodes of the backward pass."""
     returned: Structure
@@ -77,6 +78,9 @@ class Joint:
     """The outputs that require a gradient and get none in this plan, with their names."""
     attributes: Attributes = field(default_factory=Attributes, repr=False)
     """What the network read of its own attributes."""
+    apart: tuple[fx.Node, ...] = field(default=(), repr=False)
+    """Placeholders whose gradients are returned summand by summand, in the order in which autograd adds them up: each
+    as often as it has summands."""
     recurrent: bool = False
     """Recurrent layers were traced as cells, see `recurrent_cells`."""
 
@@ -90,13 +94,14 @@ class Joint:
 
     @property
     def wanted(self) -> list[fx.Node]:
-        """The placeholders that require a gradient."""
-        return [node for node, given in self.given.items() if given.form.requires_grad and given.kind != TANGENT]
+        """The placeholders that require a gradient, and those of `apart`."""
+        own = [node for node, given in self.given.items() if given.form.requires_grad and given.kind != TANGENT]
+        return [*own, *self.apart]
 
 
 def trace_joint(
     step: Step, arguments: Structure, forms: Sequence[Form], differentiate: Differentiate = None,
-    numbers: Sequence[torch.Tensor] | None = None,
+    numbers: Sequence[torch.Tensor] | None = None, apart: Collection[int] = (), strides: Strides | None = None,
 ) -> Joint:  # fmt: skip
     """Trace a step, on fake tensors, so that nothing of the network's size is made, or on numbers, as it is run.
 
@@ -106,6 +111,8 @@ def trace_joint(
         differentiate: the outputs that get a gradient, see `differentiated`.
         numbers: the tensors among them: the step is run on copies of them and of the network's buffers, and what it
             reads is compared in each step of a plan. None: on fake tensors, of which nothing can be read.
+        apart: positions of parameters, buffers and inputs whose gradients are returned summand by summand.
+        strides: of the gradients of outputs, by name, where they are laid out in another way than the outputs.
 
     Raises:
         PlanError: the network has data-dependent control flow, nothing in it requires a gradient, or it takes other
@@ -119,7 +126,7 @@ def trace_joint(
         _inputs(step.model, forms, numbers) as (inputs, mode), attributes_read(step.model) as attributes,
     ):  # fmt: skip
         try:
-            joint = _trace(step, arguments, inputs, mode, differentiate, attributes)
+            joint = _trace(step, arguments, inputs, mode, differentiate, attributes, sorted(apart), strides or {})
         except Exception as error:
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
@@ -127,11 +134,13 @@ def trace_joint(
             place = line_of(error, step.model)
             if _COMPILED in str(error):
                 text = f"a part of the network is compiled by torch.compile, leave that out: {place}"
-                raise PlanError(text) from error
+                raise UntraceableError(text) from error
             if not reads_values(error):
                 raise
             text = f"{f'{place}; ' if place else ''}{type(error).__name__}: {one_line(error)}"
-            raise PlanError(f"the network has data-dependent control flow, it cannot be planned ({text})") from error
+            raise UntraceableError(
+                f"the network has data-dependent control flow, it cannot be planned ({text})"
+            ) from error
     _check_captured(joint, step.model)
     return replace(joint, recurrent=cells.seen, attributes=attributes)
 
@@ -155,7 +164,7 @@ def _inputs(
 
 def _trace(
     step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None,
-    differentiate: Differentiate, attributes: Attributes,
+    differentiate: Differentiate, attributes: Attributes, apart: Sequence[int], strides: Strides,
 ) -> Joint:  # fmt: skip
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -183,11 +192,13 @@ def _trace(
         if each.requires_grad and not has
     }
     with mode or contextlib.nullcontext():
-        pairs = zip(outputs, differentiable, strict=True)
-        tangents = [_tangent(each, mode) for each, has in pairs if has]
+        named = zip(outputs, called, differentiable, strict=True)
+        tangents = [_tangent(each, mode, strides.get(name, each.stride())) for each, name, has in named if has]
     del outputs
     given = [*state.values(), *inputs, *tangents]
     structures: list[Structure] = []
+    order: list[int] = []
+    apart = [at for at in apart if given[at].requires_grad]
 
     class Joined(torch.nn.Module):
         def __init__(self) -> None:
@@ -205,9 +216,14 @@ def _trace(
                 node.meta[_FORWARD] = True
             sources = [output for output, has in zip(made, differentiable, strict=True) if has]
             leaves = [tensor for tensor in tensors[:positions] if tensor.requires_grad]
+            split = [tensors[at] for at in apart]
+            parts = summands(sources, tensors[positions:], split)
             with _backward_paths(paths, sources), no_autocast(), reading(self.model):
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
-            return [*made, *gradients]
+            pairs = zip(leaves, gradients, strict=True)
+            whole = [None if any(leaf is each for each in split) else gradient for leaf, gradient in pairs]
+            order[:] = [apart[at] for at, _ in parts]
+            return [*made, *whole, *(part for _, part in parts)]
 
     def joint(*tensors: torch.Tensor) -> list[torch.Tensor | None]:
         replaced = {f"model.{name}": tensor for name, tensor in zip(state, tensors, strict=False)}
@@ -225,15 +241,20 @@ def _trace(
     kinds = [PARAMETER] * len(parameters) + [BUFFER] * len(buffers) + [INPUT] * len(inputs) + [TANGENT] * len(tangents)
     names = [*state, *names, *(f"gradient of output {at}" for at, has in enumerate(differentiable) if has)]
     placeholders = [*map(Placeholder, names, kinds, map(Form.of, given))]
-    return replace(_joint(graph_module, placeholders, differentiable, structures[-1]), left_out=left_out)
+    found = _joint(graph_module, placeholders, differentiable, structures[-1])
+    nodes = list(found.given)
+    return replace(found, left_out=left_out, apart=tuple(nodes[at] for at in order))
 
 
-def _tangent(output: torch.Tensor, mode: FakeTensorMode | None) -> torch.Tensor:
+def _tangent(output: torch.Tensor, mode: FakeTensorMode | None, strides: Sequence[int]) -> torch.Tensor:
     """A gradient of an output; a number's is 1, as `backward()` has it."""
     import torch
 
-    made = torch.empty_like(output, requires_grad=False)
-    return made if mode is not None else made.fill_(1)
+    if mode is not None:
+        return torch.empty_strided(output.shape, strides, dtype=output.dtype, device=output.device)
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(output.shape, strides, strict=True))
+    ones = torch.ones(max(0, extent) if output.numel() else 0, dtype=output.dtype, device=output.device)
+    return ones.as_strided(output.shape, strides)
 
 
 def _turned_into_views(graph_module: fx.GraphModule) -> None:
@@ -276,12 +297,14 @@ def _check_captured(joint: Joint, model: torch.nn.Module) -> None:
     for node in joint.nodes:
         captured = operator.attrgetter(str(node.target))(joint.graph_module) if node.op == "get_attr" else None
         if isinstance(captured, torch.Generator):
-            raise PlanError("the network draws from a generator of its own: it cannot be planned")
+            raise UntraceableError("the network draws from a generator of its own: it cannot be planned")
         if isinstance(captured, torch.Tensor) and captured.requires_grad:
-            raise PlanError("a tensor that is no parameter requires a gradient: make it a parameter")
+            raise UntraceableError("a tensor that is no parameter requires a gradient: make it a parameter")
         if isinstance(captured, torch.Tensor) and captured.untyped_storage()._cdata in known:
             name = known[captured.untyped_storage()._cdata]
-            raise PlanError(f"a tensor that is no parameter or buffer shares the memory of '{name}': use that instead")
+            raise UntraceableError(
+                f"a tensor that is no parameter or buffer shares the memory of '{name}': use that instead"
+            )
 
 
 def _joint(
@@ -359,41 +382,6 @@ def _backward_paths(paths: Paths, sources: Sequence[torch.Tensor]) -> Iterator[N
         for source in sources[:1]:
             stack.enter_context(paths.backward(source))
         yield
-
-
-@dataclass
-class RecurrentCells:
-    """What tracing has met of recurrent layers."""
-
-    seen: bool = False
-    """There is such a layer."""
-
-
-@contextlib.contextmanager
-def recurrent_cells() -> Iterator[RecurrentCells]:
-    """Trace recurrent layers as cells meanwhile, instead of as one operator of cuDNN.
-
-    A trace does not show what that operator keeps for the backward pass, and cannot repeat its dropout. The operators
-    of oneDNN are switched off together with all of oneDNN.
-    """
-    import torch
-    from torch.overrides import TorchFunctionMode
-
-    layers = {getattr(torch, name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
-    found = RecurrentCells()
-
-    class Mode(TorchFunctionMode):
-        def __torch_function__(
-            self, function: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
-        ) -> PyTree:
-            if function not in layers:
-                return function(*args, **(kwargs or {}))
-            found.seen = True
-            with torch.backends.cudnn.flags(enabled=False), torch.backends.mkldnn.flags(enabled=False):
-                return function(*args, **(kwargs or {}))
-
-    with Mode():
-        yield found
 
 
 def where(node: fx.Node) -> str:

@@ -71,6 +71,11 @@ def installed(model: torch.nn.Module) -> Installed | None:
     return forward if isinstance(forward, Installed) else None
 
 
+def has_plan(model: torch.nn.Module) -> bool:
+    """True if a plan is installed in a network, or in a part of it."""
+    return any(installed(module) is not None for module in model.modules())
+
+
 def install(model: torch.nn.Module, run: Run) -> Installed:
     """Have a network's own `forward` run a plan.
 
@@ -79,7 +84,7 @@ def install(model: torch.nn.Module, run: Run) -> Installed:
     """
     if model._forward_hooks or model._forward_pre_hooks:
         raise PlanError("the network has forward hooks, which would be called twice: use module()")
-    if installed(model) is not None:
+    if has_plan(model):
         raise PlanError("the network has a plan already: remove it first")
     vars(model)["forward"] = made = Installed(run, model.forward)
     return made
@@ -123,7 +128,7 @@ def check_plannable(model: torch.nn.Module) -> None:
     Raises:
         PlanError: it has a plan already, is wrapped for training on several devices, or its parameters are sharded.
     """
-    if installed(model) is not None:
+    if has_plan(model):
         raise PlanError("the network has a plan already: remove it first")
     for name, module in model.named_modules():
         kind = type(module).__name__

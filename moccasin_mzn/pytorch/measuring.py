@@ -86,6 +86,15 @@ def allocations(call: Callable[[], _Returned]) -> tuple[_Returned, list[int]]:
 
     Blocks that were given out before the call are no part of it.
     """
+    returned, events = _memory_events(call)
+    return returned, [amount for name, amount in events if name == _MEMORY]
+
+
+_MEMORY = "[memory]"
+
+
+def _memory_events(call: Callable[[], _Returned]) -> tuple[_Returned, list[tuple[str, int]]]:
+    """What a call returns, and all that was noted meanwhile, in its order: the name, and bytes of the allocator."""
     from torch.profiler import ProfilerActivity, profile
 
     with (
@@ -93,9 +102,11 @@ def allocations(call: Callable[[], _Returned]) -> tuple[_Returned, list[int]]:
         profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=False) as profiler,
     ):  # fmt: skip
         returned = call()
-    seen = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    seen = [
+        event for event in profiler.profiler.kineto_results.events() if event.name().startswith((_MEMORY, _SECTION))
+    ]
     seen.sort(key=lambda event: event.start_ns())
-    return returned, [event.nbytes() for event in seen]
+    return returned, [(event.name(), event.nbytes()) for event in seen]
 
 
 def peak_and_end(call: Callable[[], object], device: str = "cpu") -> tuple[int, int]:
@@ -113,6 +124,56 @@ def peak_and_end(call: Callable[[], object], device: str = "cpu") -> tuple[int, 
     peak, end = torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device)
     del returned
     return peak - before, end - before
+
+
+@dataclass
+class Sections:
+    """Peaks of the sections of a call, each from one `begin` to the next."""
+
+    device: str = "cpu"
+    current: int = 0
+    """The section that is being run; the first is number 0."""
+    _peaks: list[int] = field(default_factory=list)
+
+    def begin(self) -> int:
+        """Begin a section, from within the call; its number."""
+        import torch
+
+        if _is_cpu(self.device):
+            with torch.profiler.record_function(f"{_SECTION}{self.current + 1}"):
+                pass
+        else:
+            self._peaks.append(torch.cuda.max_memory_allocated(self.device))
+            torch.cuda.reset_peak_memory_stats(self.device)
+        self.current += 1
+        return self.current
+
+    def peaks(self, call: Callable[[], object]) -> list[int]:
+        """The most bytes that the allocator had given out in each section of a call, beyond what it had before."""
+        import torch
+
+        if _is_cpu(self.device):
+            _, events = _memory_events(call)
+            return _peaks_of_sections(events)
+        torch.cuda.synchronize(self.device)
+        torch.cuda.reset_peak_memory_stats(self.device)
+        before = torch.cuda.memory_allocated(self.device)
+        call()
+        return [peak - before for peak in (*self._peaks, torch.cuda.max_memory_allocated(self.device))]
+
+
+_SECTION = "moccasin_mzn section "
+
+
+def _peaks_of_sections(events: Iterable[tuple[str, int]]) -> list[int]:
+    peaks, allocated = [0], 0
+    for name, amount in events:
+        if name.startswith(_SECTION):
+            peaks.append(allocated)
+        elif name == _MEMORY:
+            allocated += amount
+            peaks[-1] = max(peaks[-1], allocated)
+    return peaks
 
 
 def peaks_and_ends(calls: Iterable[Callable[[], object]]) -> list[tuple[int, int] | None]:

@@ -7,17 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Required, Unpack, overload
 
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP, check_gradients
 from moccasin_mzn.pytorch.instructions import gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
@@ -26,6 +27,8 @@ from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
 from moccasin_mzn.pytorch.plans import Plan
+from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
+from moccasin_mzn.pytorch.regions import RegionPlan
 from moccasin_mzn.pytorch.searching import Searching
 from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, step_times
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
@@ -50,6 +53,42 @@ LEAST_SEARCH = 2.0
 """Seconds of the search of which a short limit leaves as many as it has."""
 
 
+class PlanArguments(SearchArguments, total=False):
+    """The arguments of `plan` that have a name."""
+
+    kwargs: Mapping[str, PyTree] | None
+    loss: Callable[..., PyTree] | None
+    differentiate: Differentiate
+    budget: Required[str | int | float | Fraction | Budget]
+    time_limit: float | None
+    threads: int | None
+    seed: int | None
+    order: Literal["input"]
+    max_computations: int
+    durations: Durations
+    workspaces: Workspaces
+    gradients: Gradients
+    paging: Paging | None
+    slow_memory: str | int | float | Fraction | Budget | None
+    stop: Stop | None
+    on_progress: OnProgress | None
+    interrupts: Interrupts
+    of: BudgetOf
+    shapes: Shapes
+
+
+@overload
+def plan(
+    model: torch.nn.Module, inputs: Sequence[PyTree], *, regions: None = None, **how: Unpack[PlanArguments]
+) -> Plan: ...
+
+
+@overload
+def plan(
+    model: torch.nn.Module, inputs: Sequence[PyTree], *, regions: Regions, **how: Unpack[PlanArguments]
+) -> RegionPlan: ...
+
+
 @checked(others=model_options, as_given=("model", "inputs", "kwargs"))
 def plan(
     model: torch.nn.Module,
@@ -70,12 +109,13 @@ def plan(
     gradients: Gradients = RETURNED,
     paging: Paging | None = None,
     slow_memory: str | int | float | Fraction | Budget | None = None,
+    regions: Regions | None = None,
     stop: Stop | None = None,
     on_progress: OnProgress | None = None,
     interrupts: Interrupts = "keep",
     shapes: Shapes = "one",
     **how: Unpack[SearchArguments],
-) -> Plan:
+) -> Plan | RegionPlan:
     """Find what to recompute in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
 
     The network is traced as it is: in training mode or not, under autocast or not, with these parameters to train. Its
@@ -112,6 +152,9 @@ def plan(
         paging: True: outputs may be written to host memory and read back, the host's on CUDA, which takes as long as is
             measured; or what that takes for each byte, in the unit of durations, such as {"out_time": 0.1}.
         slow_memory: its capacity, as a budget, which asks for paging by itself; None: as much as there may be.
+        regions: None: the whole step is planned. "auto": the largest submodules that can be are planned, each on its
+            own, under the budget of the whole step, which is run for that; what is between them runs as it is. Or names
+            of submodules in which they are sought.
         stop: see `moccasin_mzn.solve`; of the search, as the time limit; `Iterations` is refused, for durations are
             measured and differ from call to call.
         on_progress: called with a `moccasin_mzn.Progress` at once, and for every new incumbent and bound; see
@@ -154,7 +197,19 @@ def plan(
     drive.report(Progress(0.0, None, 0, source="tracing the network"))
     MEASURED_COSTS.forget_failures()
     costs = Costs(durations, workspaces, MEASURED_COSTS, deadline.part(MEASURING_SHARE))
-    traced = traced_as_run(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
+    if regions is not None:
+        if amount is None or not isinstance(memory, OneMemory) or of != STEP or shapes != ONE:
+            text = f"an amount or a fraction of the step, not {LEAST}, and with shapes {ONE}"
+            raise InputError(f"regions go with recomputation alone, with {text}")
+        return plan_regions(
+            Step(model, loss), inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
+            costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
+        )  # fmt: skip
+    try:
+        traced = traced_as_run(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
+    except UntraceableError as error:
+        text = f'{error.reason}; to plan the parts that can be: plan(..., regions="auto")'
+        raise UntraceableError(text, Page.REGIONS) from error
     fraction = amount is not None and amount.fraction is not None
     peak = eager_peak_or_none(traced, inputs, kwargs or {}) if fraction else None
     searching = Searching(traced, memory, max_computations, drive, _search_begin(deadline), peak)

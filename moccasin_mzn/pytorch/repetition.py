@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.torch.spec import is_foreign, user_line
 from moccasin_mzn.pytorch.attributes import is_plain
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import UntraceableError
 
 if TYPE_CHECKING:
     import torch
@@ -126,7 +126,7 @@ def check_repeated(run: Calls, traced: Calls, again: Callable[[Calls], object]) 
         again: runs once more and notes its calls.
 
     Raises:
-        PlanError: it is not the same each time; names the line, and what was called there.
+        UntraceableError: it is not the same each time; names the line, and what was called there.
     """
     if run.made == traced.made:
         return
@@ -136,7 +136,7 @@ def check_repeated(run: Calls, traced: Calls, again: Callable[[Calls], object]) 
         return
     pairs = zip_longest(traced.made, once_more.made)
     one, other = next((mine, its) for mine, its in pairs if mine != its)
-    raise PlanError(
+    raise UntraceableError(
         f"the network does not do the same each time it is called: {one or 'nothing'} was traced, "
         f"{other or 'nothing'} was called when it ran: {once_more.place or 'at its end'}; "
         "a number that changes must be an input, a buffer, or an attribute of a module"

@@ -15,7 +15,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.doc_links import Page
@@ -313,13 +313,21 @@ class Runtime:
     """The step without the plan, for calls without gradients."""
     overwritten: tuple[int, ...] = ()
     """Positions, among what is given, of the buffers that a step overwrites."""
+    otherwise: Callable[[PlanError], Callable[..., PyTree]] | None = None
+    """What gives the function for a call that the plan is not for; None: such a call is refused."""
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         import torch
 
         if not torch.is_grad_enabled():
             return self.original(*args, **kwargs)
-        return self.run(self.guards.call.tensors(args, kwargs))
+        try:
+            tensors = self._checked(self.guards.call.tensors(args, kwargs))
+        except PlanError as error:
+            if self.otherwise is None:
+                raise
+            return self.otherwise(error)(*args, **kwargs)
+        return self._outputs(tensors)
 
     def run(self, inputs: Sequence[torch.Tensor]) -> PyTree:
         """The step on these tensors, which are in the order of the planned call.
@@ -327,11 +335,24 @@ class Runtime:
         Raises:
             PlanError: anything is different from what the plan is for.
         """
+        return self._outputs(self._checked(inputs))
+
+    def _checked(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """All that is given, where the plan is for it."""
         tensors = [*self.guards.state(), *inputs]
         self.guards.check(tensors)
+        return tensors
+
+    def _outputs(self, tensors: Sequence[torch.Tensor]) -> PyTree:
         check_parameters(self.added(tensors))
-        outputs = _function().apply(self, *tensors)
+        outputs = _function().apply(self, *tensors, *(tensors[at] for at in self.apart))
         return self.joint.returned.filled(outputs)
+
+    @cached_property
+    def apart(self) -> tuple[int, ...]:
+        """The positions of what is given once more for each summand of its gradient, see `Joint.apart`."""
+        position = {node: at for at, node in enumerate(self.joint.given)}
+        return tuple(position[node] for node in self.joint.apart)
 
     @property
     def added_dependencies(self) -> list[frozenset[int]]:
@@ -407,7 +428,8 @@ def _function() -> type[torch.autograd.Function]:
                 each if on & there else None for each, on in zip(made, runtime.gradient_dependencies, strict=True)
             )
             given = [each for each in runtime.joint.given.values() if each.kind != TANGENT]
-            return (None, *(next(gradients) if each.form.requires_grad else None for each in given))
+            whole = [next(gradients) if each.form.requires_grad else None for each in given]
+            return (None, *whole, *gradients)
 
     return Planned
 

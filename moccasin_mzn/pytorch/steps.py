@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, kind_of_device, no_autocast
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
-from moccasin_mzn.pytorch.joint import BUFFER, TANGENT
+from moccasin_mzn.pytorch.joint import BUFFER, TANGENT, Placeholder
 from moccasin_mzn.pytorch.loops import installed
 from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, nanoseconds_of, storage_peak
 from moccasin_mzn.pytorch.offloading import slow_meter
@@ -36,19 +36,26 @@ if TYPE_CHECKING:
 class ScratchCopy:
     """A network with leaves of its own in the memory of the true ones: whatever is done to gradients is lost."""
 
-    traced: Traced
+    given: Sequence[Placeholder]
+    """Parameters, buffers and inputs."""
+    differentiable: Sequence[bool]
+    """For each output: does it get a gradient?"""
     leaves: Mapping[str, torch.Tensor]
     """Parameters, buffers and inputs by name."""
     arguments: tuple[PyTree, PyTree]
 
-    def step(self, call: Callable[..., PyTree]) -> dict[str, torch.Tensor | None]:
-        """Forward and backward pass: the outputs by name."""
+    def step(
+        self, call: Callable[..., PyTree], between: Callable[[Sequence[torch.Tensor]], object] | None = None
+    ) -> dict[str, torch.Tensor | None]:
+        """Forward and backward pass: the outputs by name; between both a function of those that are differentiated."""
         import torch
 
         args, kwargs = self.arguments
         with torch.enable_grad():
             outputs = Structure.of(call(*args, **kwargs))[1]
-        chosen = [each for each, has in zip(outputs, self.traced.joint.differentiable, strict=True) if has]
+        chosen = [each for each, has in zip(outputs, self.differentiable, strict=True) if has]
+        if between is not None:
+            between(chosen)
         generators = [torch.Generator(each.device).manual_seed(at) for at, each in enumerate(chosen)]
         pairs = zip(chosen, generators, strict=True)
         with no_autocast():  # as loops do
@@ -57,7 +64,7 @@ class ScratchCopy:
 
     def left(self) -> dict[str, torch.Tensor | None]:
         """What a step leaves behind, by name."""
-        own = [each for each in self.traced.joint.given.values() if each.kind != TANGENT]
+        own = self.given
         places = {CPU, *(each.form.device for each in own)}
         return {
             **{f"gradient of {each.name}": self.leaves[each.name].grad for each in own if each.form.requires_grad},
@@ -66,24 +73,36 @@ class ScratchCopy:
         }
 
 
-@contextmanager
-def scratch_copy(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Iterator[ScratchCopy]:
+Copies = Callable[[], AbstractContextManager[ScratchCopy]]
+"""What makes a scratch copy of one step, as often as it is called."""
+
+
+def scratch_copy(
+    traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+) -> AbstractContextManager[ScratchCopy]:
     """The step's network and inputs, with copies of its buffers, and `.grad` of 0 where gradients are added to that;
     the random state is put back."""
-    import torch
+    given = [each for each in traced.joint.given.values() if each.kind != TANGENT]
+    return scratch_of(traced.step.model, given, traced.joint.differentiable, traced.gradients, inputs, kwargs)
 
-    model = traced.step.model
+
+@contextmanager
+def scratch_of(
+    model: torch.nn.Module, given: Sequence[Placeholder], differentiable: Sequence[bool], gradients: str,
+    inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree],
+) -> Iterator[ScratchCopy]:  # fmt: skip
+    """A scratch copy of a step that need not be traced; see `scratch_copy`."""
+    import torch
 
     with other_state(model, scratch), forked_random_state():
         arguments, tensors = Structure.of_call(inputs, kwargs)
         fresh = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
-        names = [each.name for each in traced.joint.given.values() if each.kind != TANGENT]
-        leaves = dict(zip(names, [*state, *fresh], strict=True))
+        leaves = dict(zip([each.name for each in given], [*state, *fresh], strict=True))
         for parameter in model.parameters():
-            if traced.gradients == ACCUMULATED and parameter.requires_grad:
+            if gradients == ACCUMULATED and parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)
-        yield ScratchCopy(traced, leaves, arguments.filled(fresh))
+        yield ScratchCopy(given, differentiable, leaves, arguments.filled(fresh))
 
 
 # --- What a training step takes when it is run, with a plan or without ----------------------------------------
@@ -142,6 +161,15 @@ def eager_peak_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping
         return None
 
 
+def eager_and_ratio(
+    copies: Copies, eager: Callable[..., PyTree], other: Callable[..., PyTree], device: str, deadline: Deadline
+) -> tuple[int, float]:
+    """Nanoseconds of the step as it is, and how much more another one takes, as a fraction; both are run in turns."""
+    times = _in_turns(copies, {"eager": eager, "other": other}, device, deadline)
+    ratio = median(own / base for own, base in zip(times["other"], times["eager"], strict=True))
+    return round(median(times["eager"])), ratio - 1
+
+
 def step_times(
     traced: Traced, planned: Runtime, again: float, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], *,
     eager: bool, deadline: Deadline,
@@ -167,7 +195,7 @@ def step_times(
             calls: dict[str, Callable[..., PyTree]] = {"eager": traced.step, "plan": planned}
             if again:
                 calls["code"] = runtime_of(traced, traced.linear(order))
-            times = _in_turns(traced, calls, inputs, kwargs, deadline)
+            times = _in_turns(partial(scratch_copy, traced, inputs, kwargs), calls, traced.device, deadline)
     except Exception:  # such as indices out of range, where it is enough to know how many there are
         return StepTimes()
     whole = round(median(times["eager"]))
@@ -179,9 +207,8 @@ def step_times(
 
 
 def _in_turns(
-    traced: Traced, calls: Mapping[str, Callable[..., PyTree]], inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree],
-    deadline: Deadline,
-) -> dict[str, list[int]]:  # fmt: skip
+    copies: Copies, calls: Mapping[str, Callable[..., PyTree]], device: str, deadline: Deadline
+) -> dict[str, list[int]]:
     """Nanoseconds of steps, in turns of random order; without the first turns, where there are more."""
     times: dict[str, list[int]] = {name: [] for name in calls}
     chance, turns = random.Random(0), 0
@@ -190,13 +217,13 @@ def _in_turns(
     ):
         turns += 1
         for name in chance.sample([*calls], len(calls)):
-            times[name].append(_timed(traced, inputs, kwargs, calls[name]))
+            times[name].append(_timed(copies, device, calls[name]))
     return {name: each[min(_UNTIMED, turns // 2) :] for name, each in times.items()}
 
 
 def _alone(traced: Traced, call: Runtime, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> int:
     """Nanoseconds of a planned step: the median of some."""
-    timed = partial(_timed, traced, inputs, kwargs, call)
+    timed = partial(_timed, partial(scratch_copy, traced, inputs, kwargs), traced.device, call)
     timed()  # libraries prepare something that they keep
     times = [timed()]
     while len(times) < _STEPS and sum(times) < _ENOUGH:
@@ -204,12 +231,12 @@ def _alone(traced: Traced, call: Runtime, inputs: Sequence[PyTree], kwargs: Mapp
     return round(median(times))
 
 
-def _timed(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], call: Callable[..., PyTree]) -> int:
+def _timed(copies: Copies, device: str, call: Callable[..., PyTree]) -> int:
     """Nanoseconds of a step from the network's own state, which is left as it was."""
-    with scratch_copy(traced, inputs, kwargs) as scratch, _no_garbage_collected():
-        began = nanoseconds_of(traced.device)
+    with copies() as scratch, _no_garbage_collected():
+        began = nanoseconds_of(device)
         scratch.step(call)
-        return nanoseconds_of(traced.device) - began
+        return nanoseconds_of(device) - began
 
 
 @contextmanager
@@ -267,23 +294,32 @@ def verified(
     """
     own = installed(traced.step.model)
     eager = traced.step if own is None else own.original
+    copies = partial(scratch_copy, traced, inputs, kwargs)
+    found = compared(copies, planned, eager, traced.device, predicted)
+    return found if found.equal else replace(found, hint=hint_of(traced))
+
+
+def compared(
+    copies: Copies, planned: Callable[..., PyTree], eager: Callable[..., PyTree], device: str, predicted: Peaks
+) -> Verification:
+    """What two ways to run a step have in common."""
     results: list[dict[str, torch.Tensor | None]] = []
     measured: list[int] = []
     slow: list[int] = []
     for call in (planned, eager):
-        with scratch_copy(traced, inputs, kwargs) as scratch:
+        with copies() as scratch:
             with slow_meter() as listening:
                 outputs = scratch.step(call)
             slow.append(listening.peak)
             results.append({**outputs, **scratch.left()})
-        for meter in (partial(allocator_peak, device=traced.device), storage_peak):
-            with scratch_copy(traced, inputs, kwargs) as scratch:
+        for meter in (partial(allocator_peak, device=device), storage_peak):
+            with copies() as scratch:
                 measured.append(meter(partial(scratch.step, call)))
     unequal, largest = differences(*results)
     peak, storages, eager_peak, eager_storages = measured
     return Verification(
         not unequal, largest, tuple(unequal), predicted.whole, predicted.storages, peak, storages, eager_peak,
-        eager_storages, predicted.slow, slow[0], hint_of(traced) if unequal else "",
+        eager_storages, predicted.slow, slow[0],
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from moccasin_mzn.pytorch.devices import CPU, CUDA, kind_of_device
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, RETURNED
 from moccasin_mzn.pytorch.instructions import Linear
-from moccasin_mzn.pytorch.joint import Differentiate, Joint, trace_joint, where
+from moccasin_mzn.pytorch.joint import Differentiate, Joint, Strides, trace_joint, where
 from moccasin_mzn.pytorch.loops import check_plannable
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte, worker
 from moccasin_mzn.pytorch.problem import Cut, Planned, planned
@@ -190,7 +190,7 @@ class Traced:
     def of(
         cls, step: Step, arguments: Structure, forms: Sequence[Form], costs: Costs | None = None,
         gradients: str = RETURNED, unsplit: Collection[str] = (), differentiate: Differentiate = None,
-        numbers: Sequence[torch.Tensor] | None = None,
+        numbers: Sequence[torch.Tensor] | None = None, apart: Collection[int] = (), strides: Strides | None = None,
     ) -> Traced:  # fmt: skip
         """Trace a step, and measure its operators if that is asked for and can be.
 
@@ -198,6 +198,8 @@ class Traced:
             unsplit: where nothing is measured, what is known of that.
             differentiate: the outputs that get a gradient, see `joint.differentiated`.
             numbers: the inputs, to run the step on; None: nothing is run, see `joint.trace_joint`.
+            apart: what has its gradient returned summand by summand, see `joint.trace_joint`.
+            strides: of gradients of outputs, see there.
         """
         _check(step.model, forms)
         if costs is not None and without_memory(step.model, forms):
@@ -205,17 +207,28 @@ class Traced:
         if costs is not None:
             worker().begin()
         with underway("tracing the network"):
-            joint = trace_joint(step, arguments, forms, differentiate, numbers)
+            joint = trace_joint(step, arguments, forms, differentiate, numbers, apart, strides)
         whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes, costs.deadline)
         program = computations(joint, whole)
         guards = Guards.of(joint, Call(step, arguments))
         problem = planned(program, gradients == ACCUMULATED)
-        priced = problem if costs is None else costs.applied(problem)
-        if any(kind_of_device(form.device) == CUDA for form in forms):
-            worker().close()  # it holds memory of the device
-        return cls(
-            step, arguments, tuple(forms), joint, program, priced, guards, costs, gradients, whole, differentiate
+        traced = cls(
+            step, arguments, tuple(forms), joint, program, problem, guards, None, gradients, whole, differentiate
         )
+        return traced if costs is None else traced._priced(costs)
+
+    def measured(self, costs: Costs) -> Traced:
+        """The same step with its operators measured."""
+        whole = costs.table.unsplit(self.joint.nodes, costs.deadline)
+        program = computations(self.joint, whole)
+        problem = planned(program, self.gradients == ACCUMULATED)
+        return replace(self, program=program, problem=problem, unsplit=whole)._priced(costs)
+
+    def _priced(self, costs: Costs) -> Traced:
+        priced = costs.applied(self.problem)
+        if any(kind_of_device(form.device) == CUDA for form in self.forms):
+            worker().close()  # it holds memory of the device
+        return replace(self, problem=priced, costs=costs)
 
     @property
     def device(self) -> str:

@@ -56,7 +56,7 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
             self, function: torch._ops.OpOverload, types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
             made = function(*args, **(kwargs or {}))
-            if torch.Tag.data_dependent_output in function.tags or _shaped_by_values(function, args):
+            if torch.Tag.data_dependent_output in function.tags or shaped_by_values(function, args):
                 node = next((node for node in reversed(traced_so_far().nodes) if node.target is function), None)
                 if node is not None:
                     node.meta[_READ] = _shapes(made) or repr(made), place()
@@ -89,7 +89,7 @@ def _digest(tensor: torch.Tensor) -> str:
     return hashlib.sha256(str(tensor.detach().cpu().tolist()).encode()).hexdigest()[:12]
 
 
-def _shaped_by_values(function: torch._ops.OpOverload, args: Sequence[PyTree]) -> bool:
+def shaped_by_values(function: torch._ops.OpOverload, args: Sequence[PyTree]) -> bool:
     """Does the output's shape depend on values? Of indices only where some are masks."""
     import torch
 

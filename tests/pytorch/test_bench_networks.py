@@ -44,13 +44,23 @@ def impossible():
 
 
 class Drawing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(32))
+
     def forward(self, x):
-        return x * random.random()
+        return x * random.random() * self.weight
 
 
 @case
 def drawing():
-    return {"model": layers(Drawing()), "args": (torch.rand(256, 32),)}
+    return {"model": Drawing(), "args": (torch.rand(256, 32),)}
+
+
+@case
+def parts():
+    body = (part for _ in range(4) for part in (nn.Linear(32, 128), nn.GELU(), nn.Linear(128, 32)))
+    return {"model": nn.Sequential(nn.Sequential(*body), Drawing()), "args": (torch.rand(256, 32),)}
 
 
 @case
@@ -80,10 +90,15 @@ def test_outcomes(tmp_path):
         "plain": "equal",
         "impossible": "none",
         "drawing": "refused",
+        "parts": "regions",
         "failing": "eager fails",
         "dying": "crashed",
     }
     plain = rows["plain"]
     assert plain["plan_peak"] == plain["predicted_peak"] <= plain["budget_bytes"] < plain["eager_peak"]
+    parts = rows["parts"]
+    assert parts["plan_peak"] < parts["eager_peak"] and [*parts["regions"]] == ["0"]
+    assert parts["predicted_peak"] <= parts["budget_bytes"]
+    assert "random.random()" in parts["whole"]
     assert "random.random()" in rows["drawing"]["reason"] and rows["dying"]["status"] == 7
-    assert done.stdout.splitlines()[-1] == "1 equal, 1 none, 1 refused, 1 eager fails, 1 crashed"
+    assert done.stdout.splitlines()[-1] == "1 equal, 1 none, 1 refused, 1 regions, 1 eager fails, 1 crashed"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import moccasin_mzn as mz
-from moccasin_mzn.pytorch import NoPlanError, Plan, PlanError, Verification, backend, knapsack, plan
+from moccasin_mzn.pytorch import NoPlanError, Plan, PlanError, RegionPlan, Verification, backend, knapsack, plan
 
 
 def graphs() -> list[mz.ComputationGraph]:
@@ -123,4 +123,6 @@ def train(model: Any, inputs: tuple[Any, ...]) -> Verification | None:
         print(error)
         return None
     print(found.status is mz.Status.OPTIMAL, backend(0.5, time_limit=3, if_none="stop"), knapsack(0.5))
+    parts: RegionPlan = plan(model, inputs, budget=0.7, regions=("encoder",), differentiate="loss", stop=None)
+    print(parts.predicted_peak, parts.regions["encoder"].recomputations, parts.outside, parts.report())
     return found.verify(inputs)

@@ -41,8 +41,8 @@ print(result.trace[0].schedul)  # attr-defined
 
 
 def train(model: Any) -> None:
-    plan(model, (), budget=0.5, durations="flops")  # arg-type
-    plan(model, (), budget=0.5, gradients="kept")  # arg-type
-    plan(model, (), budgt=0.5)  # call-arg
-    plan(model, (), budget=0.5, serch="only")  # call-arg
+    plan(model, (), budget=0.5, durations="flops")  # call-overload
+    plan(model, (), budget=0.5, gradients="kept")  # call-overload
+    plan(model, (), budgt=0.5)  # call-overload
+    plan(model, (), budget=0.5, serch="only")  # call-overload
     backend(0.5, search="offf")  # arg-type

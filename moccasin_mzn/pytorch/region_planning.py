@@ -1,0 +1,364 @@
+"""The search for plans of regions: what each may keep, and how they share one budget. ::
+
+    submodules found -> operators measured -> schedules of each that keep less -> one for each, for the whole step
+
+The choice is measured on a scratch copy of the step, and corrected until what is measured is within the budget.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import le
+from typing import TYPE_CHECKING
+
+from moccasin_mzn.api.driving import Drive
+from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import count_text, memory_text, nearest
+from moccasin_mzn.log import underway
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, output_names
+from moccasin_mzn.pytorch.devices import CPU, forked_python_state
+from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
+from moccasin_mzn.pytorch.gradients import RETURNED
+from moccasin_mzn.pytorch.infeasibility import prepare, unlimited
+from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Differentiate, Placeholder, differentiated
+from moccasin_mzn.pytorch.loops import has_plan
+from moccasin_mzn.pytorch.measuring import allocator_peak
+from moccasin_mzn.pytorch.plans import Plan
+from moccasin_mzn.pytorch.problem import Cut
+from moccasin_mzn.pytorch.region_budget import Choice, Measured, chosen_within, measured, rooms
+from moccasin_mzn.pytorch.region_search import Region, find_regions
+from moccasin_mzn.pytorch.regions import RegionPlan, named, places_of
+from moccasin_mzn.pytorch.steps import (
+    Copies,
+    ScratchCopy,
+    eager_and_ratio,
+    scratch_of,
+)
+from moccasin_mzn.pytorch.tracing import Costs, Traced, without_memory
+from moccasin_mzn.search.options import STOP, Options
+from moccasin_mzn.vocabulary import Status
+
+if TYPE_CHECKING:
+    import torch
+    from torch.utils._pytree import PyTree
+
+AUTO = "auto"
+"""The regions that are found by themselves, anywhere in the network."""
+Regions = str | Sequence[str]
+"""`AUTO`, or names of submodules in which the regions are sought."""
+_KEPT = 0.0, 0.5, 0.25, 0.75, 0.1
+"""What a region may keep besides its outputs, as fractions of what it keeps without recomputation; in this order."""
+_PEAKS = 0.85, 0.7, 0.55
+"""What a region may take at its peak, as fractions of that without recomputation, where there is no room for that."""
+_TIMED = 10.0
+"""Seconds for steps that are timed."""
+_SHORTEST, _SEARCH_SHARE = 0.2, 0.8
+"""Seconds of a search; the fraction of the time limit for all searches."""
+_MORE = 110
+"""Percent of its peak without recomputation that a region may take, if it keeps less for that."""
+_NAMED = 3
+"""So many of the submodules that are run as they are are named in a message."""
+_ROUNDS = 8
+"""So many times the choice is measured and corrected."""
+
+
+def _bytes(amount: int) -> str:
+    return memory_text(amount, "byte")
+
+
+@dataclass(eq=False)
+class _Search:
+    """What is known of a step and its regions."""
+
+    step: Step
+    copies: Copies
+    device: str
+    regions: Sequence[Region]
+    choices: list[list[Choice]]
+    seen: list[Measured] = field(default_factory=list)
+
+    def run(self, chosen: Sequence[Choice]) -> Measured:
+        """Measure the step with a choice for each region."""
+        plans = [(each.name, each.traced, choice.sequence) for each, choice in zip(self.regions, chosen, strict=True)]
+        places = places_of(plans)
+
+        def step(functions: Sequence[Callable[..., PyTree]]) -> None:
+            own: dict[int, list[Callable[..., PyTree]]] = {}
+            for each, function in zip(self.regions, functions, strict=True):
+                own.setdefault(id(each.traced.step.model), []).append(function)
+            for place in places:
+                place.install(own[id(place.module)])
+            try:
+                copy.step(self.step)
+            finally:
+                for place in places:
+                    place.remove()
+
+        waiting = {id(place.module): iter(place.runtimes) for place in places}
+        runtimes = [next(waiting[id(each.traced.step.model)]) for each in self.regions]
+        with self.copies() as copy:
+            found = measured(chosen, runtimes, step, self.device)
+        self.seen.append(found)
+        return found
+
+    def increase(self, chosen: Sequence[Choice]) -> int:
+        """What choices recompute in a step, in the unit of durations."""
+        pairs = zip(self.regions, chosen, self.choices, strict=True)
+        return sum(region.calls * (choice.duration - some[0].duration) for region, choice, some in pairs)
+
+    def within(self, now: Measured, budget: int) -> Measured | None:
+        """The step of least time that is found and measured to be within a budget; None: none was found.
+
+        Args:
+            now: as it was measured first.
+        """
+        target, least = budget, False
+        for _ in range(_ROUNDS):
+            chosen = chosen_within(now, self.choices, target)
+            if chosen is None and not least and not any(each.peak <= budget for each in self.seen):
+                chosen, least = chosen_within(now, self.choices, None), True
+            if chosen is None:
+                break
+            known = next((each for each in self.seen if each.chosen == chosen), None)
+            if known is None:
+                now = self.run(chosen)
+            elif known.peak <= budget:
+                break
+            else:
+                target -= known.peak - budget
+        fitting = [each for each in self.seen if each.peak <= budget]
+        return min(fitting, key=lambda each: self.increase(each.chosen), default=None)
+
+    def why_none(self, budget: int, eager: int, outside: Mapping[str, str]) -> str:
+        """That no plans were found within a budget, the least that was seen, and what takes it."""
+        least = min(self.seen, key=lambda each: each.peak)
+        worst = max(range(len(least.peaks)), key=lambda section: least.peaks[section])
+        where = "outside of the regions"
+        for call in least.calls:
+            if worst in (call.forward, call.backward):
+                part = "forward" if worst == call.forward else "backward"
+                where = f"in the {part} pass of {named(self.regions[call.region].name)}"
+        share = 100 * least.peak / eager if eager else 100.0
+        some = "; ".join(f"{named(name)}: {why}" for name, why in [*outside.items()][:_NAMED])
+        return (
+            f"budget {_bytes(budget)}: no plans of {count_text(len(self.regions), 'region')} were found, the least "
+            f"takes {_bytes(least.peak)}, {share:.1f} % of the step without plans, most of it {where}"
+            + (f"; as they are run {some}" if some else "")
+        )  # fmt: skip
+
+
+def plan_regions(
+    step: Step, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], *, differentiate: Differentiate,
+    budget: Budget, regions: Regions, costs: Costs, gradients: str, options: Options, most: int, drive: Drive,
+) -> RegionPlan:  # fmt: skip
+    """Plans for the parts of a step that can be traced, which keep it within a budget together; see `planning.plan`.
+
+    Raises:
+        NoPlanError: no such plans were found.
+        PlanError: no submodule can be planned.
+        InputError: `regions` has no submodules of the network.
+    """
+    within = _names(step.model, regions)
+    tensors = Structure.of_call(inputs, kwargs)[1]
+    if without_memory(step.model, [Form.of(tensor) for tensor in tensors]):
+        raise PlanError("regions are found by running the network, and nothing can be run on the meta device")
+    if has_plan(step.model):
+        raise PlanError("the network has a plan already: remove it first")
+    asked = partial(_copies, step, _differentiable(step, inputs, kwargs, differentiate), gradients)
+    copies, device = asked(inputs, kwargs), _device(step.model, tensors)
+    with underway("running the step as it is, for the memory that it takes"), copies() as copy:
+        eager = allocator_peak(partial(copy.step, step), device)
+    amount = budget.resolve(eager)
+    with underway("looking for parts of the network that can be planned"):
+        found = find_regions(step, copies, within, gradients)
+    with underway("measuring operators of the regions"):
+        own = [replace(each, traced=each.traced.measured(costs)) for each in found.regions]
+    search = _Search(step, copies, device, own, [[_without(each.traced)] for each in own])
+    first = search.run([some[0] for some in search.choices])
+    if first.peak > amount:
+        room = rooms(first, amount)
+        search.choices = _all_choices([each.traced for each in own], first.chosen, room, options, most, drive)
+    best = search.within(first, amount)
+    if best is None:
+        raise NoPlanError(search.why_none(amount, eager, found.outside))
+    increase, overhead = _increase(search, best)
+    plans = _plans(search, best)
+    return RegionPlan(step, plans, found.outside, amount, best.peak, increase, eager, overhead, device, asked)
+
+
+def _names(model: torch.nn.Module, regions: Regions) -> tuple[str, ...]:
+    """Names of the submodules that regions are sought in; "": in all of the network."""
+    if regions == AUTO:
+        return ("",)
+    names = (regions,) if isinstance(regions, str) else tuple(regions)
+    known = [name for name, _ in model.named_modules() if name]
+    for name in names:
+        if name not in known:
+            text = f"regions: the network has no submodule {shown(name)}"
+            raise InputError(text + (nearest(name, [AUTO, *known]) or f", expected {AUTO} or names of submodules"))
+    if not names:
+        raise InputError(f"regions: no names, expected {AUTO} or names of submodules")
+    return names
+
+
+def _device(model: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> str:
+    return next((str(each.device) for each in (*model.parameters(), *tensors)), CPU)
+
+
+def _differentiable(
+    step: Step, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], differentiate: Differentiate
+) -> tuple[bool, ...]:
+    """For each output of a step: does it get a gradient?"""
+    with _copies(step, (), RETURNED, inputs, kwargs)() as copy:
+        returned = step(*copy.arguments[0], **copy.arguments[1])
+        found = differentiated(Structure.of(returned)[1], output_names(returned), differentiate)
+    if not any(found):
+        raise PlanError("no output depends on what requires a gradient: there is no backward pass to plan")
+    return found
+
+
+def _copies(
+    step: Step, differentiable: Sequence[bool], gradients: str, inputs: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+) -> Copies:  # fmt: skip
+    """What makes scratch copies of a step that is not traced; also Python's random numbers are the same in each."""
+    model = step.model
+    tensors = Structure.of_call(inputs, kwargs)[1]
+    named = [
+        *((name, PARAMETER, each) for name, each in model.named_parameters()),
+        *((name, BUFFER, each) for name, each in model.named_buffers()),
+        *((name, INPUT, each) for name, each in zip(argument_names(inputs, kwargs), tensors, strict=True)),
+    ]
+    given = [Placeholder(name, kind, Form.of(each)) for name, kind, each in named]
+
+    @contextlib.contextmanager
+    def copy() -> Iterator[ScratchCopy]:
+        with forked_python_state(), scratch_of(model, given, differentiable, gradients, inputs, kwargs) as made:
+            yield made
+
+    return copy
+
+
+def _all_choices(
+    steps: Sequence[Traced], without: Sequence[Choice], room: Sequence[tuple[int, int]], options: Options, most: int,
+    drive: Drive,
+) -> list[list[Choice]]:  # fmt: skip
+    """Schedules of each region, that without recomputation first; regions with the same graph share the search.
+
+    Args:
+        without: those without recomputation.
+        room: what is left to each, see `rooms`.
+    """
+    classes: dict[object, list[int]] = {}
+    for at, traced in enumerate(steps):
+        graph = traced.problem.graph
+        key = len(graph.nodes), graph.edges, graph.sizes, graph.durations, graph.workspaces, traced.problem.most
+        classes.setdefault(key, []).append(at)
+    prepare(unlimited(steps[0], most))
+    limit = options.time_limit
+    seconds = None if limit is None else max(_SHORTEST, _SEARCH_SHARE * limit / (len(classes) * len(_KEPT)))
+    options = replace(options, time_limit=seconds, if_none=STOP)
+    deadline = Deadline(None if limit is None else _SEARCH_SHARE * limit)
+    found: dict[int, list[Choice]] = {}
+    for same in sorted(classes.values(), key=lambda some: -sum(without[at].peaks.kept for at in some)):
+        within = min(room[at][0] for at in same), max(room[at][1] for at in same)
+        tried: list[tuple[int, ...]] = []
+        for instance in _questions(steps[same[0]], without[same[0]], within, most):
+            if drive.over() or (tried and deadline.over()):
+                break
+            result = solve_instance(instance, options, stop=drive.over)
+            tried += [] if result.answer is None else [tuple(result.answer)]
+            if result.interrupted:
+                break
+        for at in same:
+            found[at] = _useful([without[at], *(Choice.of(steps[at], sequence) for sequence in tried)])
+    return [found[at] for at in range(len(steps))]
+
+
+def _questions(traced: Traced, without: Choice, room: tuple[int, int], most: int) -> Iterator[Instance]:
+    """What to ask of a region: schedules that keep ever less for the backward pass, or take ever less.
+
+    The cut between the passes gets a workspace: what is kept has to leave room for it.
+    """
+    graph = traced.problem.graph
+    top = simulate(graph, without.sequence).peak
+    cut = next(at for at, each in enumerate(traced.problem.meanings) if isinstance(each, Cut))
+    counts, hidden = traced.problem.counts(most), without.peaks.whole - top
+    budget = _MORE * top // 100
+    for fraction in _KEPT:
+        workspaces = list(graph.workspaces or (0,) * len(graph.nodes))
+        workspaces[cut] = max(0, budget - (without.peaks.kept - without.kept) - int(fraction * without.kept))
+        yield Instance.build(replace(graph, workspaces=tuple(workspaces)), budget, max_computations=counts)
+    left = [each - hidden for each in room] + [int(fraction * top) for fraction in _PEAKS if room[1] - hidden < top]
+    for each in sorted(set(left), reverse=True):
+        if 0 < each < top:
+            yield Instance.build(graph, each, max_computations=counts)
+
+
+def _without(traced: Traced) -> Choice:
+    """Nothing is recomputed."""
+    return Choice.of(traced, traced.problem.graph.input_order())
+
+
+def _useful(choices: Sequence[Choice]) -> list[Choice]:
+    """Those that no other one is as good as in all respects, after the first one."""
+
+    def figures(each: Choice) -> tuple[int, ...]:
+        return each.duration, each.kept, each.peaks.forward, each.peaks.backward
+
+    kept = {figures(each): each for each in reversed(choices)}
+    good = [
+        each for own, each in kept.items()
+        if not any(its != own and all(map(le, its, own)) for its in kept)
+    ]  # fmt: skip
+    return [choices[0], *(each for each in good if each is not choices[0])]
+
+
+def _increase(search: _Search, best: Measured) -> tuple[float, float]:
+    """Increase of the step's time, and what of it the plans' code takes without recomputing anything."""
+    pairs = list(zip(search.regions, search.choices, strict=True))
+    again, timed = search.increase(best.chosen), search.regions[0].traced.problem.graph.duration_unit == "ns"
+    if not timed:
+        whole = sum(each.calls * some[0].duration for each, some in pairs)
+        return again / whole if whole else 0.0, 0.0
+    places = places_of([(each.name, each.traced, some[0].sequence) for each, some in pairs])
+
+    def planned(*args: PyTree, **kwargs: PyTree) -> PyTree:
+        with contextlib.ExitStack() as stack:
+            for place in places:
+                place.install(place.runtimes)
+                stack.callback(place.remove)
+            return search.step(*args, **kwargs)
+
+    nanoseconds, overhead = eager_and_ratio(search.copies, search.step, planned, search.device, Deadline(_TIMED))
+    return overhead + again / max(1, nanoseconds), overhead
+
+
+def _plans(search: _Search, best: Measured) -> dict[str, Plan]:
+    """The plan of each region, by name."""
+    found: dict[str, Plan] = {}
+    for region, choice, some in zip(search.regions, best.chosen, search.choices, strict=True):
+        least = some[0].duration
+        increase = (choice.duration - least) / least if least else 0.0
+        name, number = region.name, 2
+        while name in found:
+            name, number = f"{region.name} ({number})", number + 1
+        found[name] = Plan(
+            region.traced,
+            choice.sequence,
+            choice.peaks,
+            some[0].peaks,
+            choice.peaks.whole,
+            Status.FEASIBLE,
+            increase,
+            0.0,
+        )
+    return found
