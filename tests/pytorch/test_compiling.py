@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 EVERY = {name: factory for name, factory in {**NETWORKS, **ODD}.items() if name not in ("lstm", "gru")}
 """Recurrent layers are no part of what `torch.compile` traces."""
 OUTSIDE = {"several_outputs": 192, "equal_outputs": 288, "complex_numbers": 16, "weight_norm": -40,
-           "spectrum_of_windows": 24}  # fmt: skip
+           "spectrum_of_windows": 24, "slice_writes": 48}  # fmt: skip
 """Bytes that the compiled graph does not have, or no more: gradients of views that autograd makes around it, a number
 of complex type, buffers that are given back with the outputs."""
 NO_BATCH_UPDATE = "statistics_read"
