@@ -197,28 +197,29 @@ def plan(
     drive.report(Progress(0.0, None, 0, source="tracing the network"))
     MEASURED_COSTS.forget_failures()
     costs = Costs(durations, workspaces, MEASURED_COSTS, deadline.part(MEASURING_SHARE))
+    step = Step(model, loss)
     if regions is not None:
         if amount is None or not isinstance(memory, OneMemory) or of != STEP or shapes != ONE:
             text = f"an amount or a fraction of the step, not {LEAST}, and with shapes {ONE}"
             raise InputError(f"regions go with recomputation alone, with {text}")
         return plan_regions(
-            Step(model, loss), inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
+            step, inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
             costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
         )  # fmt: skip
     try:
-        traced = traced_as_run(Step(model, loss), arguments, tensors, amount, costs, gradients, differentiate)
+        traced = traced_as_run(step, arguments, tensors, amount, costs, gradients, differentiate)
     except UntraceableError as error:
         text = f'{error.reason}; to plan the parts that can be: plan(..., regions="auto")'
         raise UntraceableError(text, Page.REGIONS) from error
     fraction = amount is not None and amount.fraction is not None
     peak = eager_peak_or_none(traced, inputs, kwargs or {}) if fraction else None
     searching = Searching(traced, memory, max_computations, drive, _search_begin(deadline), peak)
-    found, interrupted = (
-        searching.of_least_peak() if amount is None else searching.within(_limit(amount, of, traced, peak))
-    )
-    seconds = None if deadline.seconds is None else TIMING_SHARE * deadline.seconds
-    another = _for_calls(again) if shapes == EACH else None
-    return drive.ended(replace(_timed(found, inputs, kwargs or {}, seconds), of=of, another=another), interrupted)
+    if amount is None:
+        found, interrupted = searching.of_least_peak()
+    else:
+        found, interrupted = searching.within(_limit(amount, of, traced, peak))
+    found = _timed(found, inputs, kwargs or {}, deadline)
+    return drive.ended(replace(found, of=of, another=_for_calls(again) if shapes == EACH else None), interrupted)
 
 
 def _search_begin(deadline: Deadline) -> float:
@@ -294,16 +295,14 @@ def _read(budget: str | int | float | Fraction | Budget) -> Budget | None:
         raise InputError(f"{error}, or {LEAST}") from None
 
 
-def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], seconds: float | None) -> Plan:
-    """With increases as fractions of the eager step's time, instead of the operators'.
-
-    Args:
-        seconds: to run steps for.
-    """
+def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], deadline: Deadline) -> Plan:
+    """With increases as fractions of the eager step's time, instead of the operators'; steps are run for a part of the
+    time limit."""
     known = found.eager_peak is not None
     if found.graph.duration_unit != "ns" or not (found.recomputations or known):
         return found
     free = free_memory(found.traced.device)
+    seconds = None if deadline.seconds is None else TIMING_SHARE * deadline.seconds
     times = step_times(
         found.traced, found.runtime(), found.predicted_increase, inputs, kwargs,
         eager=known or (free is not None and SAFELY * found.unplanned.whole <= free), deadline=Deadline(seconds),
