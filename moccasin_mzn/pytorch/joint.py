@@ -14,7 +14,7 @@ import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from moccasin_mzn.errors import shown
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
@@ -171,8 +171,7 @@ def _trace(
 
     parameters, buffers = dict(step.model.named_parameters()), dict(step.model.named_buffers())
     state = {**parameters, **buffers}
-    wanted = [tensor for tensor in (*state.values(), *inputs) if tensor.requires_grad]
-    if not wanted:
+    if not any(tensor.requires_grad for tensor in (*state.values(), *inputs)):
         raise PlanError("nothing requires a gradient: there is no backward pass to plan")
     first, while_traced = Calls(), Calls()
 
@@ -183,35 +182,77 @@ def _trace(
     with none_drawn_by_python(step.model, lambda: run_noted(first)) as run, variables_read() as unchanged:
         outputs, called = run()
     attributes.ran_once(step.model)
-    if not any(output.requires_grad for output in outputs):
-        raise PlanError("no output depends on what requires a gradient: there is no backward pass to plan")
-    differentiable = differentiated(outputs, called, differentiate)
-    left_out = {
-        at: called[at] or "output"
-        for at, (each, has) in enumerate(zip(outputs, differentiable, strict=True))
-        if each.requires_grad and not has
-    }
+    differentiable, left_out = _differentiable(outputs, called, differentiate)
     with mode or contextlib.nullcontext():
         named = zip(outputs, called, differentiable, strict=True)
         tangents = [_tangent(each, mode, strides.get(name, each.stride())) for each, name, has in named if has]
     del outputs
     given = [*state.values(), *inputs, *tangents]
-    structures: list[Structure] = []
-    order: list[int] = []
-    apart = [at for at in apart if given[at].requires_grad]
+    split = [at for at in apart if given[at].requires_grad]
+    joined = _joined(step, arguments, len(state), differentiable, split, while_traced)
+
+    def joint(*tensors: torch.Tensor) -> list[torch.Tensor | None]:
+        replaced = {f"model.{name}": tensor for name, tensor in zip(state, tensors, strict=False)}
+        return torch.func.functional_call(joined, replaced, (tensors,))
+
+    traced = make_fx(
+        joint, tracing_mode="real" if mode is None else "fake", _error_on_data_dependent_ops=mode is not None
+    )
+    graph_module = traced(*given)
+    check_repeated(first, while_traced, run_noted)
+    attributes.read += unchanged()
+    _turned_into_views(graph_module)
+    with_checks(graph_module)
+    kinds = [PARAMETER] * len(parameters) + [BUFFER] * len(buffers) + [INPUT] * len(inputs) + [TANGENT] * len(tangents)
+    names = [*state, *argument_names(*arguments.filled(inputs))]
+    names += [f"gradient of output {at}" for at, has in enumerate(differentiable) if has]
+    placeholders = [*map(Placeholder, names, kinds, map(Form.of, given))]
+    found = _joint(graph_module, placeholders, differentiable, joined.returned)
+    nodes = list(found.given)
+    return replace(found, left_out=left_out, apart=tuple(nodes[at] for at in joined.order))
+
+
+def _differentiable(
+    outputs: Sequence[torch.Tensor], names: Sequence[str], differentiate: Differentiate
+) -> tuple[tuple[bool, ...], dict[int, str]]:
+    """For each output whether it gets a gradient, and the names of those that require one and get none."""
+    if not any(output.requires_grad for output in outputs):
+        raise PlanError("no output depends on what requires a gradient: there is no backward pass to plan")
+    chosen = differentiated(outputs, names, differentiate)
+    left_out = {
+        at: names[at] or "output"
+        for at, (each, has) in enumerate(zip(outputs, chosen, strict=True))
+        if each.requires_grad and not has
+    }
+    return chosen, left_out
+
+
+def _joined(
+    step: Step, arguments: Structure, state: int, differentiable: Sequence[bool], apart: Sequence[int], calls: Calls
+) -> Any:
+    """A module of the forward and backward pass, of parameters and buffers, inputs, and gradients of outputs; it has
+    what the outputs stand in as `returned`, and the order of summands as `order`.
+
+    Args:
+        state: how many parameters and buffers there are.
+        apart: positions of those whose gradients are returned summand by summand.
+        calls: those of the forward pass are noted there.
+    """
+    import torch
 
     class Joined(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.model = step.model
+            self.returned: Structure | None = None
+            self.order: list[int] = []
 
         def forward(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
             paths = Paths(self.model)
-            positions = len(state) + len(inputs)
-            with paths.forward(), reading(self.model), calls_noted(while_traced, self.model):
-                args, kwargs = arguments.filled(tensors[len(state) : positions])
-                structure, made = Structure.of(step(*args, **kwargs))
-            structures.append(structure)
+            positions = len(tensors) - sum(differentiable)
+            with paths.forward(), reading(self.model), calls_noted(calls, self.model):
+                args, kwargs = arguments.filled(tensors[state:positions])
+                self.returned, made = Structure.of(step(*args, **kwargs))
             for node in traced_so_far().nodes:
                 node.meta[_FORWARD] = True
             sources = [output for output, has in zip(made, differentiable, strict=True) if has]
@@ -222,28 +263,10 @@ def _trace(
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
             pairs = zip(leaves, gradients, strict=True)
             whole = [None if any(leaf is each for each in split) else gradient for leaf, gradient in pairs]
-            order[:] = [apart[at] for at, _ in parts]
+            self.order = [apart[at] for at, _ in parts]
             return [*made, *whole, *(part for _, part in parts)]
 
-    def joint(*tensors: torch.Tensor) -> list[torch.Tensor | None]:
-        replaced = {f"model.{name}": tensor for name, tensor in zip(state, tensors, strict=False)}
-        return torch.func.functional_call(Joined(), replaced, (tensors,))
-
-    traced = make_fx(
-        joint, tracing_mode="real" if mode is None else "fake", _error_on_data_dependent_ops=mode is not None
-    )
-    graph_module = traced(*given)
-    check_repeated(first, while_traced, run_noted)
-    attributes.read += unchanged()
-    _turned_into_views(graph_module)
-    with_checks(graph_module)
-    names = argument_names(*arguments.filled(inputs))
-    kinds = [PARAMETER] * len(parameters) + [BUFFER] * len(buffers) + [INPUT] * len(inputs) + [TANGENT] * len(tangents)
-    names = [*state, *names, *(f"gradient of output {at}" for at, has in enumerate(differentiable) if has)]
-    placeholders = [*map(Placeholder, names, kinds, map(Form.of, given))]
-    found = _joint(graph_module, placeholders, differentiable, structures[-1])
-    nodes = list(found.given)
-    return replace(found, left_out=left_out, apart=tuple(nodes[at] for at in order))
+    return Joined()
 
 
 def _tangent(output: torch.Tensor, mode: FakeTensorMode | None, strides: Sequence[int]) -> torch.Tensor:
