@@ -26,10 +26,10 @@ BUFFERS = [mz.Buffer(str(k), 11 * k % 40, 11 * k % 40 + 3 + 7 * k % 17, 1 + 29 *
 """No arena of them is as small as the bound that is known."""
 
 
-def soon(given):
-    """The criteria with a short limit: the first search of a frontier has half of it before anything is heard."""
+def soon(given, seconds=4):
+    """The criteria with a short limit: half of it is over before anything is heard of a frontier, or of offsets."""
     stop = given["stop"]
-    return [mz.stop.TimeLimit(4), *(stop[1:] if isinstance(stop, list) else ())]
+    return [mz.stop.TimeLimit(seconds), *(stop[1:] if isinstance(stop, list) else ())]
 
 
 TIGHT = graph_of([1] * 6, [2] * 6, [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)])
@@ -40,7 +40,7 @@ CALLS = {
     "addresses": lambda **given: mz.solve(GRAPH, 0.8, addresses=True, search="only", **given),
     "plan": lambda **given: mz.solve(GRAPH, 0.8, paging={"out_time": 0.25}, search="only", **given),
     "plan-addresses": lambda **given: mz.solve(
-        GRAPH, 0.95, paging={"out_time": 0.25}, addresses=True, search="only", **given
+        GRAPH, 0.98, paging={"out_time": 0.25}, addresses=True, search="only", **{**given, "stop": soon(given, 20)}
     ),
     "order": lambda **given: mz.order(LARGE, **given),
     "frontier": lambda **given: mz.frontier(GRAPH, budgets=[0.8], search="only", **{**given, "stop": soon(given)}),
