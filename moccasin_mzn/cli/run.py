@@ -311,7 +311,9 @@ class _SearchLines(Lines):
     """What the best plan does."""
 
     def __call__(self, progress: Progress) -> None:
-        """Print the line, or delay it if one was printed just before."""
+        """Print the line, or delay it if one was printed just before; the call before the search has a note instead."""
+        if not progress.seconds:
+            return
         text, nodes = "no schedule yet", progress.nodes
         if progress.peaks is not None:
             self.plan = f"{memory_text(tuple(progress.peaks.values())[SLOW], 'byte')} in host memory"
