@@ -37,7 +37,9 @@ CALLS = {
     "solve": lambda **given: mz.solve(GRAPH, 0.8, search="only", **given),
     "free": lambda **given: mz.solve(GRAPH, 0.8, order="free", search="only", **given),
     "race": lambda **given: mz.solve(GRAPH, 0.8, solver="cp-sat,highs", threads=2, **given),
-    "addresses": lambda **given: mz.solve(GRAPH, 0.8, addresses=True, search="only", **given),
+    "addresses": lambda **given: mz.solve(
+        GRAPH, 0.8, addresses=True, search="only", **{**given, "stop": soon(given, 20)}
+    ),
     "plan": lambda **given: mz.solve(GRAPH, 0.8, paging={"out_time": 0.25}, search="only", **given),
     "plan-addresses": lambda **given: mz.solve(
         GRAPH, 0.98, paging={"out_time": 0.25}, addresses=True, search="only", **{**given, "stop": soon(given, 20)}
