@@ -29,6 +29,7 @@ from types import CodeType, FrameType, FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.torch.spec import is_foreign, user_line
+from moccasin_mzn.log import note
 from moccasin_mzn.pytorch.attributes import is_plain
 from moccasin_mzn.pytorch.errors import UntraceableError
 
@@ -169,21 +170,24 @@ def variables_read() -> Iterator[Callable[[], list[Variable]]]:
             return
         if code not in seen:
             seen.add(code)
-            _note(found, code, frame.f_globals, [name for name in code.co_names if name in frame.f_globals])
+            _note_variables(found, code, frame.f_globals, [name for name in code.co_names if name in frame.f_globals])
         if code.co_freevars and _is_own(code.co_filename):
             closed = {name: frame.f_locals[name] for name in code.co_freevars if name in frame.f_locals}
             inner = [name for name, value in closed.items() if isinstance(value, dict) or not is_plain(value)]
-            _note(found, code, closed, inner)  # other values are copies
+            _note_variables(found, code, closed, inner)  # other values are copies
 
     def same() -> list[Variable]:
         return [each for each in found.values() if each[1].get(each[2], found) == each[3]]
 
-    before = sys.getprofile()
+    if sys.getprofile() is not None:  # one of C, such as `cProfile`, could not be put back
+        note("variables outside of modules are not compared: a profiler is on")
+        yield same
+        return
     sys.setprofile(look)
     try:
         yield same
     finally:
-        sys.setprofile(before)
+        sys.setprofile(None)
 
 
 @cache
@@ -192,7 +196,7 @@ def _is_own(file: str) -> bool:
     return os.path.isfile(file) and not is_foreign(Path(file)) and "site-packages" not in Path(file).parts
 
 
-def _note(
+def _note_variables(
     found: dict[tuple[int, str], Variable], code: CodeType, place: Mapping[str, object], names: Iterable[str]
 ) -> None:
     """Note variables, of dictionaries and objects the plain values in them whose names are in the code."""

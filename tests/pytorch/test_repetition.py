@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import re
 import time
 from functools import cache
@@ -144,3 +145,11 @@ def test_a_variable_outside_of_modules_that_has_another_value_is_refused(x):
             step(x)
         if restore:
             restore()
+
+
+def test_under_a_profiler_a_plan_is_made_all_the_same(x, caplog):
+    caplog.set_level("INFO")
+    with cProfile.Profile() as profile:
+        found = plan(Calls(weighted), (x,), budget=1.0, **CHEAP)
+    assert found.module()(x).isfinite() and profile.getstats()
+    assert "variables outside of modules are not compared: a profiler is on" in caplog.text
