@@ -34,6 +34,7 @@ from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
 from moccasin_mzn.pytorch.operator_costs import QuickCosts
 from moccasin_mzn.pytorch.planning import plan, traced_as_run
 from moccasin_mzn.pytorch.plans import Plan
+from moccasin_mzn.pytorch.starts import least_checkpointed
 from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.vocabulary import Gradients
@@ -130,20 +131,30 @@ def largest_batch(
     trials = _Trials(Step(model, loss), make_inputs, limit.amount, differentiate, gradients, memory.options)
     best, above = trials.bisected(most)
     found: Plan | None = None
+
+    def planned(batch: int) -> Plan:
+        args, kwargs = _inputs(make_inputs, batch)
+        return plan(
+            model, args, kwargs=kwargs, loss=loss, differentiate=differentiate, gradients=gradients,
+            budget=limit, time_limit=time_limit, threads=threads, seed=seed,
+        )  # fmt: skip
+
     while not trials.without_memory:
         trials.measured = True
         best, above = trials.confirmed(best, most)
-        args, kwargs = _inputs(make_inputs, best.batch)
         try:
-            found = plan(
-                model, args, kwargs=kwargs, loss=loss, differentiate=differentiate, gradients=gradients,
-                budget=limit, time_limit=time_limit, threads=threads, seed=seed,
-            )  # fmt: skip
+            found = planned(best.batch)
             break
         except NoPlanError:
             above = replace(best, peak=max(best.peak, limit.amount + 1))
             trials.known[best.batch, True] = above
             best = Trial(best.batch - 1, 0, 0)
+    while found is not None and above.batch <= most and above.proven <= limit.amount:  # the search has more time
+        try:
+            found = planned(above.batch)
+        except NoPlanError:
+            break
+        best, above = above, trials.of(above.batch + 1)
     peak = best.peak if found is None else found.predicted_peak
     nothing = above.batch > most
     return LargestBatch(
@@ -269,7 +280,8 @@ class _Trials:
             within = fitting_schedule(replace(instance, budget=asked), self.options.seed or 0, soon.over)
             if within is not None and peaks(traced.linear(within)).whole <= self.budget:
                 return within, 0
-        least = least_schedules(instance, self.options, Deadline(seconds))
+        known = least_checkpointed(traced.problem)
+        least = least_schedules(instance, self.options, Deadline(seconds), known=known)
         return LeastFound.of(traced, least).sequence, least.proven
 
     def _traced(self, batch: int) -> Traced:
