@@ -19,6 +19,11 @@ def memory_text(amount: int, unit: str) -> str:
     return f"{amount} B"
 
 
+def bytes_text(amount: int) -> str:
+    """Return bytes as text, in binary multiples."""
+    return memory_text(amount, "byte")
+
+
 def exact_memory_text(amount: int, unit: str) -> str:
     """Return an amount of memory as text to the last byte, for what differs by little."""
     return duration_text(amount, "B" if unit == "byte" else unit)

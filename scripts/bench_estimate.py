@@ -19,15 +19,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import warnings
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from runpy import run_path
 from typing import Any
 
 import torch
-from bench_networks import Case
+from bench_networks import Case, cases_of
 from torch.utils._pytree import tree_map
 
 from moccasin_mzn.pytorch import NoPlanError, PlanError, estimate, largest_batch, plan
@@ -119,12 +116,7 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=20.0)
     parser.add_argument("--first", action="append", default=[], metavar="MODULE", help="a module to import first")
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    sys.path.insert(0, str(arguments.cases.resolve().parent))
-    for module in arguments.first:
-        import_module(module)
-    cases = run_path(str(arguments.cases))["CASES"]
+    cases = cases_of(arguments.cases, arguments.first)
     headings = _BATCHES if arguments.batches else _HEADINGS
     table = plain_table(None, headings, left=("network", "phase"))
     for name in arguments.names or cases:

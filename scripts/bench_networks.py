@@ -28,7 +28,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
@@ -223,6 +223,16 @@ def cells(row: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
+def cases_of(path: Path, first: Sequence[str]) -> dict[str, Callable[[], dict[str, Any]]]:
+    """The cases of a file, for one thread and without warnings, after these modules are imported."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    sys.path.insert(0, str(path.resolve().parent))
+    for module in first:
+        import_module(module)
+    return run_path(str(path))["CASES"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", type=Path)
@@ -236,12 +246,7 @@ def main() -> None:
     parser.add_argument("--regions", action="store_true", help="plan all by regions, also those that can be whole")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    sys.path.insert(0, str(arguments.cases.resolve().parent))
-    for module in arguments.first:
-        import_module(module)
-    cases = run_path(str(arguments.cases))["CASES"]
+    cases = cases_of(arguments.cases, arguments.first)
     if arguments.one:
         how = arguments.budget, arguments.time_limit, arguments.regions
         print(json.dumps(judged(arguments.one, cases[arguments.one], *how)))

@@ -6,10 +6,8 @@ the next; and where even the proven least is above the budget, nothing is sought
 
 from __future__ import annotations
 
-import contextlib
 import math
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,7 @@ from moccasin_mzn.log import note
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.pytorch.call import Form, Step, Structure
-from moccasin_mzn.pytorch.devices import forked_random_state
+from moccasin_mzn.pytorch.devices import forked_python_state, forked_random_state
 from moccasin_mzn.pytorch.errors import NoPlanError
 from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
 from moccasin_mzn.pytorch.infeasibility import LeastFound, least_schedules, prepare, unlimited
@@ -309,17 +307,9 @@ def _shapes(make: MakeInputs, batch: int) -> tuple[Sequence[PyTree], Mapping[str
     """The inputs without memory; where they cannot be made so, as they are."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    with _random_state_kept():
+    with forked_random_state(), forked_python_state():
         try:
             with FakeTensorMode(allow_non_fake_inputs=True):
                 return _inputs(make, batch)
         except Exception:  # whatever the function does with their numbers
             return _inputs(make, batch)
-
-
-@contextlib.contextmanager
-def _random_state_kept() -> Iterator[None]:
-    state = random.getstate()
-    with forked_random_state():
-        yield
-    random.setstate(state)

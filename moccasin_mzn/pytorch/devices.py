@@ -6,7 +6,6 @@ import contextlib
 import pickle
 import random
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from moccasin_mzn.graphs.importers.torch.nodes import schema_of
-from moccasin_mzn.graphs.importers.torch.spec import user_line
+from moccasin_mzn.graphs.importers.torch.spec import line_here
 from moccasin_mzn.pytorch.errors import UntraceableError
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ def _drawing_line(network: torch.nn.Module, run: Callable[[], object]) -> str:
 
     def look(frame: FrameType, _event: str, _called: object) -> None:
         if not found and _python_state() != before:
-            found.append(user_line(reversed([*traceback.walk_stack(frame)]), network))
+            found.append(line_here(network, frame))
 
     sys.setprofile(look)
     try:

@@ -7,20 +7,17 @@ as long as true ones would, as Python and autograd retain them. What operators a
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from unittest import mock
-
-import numpy as np
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.torch.paths import Paths
 from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
 from moccasin_mzn.graphs.importers.torch.trace import fake_state, quiet, reads_values
 from moccasin_mzn.pytorch.call import Form, Step, Structure, misfit, output_names
-from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast
+from moccasin_mzn.pytorch.devices import forked_python_state, forked_random_state, no_autocast
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.joint import Differentiate, differentiated, recurrent_cells
 from moccasin_mzn.pytorch.recording import BACKWARD, OPTIMIZER, Called, Recorder
@@ -103,7 +100,7 @@ class _Run:
         model = self.step.model
         own, buffers = list(model.parameters()), list(model.buffers())
         with (
-            quiet(), forked_random_state(), _kept(model), torch.enable_grad(), recurrent_cells(),
+            quiet(), forked_random_state(), forked_python_state(), _kept(model), torch.enable_grad(), recurrent_cells(),
             torch.backends.mkldnn.flags(enabled=False), fake_state(model, None) as mode, _unseen(hidden),
         ):  # fmt: skip
             recorder = Recorder(mode, self.device)
@@ -200,17 +197,14 @@ def _by_module(
 
 @contextlib.contextmanager
 def _kept(model: torch.nn.Module) -> Iterator[None]:
-    """Put back what modules keep in attributes, and the random numbers of Python and numpy."""
+    """Put back what modules keep in attributes."""
     before = [(module, dict(module.__dict__)) for module in model.modules()]
-    state, its = random.getstate(), np.random.get_state()
     try:
         yield
     finally:
         for module, attributes in before:
             module.__dict__.clear()
             module.__dict__.update(attributes)
-        random.setstate(state)
-        np.random.set_state(its)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from moccasin_mzn.arguments import checked
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.formatting import bytes_text
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.log import underway
 from moccasin_mzn.pytorch.call import Form, Step, Structure
@@ -129,23 +129,25 @@ class Estimate(Shown):
         where = f"{self.phase}, in '{self.module}'" if self.module else self.phase
         worst = dict(zip(KINDS, self.timeline.worst.memory, strict=True))
         fixed = {"parameters": self.parameters, "buffers": self.buffers, "inputs": self.inputs}
-        found = {"peak": f"{_bytes(self.peak)} in the {where}"}
+        found = {"peak": f"{bytes_text(self.peak)} in the {where}"}
         if self.capacity is not None:
             found["fits"] = self._fits_text()
         found["always"] = _list({**fixed, f"state of {self.optimizer or 'an optimizer'}": self.optimizer_state})
         found["then"] = _list(worst) or "nothing more"
-        found["step"] = f"{_bytes(self.step_peak)}, which budgets of plans are of: the forward and backward pass alone"
+        found["step"] = (
+            f"{bytes_text(self.step_peak)}, which budgets of plans are of: the forward and backward pass alone"
+        )
         found["with a plan"] = self._least_text()
-        found["kept"] = f"activations {_bytes(self.activations)} at the end of the forward pass"
-        found["gradients"] = f"{_bytes(self.gradients)} at the end of the backward pass"
+        found["kept"] = f"activations {bytes_text(self.activations)} at the end of the forward pass"
+        found["gradients"] = f"{bytes_text(self.gradients)} at the end of the backward pass"
         if self.optimizer:
-            found["optimizer"] = f"{_bytes(self.optimizer_peak)} in its step, gradients included"
+            found["optimizer"] = f"{bytes_text(self.optimizer_peak)} in its step, gradients included"
         if self.notes:
             found["but"] = "; ".join(self.notes)
         return found
 
     def _fits_text(self) -> str:
-        capacity, reserve = _bytes(self.capacity or 0), _bytes(RESERVE)
+        capacity, reserve = bytes_text(self.capacity or 0), bytes_text(RESERVE)
         if self.fits:
             text = "yes"
         elif self.least is None:
@@ -158,7 +160,9 @@ class Estimate(Shown):
         if self.least is None:
             return f"not known: {self.no_plan}" if self.no_plan else "not sought"
         share = f", {100 * self.least.step / self.step_peak:.1f} %" if self.step_peak else ""
-        return f"the step in {_bytes(self.least.step)}{share}; {_bytes(self.least.proven)} are proven to be needed"
+        return (
+            f"the step in {bytes_text(self.least.step)}{share}; {bytes_text(self.least.proven)} are proven to be needed"
+        )
 
     def report(self) -> str:
         """Return some lines for people."""
@@ -234,12 +238,8 @@ class Estimate(Shown):
         return drawn(MemoryPicture(title, layers, places, limit), path)
 
 
-def _bytes(amount: int) -> str:
-    return memory_text(amount, "byte")
-
-
 def _list(amounts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {_bytes(amount)}" for name, amount in amounts.items() if amount)
+    return ", ".join(f"{name} {bytes_text(amount)}" for name, amount in amounts.items() if amount)
 
 
 def _cut(path: str, depth: int) -> str:

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.extensions.platforms import CopyCosts, with_slow_memory
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.formatting import bytes_text, count_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import Action, Memory, Platform, plan_of_sequence
@@ -46,10 +46,6 @@ _DIFFERENT = 0.05
 """A report has the measured increase as well as the predicted one where they differ by more."""
 _SHOWN = 3
 """So many of the computations that are repeated are named in a report."""
-
-
-def _bytes(amount: int) -> str:
-    return memory_text(amount, "byte")
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,33 +221,34 @@ class Plan:
     def report(self) -> str:
         """A few lines for people."""
         before = self.unplanned.whole if self.eager_peak is None else self.eager_peak
-        peak, share = _bytes(self.predicted_peak), self.predicted_peak / before if before else 1.0
+        peak, share = bytes_text(self.predicted_peak), self.predicted_peak / before if before else 1.0
         lines = [
             self._repeated_text(),
-            f"peak      {peak} of {_bytes(self.budget)}, {100 * share:.1f} % of {_bytes(before)} without the plan",
-            f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
+            f"peak      {peak} of {bytes_text(self.budget)}, "
+            f"{100 * share:.1f} % of {bytes_text(before)} without the plan",
+            f"kept      {bytes_text(self.peaks.kept)} from the forward to the backward pass",
             f"duration  {self._duration_text()}",
         ]
         if self.of == ACTIVATIONS:
             stays = gradient_bytes(self.linear)
             share = (self.predicted_peak - stays) / max(1, before - stays)
-            lines[1] += f", {100 * share:.1f} % of the activations above {_bytes(stays)} of gradients"
+            lines[1] += f", {100 * share:.1f} % of the activations above {bytes_text(stays)} of gradients"
         if self.least_proven is not None:
-            lines[1] += f"; {_bytes(self.least_proven)} or more is proven to be needed"
+            lines[1] += f"; {bytes_text(self.least_proven)} or more is proven to be needed"
         if self.recomputations:
             names = [name if more == 1 else f"{name} {more} times" for name, more in self.recomputed.items()]
             rest = len(names) - _SHOWN
             lines.append("again     " + "; ".join(names[:_SHOWN]) + (f"; {rest} more" if rest > 0 else ""))
-        fixed = [f"{kind} {_bytes(amount)}" for kind, amount in self.graph.fixed_memory.items() if amount]
+        fixed = [f"{kind} {bytes_text(amount)}" for kind, amount in self.graph.fixed_memory.items() if amount]
         if fixed:
             lines.append(f"besides   {', '.join(fixed)}; an optimizer's state comes on top of all that")
         if self.traced.gradients == ACCUMULATED:
             lines.insert(
-                2, f"first     {_bytes(self.first_peak)} in the first step, which allocates the parameters' .grad"
+                2, f"first     {bytes_text(self.first_peak)} in the first step, which allocates the parameters' .grad"
             )
         if self.copies:
             copies = count_text(self.copies, "copy", "copies")
-            lines.append(f"slow      {_bytes(self.predicted_slow_peak)} at most, {copies} there and back")
+            lines.append(f"slow      {bytes_text(self.predicted_slow_peak)} at most, {copies} there and back")
         if without_memory(self.traced.step.model, self.traced.forms):
             lines.append("estimated nothing was run: the peak has no workspaces of operators, durations are FLOP")
         if hint := hint_of(self.traced):

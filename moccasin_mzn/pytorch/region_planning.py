@@ -18,7 +18,7 @@ from moccasin_mzn.api.driving import Drive
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text, memory_text, nearest
+from moccasin_mzn.formatting import bytes_text, count_text, nearest
 from moccasin_mzn.log import underway
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
@@ -68,10 +68,6 @@ _NAMED = 3
 """So many of the submodules that are run as they are are named in a message."""
 _ROUNDS = 8
 """So many times the choice is measured and corrected."""
-
-
-def _bytes(amount: int) -> str:
-    return memory_text(amount, "byte")
 
 
 @dataclass(eq=False)
@@ -149,8 +145,8 @@ class _Search:
         share = 100 * least.peak / eager if eager else 100.0
         some = "; ".join(f"{named(name)}: {why}" for name, why in [*outside.items()][:_NAMED])
         return (
-            f"budget {_bytes(budget)}: no plans of {count_text(len(self.regions), 'region')} were found, the least "
-            f"takes {_bytes(least.peak)}, {share:.1f} % of the step without plans, most of it {where}"
+            f"budget {bytes_text(budget)}: no plans of {count_text(len(self.regions), 'region')} were found, the least "
+            f"takes {bytes_text(least.peak)}, {share:.1f} % of the step without plans, most of it {where}"
             + (f"; as they are run {some}" if some else "")
         )  # fmt: skip
 

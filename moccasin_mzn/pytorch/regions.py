@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.formatting import bytes_text, count_text
 from moccasin_mzn.log import note_once
 from moccasin_mzn.pytorch.call import Step
 from moccasin_mzn.pytorch.errors import PlanError
@@ -143,21 +143,18 @@ class RegionPlan:
         recomputed = self.predicted_increase - self.overhead
         lines = [
             f"regions   {count_text(len(self.regions), 'region')}, {self.recomputations} computations are repeated",
-            f"peak      {_bytes(peak)} of {_bytes(self.budget)}, {100 * share:.1f} % of {_bytes(before)} without plans",
+            f"peak      {bytes_text(peak)} of {bytes_text(self.budget)}, "
+            f"{100 * share:.1f} % of {bytes_text(before)} without plans",
             f"duration  {100 * recomputed:+.2f} % by recomputation, {100 * self.overhead:+.2f} % by running the plans' "
             f"code: {100 * self.predicted_increase:+.2f} %",
         ]  # fmt: skip
         for name, each in self.regions.items():
             repeated = f"{len(each.recomputed)} of {len(set(each.sequence))} repeated"
-            lines.append(f"region    {named(name)}: {repeated}, {_bytes(each.peaks.kept)} kept")
+            lines.append(f"region    {named(name)}: {repeated}, {bytes_text(each.peaks.kept)} kept")
         for name, why in self.outside.items():
             if not name or self.outside.get(name.rpartition(".")[0]) != why:  # what it is part of has the same line
                 lines.append(f"outside   {named(name)}: {why}")
         return "\n".join(lines)
-
-
-def _bytes(amount: int) -> str:
-    return memory_text(amount, "byte")
 
 
 def named(name: str) -> str:

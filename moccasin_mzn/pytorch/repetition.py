@@ -19,7 +19,6 @@ import contextlib
 import copy
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,7 +27,7 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.importers.torch.spec import is_foreign, user_line
+from moccasin_mzn.graphs.importers.torch.spec import is_foreign, line_here
 from moccasin_mzn.log import note
 from moccasin_mzn.pytorch.attributes import is_plain
 from moccasin_mzn.pytorch.errors import UntraceableError
@@ -90,7 +89,7 @@ def calls_noted(calls: Calls, network: torch.nn.Module) -> Iterator[None]:
         def note(self, call: Call) -> None:
             at, expected = len(calls.made), calls.expected
             if expected is not None and not calls.place and (at >= len(expected) or expected[at] != call):
-                calls.place = user_line(reversed([*traceback.walk_stack(sys._getframe())]), network) or "unknown line"
+                calls.place = line_here(network) or "unknown line"
             calls.made.append(call)
 
     with Noted():

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from operator import getitem
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.torch.paths import traced_so_far
-from moccasin_mzn.graphs.importers.torch.spec import user_line
+from moccasin_mzn.graphs.importers.torch.spec import line_here
 from moccasin_mzn.pytorch.errors import OtherValueError
 
 if TYPE_CHECKING:
@@ -48,9 +46,6 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
 
     operator, whole = _operator(), {torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__}
 
-    def place() -> str:
-        return user_line(reversed([*traceback.walk_stack(sys._getframe())]), network)
-
     class Numbers(TorchDispatchMode):
         def __torch_dispatch__(
             self, function: torch._ops.OpOverload, types: object, args: PyTree = (), kwargs: PyTree = None
@@ -59,7 +54,7 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
             if torch.Tag.data_dependent_output in function.tags or shaped_by_values(function, args):
                 node = next((node for node in reversed(traced_so_far().nodes) if node.target is function), None)
                 if node is not None:
-                    node.meta[_READ] = _shapes(made) or repr(made), place()
+                    node.meta[_READ] = _shapes(made) or repr(made), line_here(network)
             return made
 
     class Arrays(TorchFunctionMode):
@@ -69,7 +64,7 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
             self, function: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
             if function in whole and not isinstance(args[0], FakeTensor):
-                operator([args[0].detach()], _WHOLE, _digest(args[0]), place())
+                operator([args[0].detach()], _WHOLE, _digest(args[0]), line_here(network))
             return function(*args, **(kwargs or {}))
 
     with Numbers(), Arrays():

@@ -24,6 +24,12 @@ NIGHT = {
 """The colour that replaces each colour of a figure on a dark page."""
 MARGINS = {"l": 10, "r": 40, "t": 10, "b": 56}
 """Pixels around the panels of a figure; the toolbar is in the right one."""
+LAYOUT = {
+    "template": "none", "hovermode": "closest", "dragmode": "zoom", "font": {"color": INK, "size": 12},
+    "margin": MARGINS, "modebar": {"orientation": "v"}, "showlegend": False, "uirevision": "kept",
+    "paper_bgcolor": GROUND, "plot_bgcolor": GROUND,
+}  # fmt: skip
+"""What all figures of pages have in common."""
 NARROW = 640
 """Windows that are less wide, in pixels, have short names and titles."""
 _TABLE = "nodes"

@@ -17,7 +17,7 @@ from plotly.subplots import make_subplots
 
 from moccasin_mzn.formatting import duration_text
 from moccasin_mzn.graphs.wording import node_text
-from moccasin_mzn.report.plots.html_page import MARGINS, Entry, NamedRows, Page, table_of
+from moccasin_mzn.report.plots.html_page import LAYOUT, MARGINS, Entry, NamedRows, Page, table_of
 from moccasin_mzn.report.plots.picture import (
     AFTER,
     BEFORE,
@@ -25,7 +25,6 @@ from moccasin_mzn.report.plots.picture import (
     COLOURS,
     GRID,
     GROUND,
-    INK,
     KINDS,
     MARKS,
     PALE,
@@ -167,11 +166,7 @@ class _Drawing:
     def lay_out(self) -> None:
         """Set what all panels share: colours, and the horizontal axis, with ticks below each."""
         edges, figure = self.picture.edges, self.figure
-        figure.update_layout(
-            template="none", barmode="overlay", hovermode="closest", dragmode="zoom", showlegend=False, margin=MARGINS,
-            font={"color": INK, "size": 12}, modebar={"orientation": "v"}, uirevision="kept",
-            paper_bgcolor=GROUND, plot_bgcolor=GROUND,
-        )  # fmt: skip
+        figure.update_layout(LAYOUT, barmode="overlay")
         figure.update_yaxes(gridcolor=GRID, zerolinecolor=GRID)
         figure.update_xaxes(range=[edges[0], edges[-1]], minallowed=edges[0], maxallowed=edges[-1], showgrid=False,
                             zeroline=False, showticklabels=True)  # fmt: skip

@@ -7,8 +7,8 @@ import html
 from plotly.graph_objects import Figure, Scatter
 
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture, Mark, Steps
-from moccasin_mzn.report.plots.html_page import MARGINS, Entry, Page
-from moccasin_mzn.report.plots.picture import AFTER, BEFORE, BUDGET, COLOURS, GRID, GROUND, INK, PALE, SHADE
+from moccasin_mzn.report.plots.html_page import LAYOUT, Entry, Page
+from moccasin_mzn.report.plots.picture import AFTER, BEFORE, BUDGET, COLOURS, GRID, GROUND, PALE, SHADE
 
 _PIXELS = 560
 """The height of the figure."""
@@ -90,11 +90,7 @@ def _frontier_marks(picture: FrontierPicture, marks: list[Mark], name: str, colo
 
 
 def _lay_out_frontier(figure: Figure, picture: FrontierPicture) -> None:
-    figure.update_layout(
-        template="none", hovermode="closest", dragmode="zoom", font={"color": INK, "size": 12}, height=_PIXELS,
-        margin=MARGINS, modebar={"orientation": "v"}, showlegend=False, uirevision="kept",
-        paper_bgcolor=GROUND, plot_bgcolor=GROUND,
-    )  # fmt: skip
+    figure.update_layout(LAYOUT, height=_PIXELS)
     figure.update_xaxes(
         range=[picture.left, picture.right], title=f"budget, % of the input order's peak of {picture.peak_text}",
         ticksuffix=" %", zeroline=False, gridcolor=GRID,

@@ -6,9 +6,9 @@ import html
 
 from plotly.graph_objects import Figure, Scatter
 
-from moccasin_mzn.report.plots.html_page import MARGINS, Entry, Page
+from moccasin_mzn.report.plots.html_page import LAYOUT, Entry, Page
 from moccasin_mzn.report.plots.memory_picture import PALETTE, MemoryPicture
-from moccasin_mzn.report.plots.picture import BUDGET, GRID, GROUND, INK
+from moccasin_mzn.report.plots.picture import BUDGET, GRID, INK
 
 _PIXELS = 560
 """The height of the figure."""
@@ -46,11 +46,7 @@ def _figure(picture: MemoryPicture) -> Figure:
         )  # fmt: skip
     figure = Figure(traces)
     modules = picture.modules
-    figure.update_layout(
-        template="none", hovermode="closest", dragmode="zoom", font={"color": INK, "size": 12}, height=_PIXELS,
-        margin=MARGINS, modebar={"orientation": "v"}, showlegend=False, uirevision="kept",
-        paper_bgcolor=GROUND, plot_bgcolor=GROUND,
-    )  # fmt: skip
+    figure.update_layout(LAYOUT, height=_PIXELS)
     figure.update_xaxes(
         tickmode="array", tickvals=[(span.start + span.end - 1) / 2 for span in modules], tickangle=-90,
         ticktext=[html.escape(span.name, quote=False) for span in modules], automargin=True, showgrid=False,

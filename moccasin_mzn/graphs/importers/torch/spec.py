@@ -181,6 +181,11 @@ def line_of(error: BaseException, network: nn.Module) -> str:
     return user_line(traceback.walk_tb(error.__traceback__), network)
 
 
+def line_here(network: nn.Module, frame: FrameType | None = None) -> str:
+    """The user's line that is running, in a call or in the calls around it, see `user_line`."""
+    return user_line(reversed([*traceback.walk_stack(frame or sys._getframe())]), network)
+
+
 def user_line(frames: Iterable[tuple[FrameType, int]], network: nn.Module) -> str:
     """The user's line among calls, as "file.py:7, in module 'encoder.0', `if x.sum() > 0:`"; "" if there is none.
 
