@@ -12,7 +12,8 @@ axes of operators that follow each other belong together::
     CONV_2D             1   H   W   C
 
 Axes that belong together are one class. Of the classes that an output's axes are in, the one with most memory comes
-first, those that some window slides along before all others: rows and columns of images, positions of sequences.
+first, those that some window slides along before all others: rows and columns of images, positions of sequences. What
+has little memory and no window is for channels, also where an output has no rows.
 """
 
 from __future__ import annotations
@@ -24,20 +25,35 @@ from moccasin_mzn.graphs.operators import Operator
 
 Axis = tuple[int, int]
 """A node, and an axis of its output."""
+Axes = tuple[int | None, int | None, int | None]
+"""Those of rows, columns and channels; None: there is none."""
 
 
-def tiling_axes(graph: ComputationGraph) -> tuple[tuple[int, ...], ...]:
-    """For each node the axes along which its output may be cut, the first one for rows; empty: it stays whole."""
+LITTLE = 10
+"""Rows and columns have at least this part of the memory that the largest class has."""
+
+
+def tiling_axes(graph: ComputationGraph) -> tuple[Axes, ...]:
+    """For each node the axes along which its output may be cut."""
     operators = graph.operators or (None,) * len(graph.nodes)
     local = [_local_axes(operator, size) for operator, size in zip(operators, graph.sizes, strict=True)]
     group, weights = _classes(graph, operators, local)
 
-    def ranked(v: int) -> tuple[int, ...]:
+    def ranked(v: int) -> Axes:
         axes = sorted(local[v], key=lambda axis: (-weights[group[v, axis]][0], -weights[group[v, axis]][1], axis))
         first = {group[v, axis]: axis for axis in reversed(axes)}  # of two axes of one class, such as of scores, one
-        return tuple(axis for axis in axes if first[group[v, axis]] == axis)
+        axes = [axis for axis in axes if first[group[v, axis]] == axis]
+        large = [axis for axis in axes if _is_large(weights[group[v, axis]], most)][:2]
+        rows, columns = (*large, None, None)[:2]
+        return rows, columns, next((axis for axis in axes if axis not in large), None)
 
+    most = max((memory for _, memory in weights.values()), default=0)
     return tuple(map(ranked, range(len(operators))))
+
+
+def _is_large(weight: tuple[bool, int], most: int) -> bool:
+    slides, memory = weight
+    return slides or memory * LITTLE >= most
 
 
 def _local_axes(operator: Operator | None, size: int) -> list[int]:

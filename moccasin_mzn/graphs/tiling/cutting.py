@@ -48,8 +48,8 @@ def tile(
 
     Args:
         graph: one whose `operators` are known, as those of imported models.
-        rows: places along the first axis of `axes.tiling_axes`: rows of images, positions of sequences. None: all.
-        columns, channels: the same along the second and the third one.
+        rows, columns, channels: places along the axes that `axes.tiling_axes` finds: rows of images, positions of
+            sequences. None: all.
         layers: patterns such as "conv*" of ids or labels; only these layers are cut. Empty: all that can be.
 
     Returns:
@@ -71,8 +71,8 @@ def tile(
     for v, axes in enumerate(tiling_axes(graph)):
         if v in chosen:
             shape = shape_of(graph, v)
-            pairs = zip(axes, extents.values(), strict=False)
-            cuts[v] = {axis: steps(shape[axis], extent) for axis, extent in pairs if extent is not None}
+            pairs = zip(axes, extents.values(), strict=True)
+            cuts[v] = {axis: steps(shape[axis], by) for axis, by in pairs if axis is not None and by is not None}
     return cut(graph, cuts)
 
 
@@ -158,8 +158,8 @@ class _Tiling:
             boxes.append(tuple(placed.get(axis, all_of) for axis, all_of in enumerate(whole)))
         return cls(shape, cuts, tuple(boxes))
 
-    def number_of(self, places: Mapping[int, int]) -> int:
-        """The number of the part with these intervals along the axes that are cut."""
+    def number_of(self, places: Sequence[int]) -> int:
+        """The number of the part with these intervals along all axes."""
         number = 0
         for axis, points in self.cuts.items():
             number = number * (len(points) - 1) + places[axis]
@@ -168,14 +168,14 @@ class _Tiling:
     def met(self, read: Read, box: Box) -> tuple[int, ...]:
         """The numbers of the parts of this tensor that some place of a reader's box reads, ascending."""
         along: list[Iterable[int]] = []
-        for axis, points in self.cuts.items():
-            reach = read.axes[axis]
+        for axis, reach in enumerate(read.axes):
+            points = self.cuts.get(axis, (0, self.shape[axis]))
             if reach is None:
                 along.append(range(len(points) - 1))
             else:
                 places = reach.places(*box[reach.axis], self.shape[axis])
                 along.append(np.unique(np.searchsorted(points, places, "right") - 1).tolist())
-        numbers = (self.number_of(dict(zip(self.cuts, chosen, strict=True))) for chosen in product(*along))
+        numbers = map(self.number_of, product(*along))
         return tuple(sorted(numbers))
 
 
