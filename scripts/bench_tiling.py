@@ -1,4 +1,4 @@
-"""Chains of published networks in rows: bytes and computation of our schedules beside those of msf-CNN's fusion.
+"""Chains of published networks in rows: bytes and computation of our schedules, and of msf-CNN's fusion.
 
     python scripts/bench_tiling.py [NETWORK[@BYTES] ...] [--time-limit 120] [--seed 0]
 

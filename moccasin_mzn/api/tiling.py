@@ -111,7 +111,7 @@ def tiling_text(graph: ComputationGraph, parts: ComputationGraph) -> str:
         return "tiling: no layer is cut"
     of = f"{len(counts)} of {count_text(len(graph.nodes), 'layer')}"
     each = str(counts[0]) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    return f"tiling: {of} cut into {each} parts, {count_text(len(parts.nodes), 'node')} in all"
+    return f"tiling: {of} cut into {each} parts, {count_text(len(parts.nodes), 'node')} in total"
 
 
 def _chosen(
