@@ -212,9 +212,9 @@ def resized(axis: int, extent: int, at: ndarray, step: Fraction, reads: Callable
     if extent == 1:
         return None
     exact = all(number & (number - 1) == 0 for number in (step.numerator, step.denominator))
-    slack = 0 if exact else extent * _ROUNDING
-    low, high = reads(at - slack)[0], reads(at + slack)[1]
-    return covering(axis, *(np.clip(each, 0, extent - 1).astype(np.int64) for each in (low, high)), step)
+    slack = 0 if exact and (np.diff(at) == float(step)).all() else extent * _ROUNDING
+    low, high = (each.clip(0, extent - 1).astype(np.int64) for each in (reads(at - slack)[0], reads(at + slack)[1]))
+    return covering(axis, low, high, step)
 
 
 _ROUNDING = 1e-6
@@ -228,4 +228,4 @@ def mirrored(axis: int, extent: int, before: int, after: int) -> Reach:
     at = np.arange(-before, extent + after)
     outside = np.maximum(np.maximum(-at, at - (extent - 1)), 0)
     low, high = at - 2 * outside * (at >= extent), at + 2 * outside * (at < 0)
-    return covering(axis, *(each.clip(0, extent - 1) for each in (low, high)), Fraction(1))
+    return covering(axis, low.clip(0, extent - 1), high.clip(0, extent - 1), Fraction(1))

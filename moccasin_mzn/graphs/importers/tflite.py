@@ -1,9 +1,9 @@
 """TFLite models to computation graphs: a node for each operator, and one that reads all results at the end.
 
 Ids are positions of operators in the file, and `RESULTS`; sizes are bytes of all outputs of an operator, each but the
-last rounded up to `ALIGNMENT`; what an operator of one output computes is known, see `tflite_operators`; durations are multiply-adds of convolutions and matrix products, one for each byte put
-out of what copies, and one for each element of others. Weights and the inputs of the network are fixed memory, and so
-are weights that are unpacked: TensorFlow Lite does that once, see `unpacking`.
+last rounded up to `ALIGNMENT`; durations are multiply-adds of convolutions and matrix products, one for each byte put
+out of what copies, and one for each element of others; `tflite_operators` has what operators of one output read.
+Weights and the inputs of the network are fixed memory, and so are weights that are unpacked: TensorFlow Lite does that once, see `unpacking`.
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ def graph_of(model: ModelT, name: str = "") -> ComputationGraph:
         reads = [sorted({position[maker[x]] for x in found if maker.get(x) in position}) for found in read]
         labels = [f"{operator_name(model, operator)} {at}" for at, operator in zip(ids, operators, strict=True)]
         weights = {x for op in subgraph.operators for x in inputs(op) if maker.get(x) not in position}
-        sources = {int(x): None for x in subgraph.inputs} | {x: position[at] for x, at in maker.items() if at in position}
+        sources = {int(x): None for x in subgraph.inputs} | {
+            x: position[at] for x, at in maker.items() if at in position
+        }
         return ComputationGraph(
             nodes=(*ids, RESULTS),
             durations=(*(_multiply_adds(model, operator) for operator in operators), 0),
@@ -240,8 +242,9 @@ def _operator(model: ModelT, operator: OperatorT, sources: Mapping[int, int | No
     values = tuple(_value(model, x, constant=x not in sources) for x in read)
     case = Case(operator_name(model, operator), operator.builtinOptions, values, _value(model, made))
     found, shape = accesses(case), case.put_out.shape
-    reads = (read_of(sources[x], values[at].shape, found.get(at), shape) for at, x in enumerate(read) if x in sources)
-    return Operator(case.name, shape, tuple(reads), accumulator(case))
+    known = (read_of(sources[x], values[at].shape, found.get(at), shape) for at, x in enumerate(read) if x in sources)
+    reads = tuple(known)
+    return Operator(case.name, shape, reads, accumulator(case) if found and len(reads) == 1 else 0)
 
 
 def _value(model: ModelT, x: int, *, constant: bool = False) -> Value:
