@@ -3,7 +3,8 @@
 Ids are positions of operators in the file, and `RESULTS`; sizes are bytes of all outputs of an operator, each but the
 last rounded up to `ALIGNMENT`; durations are multiply-adds of convolutions and matrix products, one for each byte put
 out of what copies, and one for each element of others; `tflite_operators` has what operators of one output read.
-Weights and the inputs of the network are fixed memory, and so are weights that are unpacked: TensorFlow Lite does that once, see `unpacking`.
+Weights and the inputs of the network are fixed memory, and so are weights that are unpacked: TensorFlow Lite does that
+once, see `unpacking`.
 """
 
 from __future__ import annotations
