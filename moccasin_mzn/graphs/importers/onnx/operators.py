@@ -130,20 +130,6 @@ def _accumulator(call: OneOutput) -> int:
 # --- Windows --------------------------------------------------------------------------------------------------
 
 
-def _pads(call: OneOutput, sides: Sequence[tuple[int, int, int, int, int]]) -> list[int]:
-    """Places of padding before the first one, along each axis of an image.
-
-    Args:
-        sides: for each axis places of the input and the output, window, stride and dilation.
-    """
-    mode = call.attribute("auto_pad", b"NOTSET")
-    if mode in (b"NOTSET", b""):
-        return list(call.attribute("pads", [0] * len(sides)))[: len(sides)]
-    if mode == b"VALID":
-        return [0] * len(sides)
-    return [(total_padding(*side) + (mode == b"SAME_LOWER")) // 2 for side in sides]
-
-
 def _sides(call: OneOutput, sizes: Sequence[int]) -> list[tuple[int, int, int, int, int]]:
     ones = [1] * len(sizes)
     strides, dilations = call.attribute("strides") or ones, call.attribute("dilations") or ones
@@ -151,9 +137,17 @@ def _sides(call: OneOutput, sizes: Sequence[int]) -> list[tuple[int, int, int, i
 
 
 def _image(call: OneOutput, sizes: Sequence[int], channels: Reach | None) -> Axes:
-    sides = _sides(call, sizes)
-    pads = _pads(call, sides)
-    return own(0), channels, *(window(2 + at, *side, pads[at]) for at, side in enumerate(sides))
+    """With SAME, where fewer places are read than there are, runtimes differ in which are left out: all are read."""
+    mode, pads = call.attribute("auto_pad", b"NOTSET"), call.attribute("pads")
+    reaches: list[Reach | None] = []
+    for at, (extent, count, size, stride, dilation) in enumerate(_sides(call, sizes)):
+        before, spare = pads[at] if pads and mode in (b"NOTSET", b"") else 0, 0
+        if mode in (b"SAME_UPPER", b"SAME_LOWER"):
+            before = (total_padding(extent, count, size, stride, dilation) + (mode == b"SAME_LOWER")) // 2
+            spare = max(extent - (count - 1) * stride - (size - 1) * dilation - 1, 0) // 2
+        reach = window(2 + at, extent, count, size + spare, stride, dilation, before)
+        reaches.append(None if spare and dilation > 1 else reach)
+    return own(0), channels, *reaches
 
 
 def _convolution(weights: int) -> Rule:
