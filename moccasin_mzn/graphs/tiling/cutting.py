@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
 import numpy as np
@@ -137,6 +137,13 @@ def cut(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> ComputationGraph:
     return made.graph_of(graph)
 
 
+def boxes_of(shape: Sequence[int], cuts: Cuts) -> Iterator[Box]:
+    """The parts of an output in order, along the last axis that is cut first."""
+    for chosen in product(*(pairwise(points) for points in cuts.values())):
+        placed = dict(zip(cuts, chosen, strict=True))
+        yield tuple(placed.get(axis, (0, extent)) for axis, extent in enumerate(shape))
+
+
 @dataclass(frozen=True)
 class _Tiling:
     """How the output of one node is cut, and its parts in order."""
@@ -150,13 +157,7 @@ class _Tiling:
         shape, cuts = shape_of(graph, v), {axis: points for axis, points in cuts.items() if len(points) > 2}
         if cuts and (not set(cuts) <= set(range(len(shape))) or graph.sizes[v] % max(1, prod(shape))):
             raise InputError(f"node {graph.nodes[v]}: its output cannot be cut along {shown(list(cuts))}")
-        ranges = [list(zip(points, points[1:], strict=False)) for points in cuts.values()]
-        whole = [(0, extent) for extent in shape]
-        boxes = []
-        for chosen in product(*ranges):
-            placed = dict(zip(cuts, chosen, strict=True))
-            boxes.append(tuple(placed.get(axis, all_of) for axis, all_of in enumerate(whole)))
-        return cls(shape, cuts, tuple(boxes))
+        return cls(shape, cuts, tuple(boxes_of(shape, cuts)))
 
     def number_of(self, places: Sequence[int]) -> int:
         """The number of the part with these intervals along all axes."""

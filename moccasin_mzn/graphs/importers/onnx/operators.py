@@ -56,7 +56,7 @@ def operator_of(node: onnx.NodeProto, shapes: Shapes, sources: Mapping[str, int 
     if made is None or any(shapes.of(name).shape is None for name in (*given, *around)):
         return None
     call = OneOutput(node, shapes)
-    found = _accesses(call)
+    found = accesses(call)
     read = [
         read_of(sources[name], call.shape(at), found.get(at), made)
         for at, name in enumerate(node.input)
@@ -104,7 +104,8 @@ class OneOutput(Call):
 Rule = Callable[[OneOutput], Accesses]
 
 
-def _accesses(call: OneOutput) -> Accesses:
+def accesses(call: OneOutput) -> Accesses:
+    """What an operator reads of its inputs, constants too; nothing, if that is not known."""
     node = call.node
     rule = _RULES.get(("" if is_standard(node) else node.domain, node.op_type))
     if rule is None and is_elementwise(node):
@@ -130,21 +131,33 @@ def _accumulator(call: OneOutput) -> int:
 # --- Windows --------------------------------------------------------------------------------------------------
 
 
-def _sides(call: OneOutput, sizes: Sequence[int]) -> list[tuple[int, int, int, int, int]]:
+def window_sides(call: OneOutput, sizes: Sequence[int]) -> list[tuple[int, int, int, int, int]]:
+    """For each axis of an image places of the input and the output, window, stride and dilation."""
     ones = [1] * len(sizes)
     strides, dilations = call.attribute("strides") or ones, call.attribute("dilations") or ones
     return [*zip(call.shape(0)[2:], call.put_out[2:], sizes, strides, dilations, strict=True)]
 
 
-def _image(call: OneOutput, sizes: Sequence[int], channels: Reach | None) -> Axes:
-    """With SAME, where fewer places are read than there are, runtimes differ in which are left out: all are read."""
+def first_padding(call: OneOutput, sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """For each axis of an image the places of padding before the first one, and by how many this may be wrong.
+
+    With SAME, where fewer places are read than there are, runtimes differ in which are left out.
+    """
     mode, pads = call.attribute("auto_pad", b"NOTSET"), call.attribute("pads")
-    reaches: list[Reach | None] = []
-    for at, (extent, count, size, stride, dilation) in enumerate(_sides(call, sizes)):
+    found = []
+    for at, (extent, count, size, stride, dilation) in enumerate(window_sides(call, sizes)):
         before, spare = pads[at] if pads and mode in (b"NOTSET", b"") else 0, 0
         if mode in (b"SAME_UPPER", b"SAME_LOWER"):
             before = (total_padding(extent, count, size, stride, dilation) + (mode == b"SAME_LOWER")) // 2
             spare = max(extent - (count - 1) * stride - (size - 1) * dilation - 1, 0) // 2
+        found.append((before, spare))
+    return found
+
+
+def _image(call: OneOutput, sizes: Sequence[int], channels: Reach | None) -> Axes:
+    reaches: list[Reach | None] = []
+    sides = zip(window_sides(call, sizes), first_padding(call, sizes), strict=True)
+    for at, ((extent, count, size, stride, dilation), (before, spare)) in enumerate(sides):
         reach = window(2 + at, extent, count, size + spare, stride, dilation, before)
         reaches.append(None if spare and dilation > 1 else reach)
     return own(0), channels, *reaches
@@ -170,7 +183,7 @@ def _pool(call: OneOutput) -> Accesses:
 def _transposed_convolution(call: OneOutput) -> Accesses:
     """Where the padding follows from the shape of the output and is no even number, both ways to halve it count."""
     filters, depth = call.shape(1), call.shape(0)[1]
-    sides, pads = _sides(call, filters[2:]), call.attribute("pads")
+    sides, pads = window_sides(call, filters[2:]), call.attribute("pads")
     mode = call.attribute("auto_pad", b"NOTSET")
     reaches: list[Reach | None] = []
     for at, (extent, count, size, stride, dilation) in enumerate(sides):
@@ -305,15 +318,20 @@ def _concatenated(first: int = 0, every_other: int = 1) -> Rule:
     return rule
 
 
-def _padded(call: OneOutput) -> Accesses:
-    shape, pads = call.shape(0), call.numbers("pads", 1)
-    mode = call.attribute("mode", b"constant")
-    axes = [axis % len(shape) for axis in call.value(3).tolist()] if call.has(3) else range(len(shape))
+def padding_of(call: OneOutput) -> dict[int, tuple[int, int]]:
+    """By axis the places that Pad adds before the first one, and after the last."""
+    pads, rank = call.numbers("pads", 1), len(call.shape(0))
+    axes = [axis % rank for axis in call.value(3).tolist()] if call.has(3) else range(rank)
     half = len(pads) // 2
-    both = {axis: (pads[at], pads[half + at]) for at, axis in enumerate(axes)}
+    return {axis: (pads[at], pads[half + at]) for at, axis in enumerate(axes)}
+
+
+def _padded(call: OneOutput) -> Accesses:
+    shape, both = call.shape(0), padding_of(call)
+    mode = call.attribute("mode", b"constant")
     if mode == b"constant":
         return {0: shifted(len(shape), {axis: before for axis, (before, _) in both.items()})}
-    if mode == b"wrap" or min(pads, default=0) < 0:
+    if mode == b"wrap" or min(map(min, both.values()), default=0) < 0:
         return {0: tuple(None if any(both.get(axis, ())) else own(axis) for axis in range(len(shape)))}
     return {0: tuple(mirrored(axis, side, *both.get(axis, (0, 0))) for axis, side in enumerate(shape))}
 

@@ -56,6 +56,26 @@ def resized_axes(call: Call, put_out: tuple[int, ...]) -> Axes:
     return tuple(map(along, range(len(shape))))
 
 
+def whole_scales(call: Call, put_out: tuple[int, ...]) -> list[int | None]:
+    """For each axis how many times it is enlarged, where coordinates are the same in any part of it; 1: it stays.
+
+    Raises:
+        LookupError: as `resized_axes`.
+    """
+    mode = call.attribute("coordinate_transformation_mode", b"half_pixel") if _modern(call) else b"asymmetric"
+    shifting = mode not in (b"asymmetric", b"half_pixel", b"pytorch_half_pixel") or call.attribute("antialias", 0)
+    nearest = call.attribute("mode", b"nearest") == b"nearest"
+
+    def along(extent: int, count: int, scale: float) -> int | None:
+        factor = int(scale)
+        fits = factor == scale >= 1 and count == extent * factor
+        even = nearest or factor & (factor - 1) == 0  # else coordinates are rounded, each its own way
+        return factor if fits and (factor == 1 or (even and not shifting)) else None
+
+    shape = call.shape(0)
+    return [along(*each) for each in zip(shape, put_out, _scales(call, shape, put_out), strict=True)]
+
+
 def _modern(call: Call) -> bool:
     """Does the operator say how coordinates are computed?"""
     return call.node.op_type == "Resize" and operator_sets(call.shapes.model).get("", 1) >= 11

@@ -1,0 +1,307 @@
+"""An ONNX model that computes outputs in parts. ::
+
+    y = Conv(x), 3 x 3        y[0:4] = Conv(x[0:5])       x[0:5] = Concat(x[0:4], Slice(x[4:8], row 4))
+    z = Relu(y)               y[4:8] = Conv(x[3:8])       x[3:8] = Concat(Slice(x[0:4], row 3), x[4:8])
+                              z[0:4] = Relu(y[0:4])
+                              z[4:8] = Relu(y[4:8])       z = Concat(z[0:4], z[4:8]), for those who read all of it
+
+A part that is read as it is needs no copy. Slices and concatenations are operators as all others: an import counts
+them, a schedule says when they are computed, and how often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+from typing import TYPE_CHECKING
+
+from moccasin_mzn.deploy.onnx_parts import Recipe, Unsplittable, recipe_of
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.importers.onnx.inference import infer
+from moccasin_mzn.graphs.importers.onnx.model import all_names, fresh, is_standard, operator_sets, packages, reads
+from moccasin_mzn.graphs.importers.onnx.shapes import Shapes, stored_value
+from moccasin_mzn.graphs.tiling.cutting import Box, Cuts, boxes_of
+
+if TYPE_CHECKING:
+    import onnx
+
+OLDEST = 7
+"""The first operator set whose models are cut: before, operators are told how to broadcast."""
+Key = tuple[object, ...]
+
+
+def possible_cuts(
+    model: onnx.ModelProto, graph: ComputationGraph, operators: Sequence[int | None], cuts: Mapping[int, Cuts]
+) -> dict[int, Cuts]:
+    """What of some cuts can be done.
+
+    Args:
+        model: with all shapes fixed.
+        graph: of the model, whose operators are known.
+        operators: for each node of the graph the position of its operator in the model.
+        cuts: by node.
+
+    Raises:
+        InputError: the model is of an operator set before `OLDEST`.
+    """
+    version = operator_sets(model).get("", 1)
+    if version < OLDEST:
+        raise InputError(f"operator set {version}; models are cut into parts from {OLDEST} on")
+    shapes = infer(model, {})
+    found: dict[int, Cuts] = {}
+    for v, wanted in cuts.items():
+        at, operator = operators[v], graph.operators[v] if graph.operators is not None else None
+        if at is not None and operator is not None:
+            found[v] = _possible(model.graph.node[at], shapes, operator.shape, wanted)
+    return {v: own for v, own in found.items() if own}
+
+
+def useful_cuts(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> dict[int, Cuts]:
+    """Those that make sense: where all who read an output read all of it, its parts are there beside the whole, so that
+    it is cut only if it is smaller than what is read for it."""
+    found = dict(cuts)
+    for v in reversed(graph.input_order()):
+        if v in found and not _read_in_parts(graph, v, found):
+            if graph.sizes[v] >= sum(graph.sizes[u] for u in graph.predecessors[v]):
+                del found[v]
+    return found
+
+
+def _possible(node: onnx.NodeProto, shapes: Shapes, shape: Sequence[int], wanted: Cuts) -> dict[int, tuple[int, ...]]:
+    """The cuts along those axes along which an operator can be split."""
+    kept: dict[int, tuple[int, ...]] = {}
+    for axis, points in wanted.items():
+        more = {**kept, axis: points}
+        try:
+            for box in boxes_of(tuple(shape), more) if len(points) > 2 else ():
+                recipe_of(node, shapes, box)
+        except Unsplittable:
+            continue
+        kept = more if len(points) > 2 else kept
+    return kept
+
+
+def _read_in_parts(graph: ComputationGraph, v: int, cuts: Mapping[int, Cuts]) -> bool:
+    """Is there a reader whose parts read parts of an output?"""
+    operators = graph.operators or ()
+    for w in graph.successors[v]:
+        reader = operators[w]
+        for read in reader.reads if reader is not None and w in cuts else ():
+            met = [reach for axis, reach in enumerate(read.axes) if axis in cuts[v] and reach is not None]
+            if read.source == v and any(reach.axis in cuts[w] for reach in met):
+                return True
+    return False
+
+
+def tiled_model(model: onnx.ModelProto, cuts: Mapping[int, Cuts]) -> onnx.ModelProto:
+    """The model that computes some outputs in parts, whatever is computed first.
+
+    Args:
+        model: with all shapes fixed, and weights.
+        cuts: by position of an operator, as `possible_cuts` leaves them.
+
+    Returns:
+        Inputs, outputs and results are those of the model; of floating point numbers but for rounding, where a runtime
+        computes what has another shape another way.
+    """
+    tiling = _Tiling(model, infer(model, {}))
+    for at, node in enumerate(model.graph.node):
+        tiling.add(node, cuts.get(at, {}))
+    return tiling.finished()
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A value that is there in parts."""
+
+    cuts: Cuts
+    boxes: Mapping[tuple[int, ...], Box]
+    """By number along each axis that is cut."""
+    names: Mapping[tuple[int, ...], str]
+
+
+@dataclass
+class _Tiling:
+    """The operators of a tiled model so far."""
+
+    model: onnx.ModelProto
+    shapes: Shapes
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: list[onnx.TensorProto] = field(default_factory=list)
+    parts: dict[str, _Parts] = field(default_factory=dict)
+    """By value that is not whole its parts."""
+    joined: set[str] = field(default_factory=set)
+    """Those of them that are there as a whole too."""
+    made: dict[Key, str] = field(default_factory=dict)
+    """Slices, concatenations and constants that are there, by what they are."""
+
+    def __post_init__(self) -> None:
+        graph = self.model.graph
+        self.taken = set(all_names(graph))
+        self.stored = {tensor.name: tensor for tensor in graph.initializer}
+        for node in graph.node:
+            if is_standard(node) and node.op_type == "Constant" and node.attribute[0].HasField("t"):
+                self.stored[node.output[0]] = node.attribute[0].t
+        self.version = operator_sets(self.model).get("", 1)
+
+    def add(self, node: onnx.NodeProto, cuts: Cuts) -> None:
+        """Add an operator, or its parts."""
+        if not cuts:
+            for name in reads(node):
+                self.whole(name)
+            self.nodes.append(node)
+            return
+        name = node.output[0]
+        shape = self.shapes.of(name).shape
+        assert shape is not None
+        boxes = dict(
+            zip(product(*(range(len(points) - 1) for points in cuts.values())), boxes_of(shape, cuts), strict=True)
+        )
+        self.parts[name] = _Parts(cuts, boxes, {index: self._part(node, box, cuts) for index, box in boxes.items()})
+
+    def whole(self, name: str) -> None:
+        """Have a value whole, under its own name."""
+        if name in self.parts and name not in self.joined:
+            self.joined.add(name)
+            shape = self.shapes.of(name).shape or ()
+            self._gathered(self.parts[name], tuple((0, extent) for extent in shape), name=name)
+
+    def finished(self) -> onnx.ModelProto:
+        """The model."""
+        for value in self.model.graph.output:
+            self.whole(value.name)
+        new = type(self.model)()
+        new.CopyFrom(self.model)
+        new.ir_version = max(new.ir_version, 4)  # before, all constants are inputs
+        computed = {name for node in self.nodes for name in node.output}
+        read = {name for node in self.nodes for name in reads(node)} | {value.name for value in new.graph.output}
+        lost = {name for node in self.model.graph.node for name in reads(node)} - read
+        new.graph.ClearField("node")
+        new.graph.node.extend(self.nodes)
+        for field_name, gone in (("initializer", lost), ("value_info", set(self.parts) - computed)):
+            kept = [one for one in getattr(new.graph, field_name) if one.name not in gone]
+            new.graph.ClearField(field_name)
+            getattr(new.graph, field_name).extend(kept)
+        new.graph.initializer.extend(self.constants)
+        return new
+
+    def _part(self, node: onnx.NodeProto, box: Box, cuts: Cuts) -> str:
+        """Add the operator of a part; the name of what it puts out."""
+        recipe = recipe_of(node, self.shapes, box)
+        inputs = self._inputs(node, recipe)
+        if recipe.kind == "":
+            return inputs[0]
+        suffix = f"[{','.join('{}:{}'.format(*box[axis]) for axis in cuts)}]"
+        new = type(node)()
+        new.CopyFrom(node)
+        new.input[:] = inputs
+        new.output[:] = [fresh(f"{node.output[0]}{suffix}", self.taken)]
+        new.name = f"{node.name}{suffix}" if node.name else ""
+        if recipe.kind is not None:
+            new.op_type, new.domain = recipe.kind, ""
+        changed = [one for one in new.attribute if recipe.kind is None and one.name not in recipe.attributes]
+        new.ClearField("attribute")
+        new.attribute.extend(changed)
+        make = packages().helper.make_attribute
+        new.attribute.extend(make(name, value) for name, value in recipe.attributes.items() if value is not None)
+        self.nodes.append(new)
+        return new.output[0] if recipe.crop is None else self._sliced(new.output[0], recipe.crop, recipe.made)
+
+    def _inputs(self, node: onnx.NodeProto, recipe: Recipe) -> list[str]:
+        """Names of what the operator of a part reads."""
+        found = []
+        for at in range(max(len(node.input), *(each + 1 for each in (*recipe.numbers, 0)))):
+            name = node.input[at] if at < len(node.input) else ""
+            if at in recipe.dropped:
+                continue
+            if at in recipe.numbers:
+                name = self._numbers(recipe.numbers[at])
+            elif name and at in recipe.boxes:
+                name = self._read(name, recipe.boxes[at])
+            elif name:
+                self.whole(name)
+            found.append(name)
+        return found
+
+    def _read(self, name: str, box: Box) -> str:
+        """Have a part of a value."""
+        if name in self.parts:
+            return self._gathered(self.parts[name], box)
+        shape = self.shapes.of(name).shape
+        assert shape is not None
+        return self._sliced(name, box, tuple((0, extent) for extent in shape))
+
+    def _gathered(self, parts: _Parts, box: Box, index: tuple[int, ...] = (), name: str | None = None) -> str:
+        """Have a part of what is there in parts: along the first axis that is cut pieces of pieces, and so on.
+
+        Args:
+            index: of these pieces, along the axes before.
+            name: of the whole; None: any.
+        """
+        if len(index) == len(parts.cuts):
+            return self._sliced(parts.names[index], box, parts.boxes[index])
+        axis, points = list(parts.cuts.items())[len(index)]
+        start, stop = box[axis]
+        met = [at for at, (low, high) in enumerate(pairwise(points)) if low < stop and high > start]
+        pieces = [self._gathered(parts, box, (*index, at)) for at in met]
+        return self._joined(pieces, axis, name)
+
+    def _joined(self, pieces: Sequence[str], axis: int, name: str | None) -> str:
+        if len(pieces) == 1:
+            return pieces[0]
+        key = ("Concat", axis, *pieces)
+        if key not in self.made or name is not None:
+            made = fresh(f"{pieces[0]}+", self.taken) if name is None else name
+            self.nodes.append(packages().helper.make_node("Concat", list(pieces), [made], axis=axis))
+            self.made[key] = made
+        return self.made[key]
+
+    def _sliced(self, name: str, box: Box, own: Box) -> str:
+        """Have what a box has of a value that is a box itself."""
+        inner = {
+            axis: (max(start, first) - first, min(stop, last) - first)
+            for axis, ((start, stop), (first, last)) in enumerate(zip(box, own, strict=True))
+        }
+        inner = {axis: each for axis, each in inner.items() if each != (0, own[axis][1] - own[axis][0])}
+        if not inner:
+            return name
+        key = ("Slice", name, *inner.items())
+        if key not in self.made:
+            made = fresh(f"{name}[{','.join('{}:{}'.format(*each) for each in inner.values())}]", self.taken)
+            self.made[key] = made
+            if name not in self.stored or not self._store_slice(name, inner, made):
+                self._add_slice(name, inner, made)
+        return self.made[key]
+
+    def _store_slice(self, name: str, inner: Mapping[int, tuple[int, int]], made: str) -> bool:
+        """Store a part of a constant; False, if its value is elsewhere."""
+        value = stored_value(self.stored[name])
+        if value is None:
+            return False
+        places = tuple(slice(*inner.get(axis, (None, None))) for axis in range(value.ndim))
+        self.constants.append(packages().numpy_helper.from_array(value[places].copy(), made))
+        return True
+
+    def _add_slice(self, name: str, inner: Mapping[int, tuple[int, int]], made: str) -> None:
+        axes = list(inner)
+        starts, ends = ([each[side] for each in inner.values()] for side in (0, 1))
+        make = packages().helper.make_node
+        if self.version < 10:
+            self.nodes.append(make("Slice", [name], [made], starts=starts, ends=ends, axes=axes))
+        else:
+            self.nodes.append(make("Slice", [name, *map(self._numbers, (starts, ends, axes))], [made]))
+
+    def _numbers(self, numbers: Sequence[float]) -> str:
+        """Have a list of numbers as a constant."""
+        import numpy
+
+        key = ("numbers", *map(type, numbers), *numbers)
+        if key not in self.made:
+            kind = numpy.float32 if any(type(each) is float for each in numbers) else numpy.int64
+            self.made[key] = fresh(f"numbers {','.join(map(str, numbers))}", self.taken)
+            self.constants.append(
+                packages().numpy_helper.from_array(numpy.asarray(list(numbers), kind), self.made[key])
+            )
+        return self.made[key]
