@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.tiling.choosing import tilings
-from moccasin_mzn.graphs.tiling.cutting import check_operators_known, cut, layers_of, tile
+from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, cut, cuts_of, layers_of
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.search.options import STOP, Options
 
@@ -71,12 +71,20 @@ class Tiles:
         raise InputError(f"tile {shown(value)}: expected auto, rows such as 4, or rows and columns such as 4x16")
 
 
-def tiled(prepare: Prepare, tiles: Tiles, on_note: Callable[[str], None], stop: Callable[[], bool] = never) -> Prepare:
+Cutting = Callable[[ComputationGraph, Mapping[int, Cuts]], ComputationGraph]
+"""Makes the graph of parts, of cuts by node."""
+
+
+def tiled(
+    prepare: Prepare, tiles: Tiles, on_note: Callable[[str], None], stop: Callable[[], bool] = never,
+    cutting: Cutting = cut,
+) -> Prepare:  # fmt: skip
     """Turn what makes a request for a graph into what makes one for its parts, in any order.
 
     Args:
         on_note: called with a line on what was chosen.
         stop: ends the choice.
+        cutting: makes the graph of parts.
     """
 
     def make(graph: ComputationGraph, budget: Any, order: Any, count_fixed: bool) -> Request:
@@ -90,9 +98,9 @@ def tiled(prepare: Prepare, tiles: Tiles, on_note: Callable[[str], None], stop: 
             return prepare(parts, budget=whole.budget + whole.fixed, order=FREE, count_fixed=count_fixed)
 
         if tiles.rows is not None:
-            made = request(tile(graph, rows=tiles.rows, columns=tiles.columns))
+            made = request(cutting(graph, cuts_of(graph, rows=tiles.rows, columns=tiles.columns)))
         else:
-            made = _chosen(graph, whole.budget, request, begin, stop)
+            made = _chosen(graph, whole.budget, request, begin, stop, cutting)
         parts = made.problem.graph
         on_note(tiling_text(graph, parts))
         left = made.options.time_limit
@@ -116,7 +124,7 @@ def tiling_text(graph: ComputationGraph, parts: ComputationGraph) -> str:
 
 def _chosen(
     graph: ComputationGraph, budget: int, request: Callable[[ComputationGraph], Request], begin: float,
-    stop: Callable[[], bool],
+    stop: Callable[[], bool], cutting: Cutting,
 ) -> Request:  # fmt: skip
     """The request for the coarsest tiling with which a schedule is found soon; for a finer one, if that computes less.
 
@@ -125,7 +133,7 @@ def _chosen(
     best: tuple[float, Request] | None = None
     last = request(graph)
     for cuts in tilings(graph, budget):
-        parts = cut(graph, cuts)
+        parts = cutting(graph, cuts)
         if max(parts.working_sets) > budget:
             continue
         last = request(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,6 +148,9 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
 @click.option("--check", is_flag=True,
               help="Run both models in ONNX Runtime on random inputs, in one thread, and compare their outputs bit for "
                    "bit, the order of operators, and the peak memory.")  # fmt: skip
+@click.option("--tile", metavar="auto|ROWS|RxC",
+              help="Compute outputs in parts of so many rows, or tiles, in any order; auto: the coarsest parts that are "
+                   "enough for the budget.")  # fmt: skip
 @click.option("--inputs", type=click.Path(path_type=Path), metavar="FILE.npz",
               help="With --check: an array for each input, by name, in place of random ones.")  # fmt: skip
 @searching(seed="Random seed of all searches, and of the inputs of --check.")
@@ -154,21 +158,22 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
 def onnx(
     model: Path, schedule: Path | None, output: Path, dims: tuple[str, ...], views: str, workspaces: bool,
     keep_results: bool, fold: str, optimize: str, unknown_size: tuple[str, ...], unknown_duration: str, reduced: bool,
-    in_place: bool, check: bool, inputs: Path | None, as_json: bool, **options: OptionValue,
+    in_place: bool, check: bool, tile: str | None, inputs: Path | None, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Rewrite the ONNX file MODEL to follow SCHEDULE: operators in its order, and repeated where it recomputes.
 
     SCHEDULE is what `solve --output` wrote for the graph that `import onnx` made of MODEL; repeat the options of that
     import, and --in-place of `solve`, here. Without SCHEDULE, one within --budget is searched for, with multiply-adds
-    as durations. Weights, inputs and outputs do not change.
+    as durations. Weights, inputs and outputs do not change. With --tile, operators are cut into several of their kind,
+    each for a part of the output, with slices and concatenations of what they read.
 
     ONNX Runtime follows the order of a file only with the options in `moccasin_mzn.deploy.onnx_session`.
 
-    Exit status 1: there is no schedule within the budget; or with --check, outputs are not equal, or the measured peak
-    is above the planned one. Then nothing is written.
+    Exit status 1: there is no schedule within the budget; or with --check, outputs are not equal (with --tile, but
+    for rounding), or the measured peak is above the planned one. Then nothing is written.
     """
-    from moccasin_mzn.deploy.onnx_deployment import deploy, read_sequence, read_source
-    from moccasin_mzn.deploy.onnx_session import compare
+    from moccasin_mzn.deploy.onnx_deployment import Cutter, deploy, read_sequence, read_source
+    from moccasin_mzn.deploy.onnx_session import ROUNDING, compare
     from moccasin_mzn.errors import located
     from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
     from moccasin_mzn.graphs.importers.onnx.runtime import runtime
@@ -180,7 +185,7 @@ def onnx(
         raise InputError("expected a schedule, or --budget to make one within it")
     if check:  # before the search
         runtime("--check")
-    make_request, seed = request_maker(options, others=("seed",)), options["seed"] or 0
+    make_request, seed = request_maker(options, others=("seed",), tile=tile), options["seed"] or 0
     missing = missing_of(unknown_size, "0" if make_request is None else unknown_duration, None)
     source = read_source(
         model, dims=integers("--dim", dims), missing=missing,
@@ -192,17 +197,22 @@ def onnx(
         assert schedule is not None
         sequence = read_sequence(schedule, source)
     else:
-        made = schedule_of(source.graph, make_request)
+        cutter = Cutter(source)
+        made = schedule_of(source.graph, make_request if tile is None else partial(make_request, cutting=cutter.cut))
         if made is None:
             return EXIT_NONE
         sequence = made.sequence
+        source = source if tile is None else cutter.source_of(made.problem.graph)
     deployed = deploy(source, sequence)
     with located(model):
         found = compare(
             deployed.model, deployed.original, folder=model.parent, draws=deployed.draws,
             shared_views=views == "shared", in_place=source.runs_in_place, inputs=inputs, seed=seed,
         ) if check else None  # fmt: skip
-    wrong = found is not None and (found.equal is False or found.peak > deployed.planned_values)
+    most = ROUNDING if deployed.in_parts else 0
+    wrong = found is not None and (
+        (found.equal is False and found.rounding > most) or found.peak > deployed.planned_values
+    )
     if not wrong:
         _write(deployed, model, output)
     _print(deployed, made, found, None if wrong else output, as_json)
@@ -256,9 +266,12 @@ def _deployment_line(deployed: Deployment) -> str:
 
 def _comparison_lines(deployed: Deployment, found: Comparison) -> list[str]:
     """Return the results of running both models, in lines."""
+    rounded = deployed.in_parts and f"{found.rounding:.0f} units in the last place of the largest number"
     equal = {
         True: "outputs are equal, bit for bit",
-        False: "outputs are not equal",
+        False: f"outputs are equal, but for {rounded}"
+        if rounded and found.rounding <= ROUNDING
+        else "outputs are not equal",
         None: "outputs are not equal, but the model draws numbers, which are others in each file",
     }
     names = ("the new model", "the model in the order of its file", "the model in the order of ONNX Runtime")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,11 @@ from moccasin_mzn.option import flag
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.request import Request
+    from moccasin_mzn.api.tiling import Cutting
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.search.result import Result
 
-    RequestMaker = Callable[[ComputationGraph], Request]
+    RequestMaker = Callable[..., Request]
 
 SEARCH_SECONDS = 60.0
 """The default time limit of a search for a schedule, in seconds."""
@@ -60,7 +62,7 @@ def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed
 
 
 def request_maker(
-    options: OptionValues, alignment: int | None = None, others: Container[str] = ()
+    options: OptionValues, alignment: int | None = None, others: Container[str] = (), tile: str | None = None
 ) -> RequestMaker | None:
     """Return a function that makes the request for a graph; None without --budget, as there is no search then.
 
@@ -68,24 +70,38 @@ def request_maker(
         options: the options of `searching`.
         alignment: the alignment of offsets in an arena, which the budget is for; None: there are no offsets.
         others: names of options that are also used without a search.
+        tile: in which parts outputs are computed, see `Tiles`; the function gets what makes the graph of parts as well,
+            `cutting`.
 
     Raises:
         InputError: an option is nonsense, or is for a search and --budget is missing.
     """
     from moccasin_mzn.api.request import prepared
+    from moccasin_mzn.api.tiling import Tiles, tiled
     from moccasin_mzn.problem.budget import Budget
 
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     problem = {"order": given.pop("order"), "count_fixed": given.pop("count_fixed", False)}
+    tiles = None if tile is None else Tiles.of(tile)
     if "budget" not in given:
+        if tiles is not None:
+            raise InputError("--tile is for a search: give --budget as well")
         more = [name for name, value in problem.items() if value not in ("input", False)]
         for name in (*more, *given):
             if name not in others:
                 raise InputError(f"{flag(name)} is for a search: give --budget as well")
         return None
     budget = Budget.parse(given.pop("budget"))
-    prepare = prepared({"time_limit": SEARCH_SECONDS, **given}, alignment=alignment, spelled=flag)
-    return lambda graph: prepare(graph, budget=budget, **problem)
+    given = {"time_limit": SEARCH_SECONDS, **({} if tiles is None else {"max_computations": "auto"}), **given}
+    prepare = prepared(given, alignment=alignment, spelled=flag)
+    if tiles is None:
+        return lambda graph: prepare(graph, budget=budget, **problem)
+
+    def make(graph: ComputationGraph, cutting: Cutting) -> Request:
+        note = partial(click.echo, err=True)
+        return tiled(prepare, tiles, note, cutting=cutting)(graph, budget=budget, **problem)
+
+    return make
 
 
 def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result | None:

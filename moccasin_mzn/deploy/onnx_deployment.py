@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.deploy.onnx_rewriting import rewritten
+from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model, useful_cuts
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown, some_of
 from moccasin_mzn.files import load_json
@@ -20,7 +22,9 @@ from moccasin_mzn.graphs.importers.onnx.network import Network, whole_model
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize, optimized
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, runtime, with_weights
 from moccasin_mzn.graphs.importers.program import Missing
+from moccasin_mzn.graphs.operators import Part
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
+from moccasin_mzn.graphs.tiling.cutting import Cuts
 from moccasin_mzn.problem.files.plans import is_plan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule, claimed_schedule
 from moccasin_mzn.problem.judges.schedules import Interval, Simulation, simulate
@@ -51,7 +55,9 @@ class Deployment:
     """The same without workspaces, which nobody sees who looks at values alone, and with operators in place where the
     schedule was made for some: what a run is measured against."""
     former_peak: int
-    """`planned_peak` for the order of the file."""
+    """`planned_peak` for the order of the file, nothing of it in parts."""
+    in_parts: bool
+    """Are outputs computed in parts? Then floating point numbers may be rounded otherwise."""
     draws: bool
     """May the model put out something else in each run? Operators that draw random numbers are computed once."""
     notes: tuple[str, ...]
@@ -83,6 +89,10 @@ class Source:
     reduction: Reduction
     """The reduced graph of the trace; itself, if it was not reduced."""
     in_place: bool
+    trace_of: Callable[..., OnnxTrace]
+    """`trace_onnx` with the options of the import, for the bytes of other models."""
+    whole: Source | None = None
+    """What was cut into parts, if this was made so."""
 
     @property
     def runs_in_place(self) -> bool:
@@ -125,14 +135,59 @@ def read_source(
     packages()
     with located(path):
         data, dims = optimized(model_bytes(path), optimize, Path(path).parent, dims or {})
-        trace = trace_onnx(
-            data, Path(path).stem, dims=dims, merge_views=merge_views, keep_results=keep_results,
+        trace_of = partial(
+            trace_onnx, name=Path(path).stem, merge_views=merge_views, keep_results=keep_results,
             workspaces=workspaces, missing=missing, fold=fold,
         )  # fmt: skip
+        trace = trace_of(data, dims=dims)
         model = whole_model(data, trace.network, dims)
         _check_external(model, Path(path).parent, folder)
         reduction = reduce_graph(trace.graph) if reduced else Reduction.nothing(trace.graph)
-    return Source(Path(path), model, trace, reduction, in_place)
+    return Source(Path(path), model, trace, reduction, in_place, trace_of)
+
+
+def in_parts(source: Source, cuts: Mapping[int, Cuts]) -> Source:
+    """The source that computes outputs in parts.
+
+    Args:
+        cuts: by node of the source's graph; what cannot be done, or is of no use, stays whole.
+
+    Raises:
+        InputError: see `possible_cuts`; a model of over 2 GiB.
+    """
+    whole, operators = source.trace.graph, source.trace.operators
+    wanted = {u: own for v, own in cuts.items() for u in source.reduction.expand([v])}
+    chosen = useful_cuts(whole, possible_cuts(source.model, whole, operators, wanted))
+    node_of = {operators[v]: whole.nodes[v] for v in chosen}
+    model, boxes = tiled_model(
+        source.model, {at: chosen[v] for v, at in enumerate(operators) if v in chosen and at is not None}
+    )
+    trace = source.trace_of(file_of(model), isolated=False)
+    names = [model.graph.node[at].output[0] if at is not None else "" for at in trace.operators]
+    found = [boxes.get(name) for name in names]
+    parts = [None if each is None else Part(str(node_of[each[0]]), each[1]) for each in found]
+    graph, of_values = (replace(each, parts=parts) for each in (trace.graph, trace.of_values))
+    trace = replace(trace, graph=graph, of_values=of_values)
+    reduced = source.reduction.graph is not source.reduction.original
+    reduction = reduce_graph(graph, fuse=True) if reduced else Reduction.nothing(graph)
+    return replace(source, model=model, trace=trace, reduction=reduction, whole=source)
+
+
+@dataclass
+class Cutter:
+    """Graphs of a source in parts, and what they are of."""
+
+    source: Source
+    made: list[Source] = field(default_factory=list)
+
+    def cut(self, graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> ComputationGraph:
+        """The graph of the source that computes outputs in parts, see `in_parts`; `graph` is the source's own."""
+        self.made.append(in_parts(self.source, cuts))
+        return self.made[-1].graph
+
+    def source_of(self, graph: ComputationGraph) -> Source:
+        """The one that has a graph which was made here."""
+        return next(each for each in reversed(self.made) if each.graph.nodes == graph.nodes)
 
 
 def read_sequence(schedule: str | PathLike[str], source: Source) -> tuple[int, ...]:
@@ -156,22 +211,23 @@ def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
     Raises:
         InputError: it recomputes an operator that would put out something else; `onnx` refuses the new model.
     """
-    graph, trace = source.graph, source.trace
+    graph, trace, whole = source.graph, source.trace, source.whole or source
     _check_repeats(graph, sequence)
     with located(source.path):
         expanded = source.reduction.expand(sequence)
         operators = _operators(trace, expanded)
         known, unknown = known_values(source.model, trace.network, source.path.parent)
         new = rewritten(source.model, operators, known)
-        notes = [*trace.graph.attributes.get("assumed", ()), *unknown, *_checked(new, source.model)]
+        notes = [*whole.trace.graph.attributes.get("assumed", ()), *unknown, *_checked(new, source.model)]
     return Deployment(
         model=new,
-        original=source.model,
+        original=whole.model,
         computations=len(operators),
         nodes=len(set(operators)),
         planned_peak=simulate(graph, sequence).peak,
         planned_values=simulate(trace.of_values.run_in_place(source.runs_in_place), expanded).peak,
-        former_peak=simulate(graph, graph.input_order()).peak,
+        former_peak=simulate(whole.graph, whole.graph.input_order()).peak,
+        in_parts=whole is not source,
         draws=bool(trace.graph.computed_once),
         notes=tuple(notes),
     )

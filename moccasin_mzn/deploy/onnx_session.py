@@ -193,12 +193,36 @@ def equal(one: Sequence[object], other: Sequence[object]) -> bool:
     return len(one) == len(other) and all(map(same, one, other))
 
 
+ROUNDING = 16
+"""So many units in the last place of the largest number of an output are rounding, where what is computed has other
+shapes, for which ONNX Runtime has other kernels."""
+
+
+def rounding(one: Sequence[object], other: Sequence[object]) -> float:
+    """By how much outputs differ, if they do so in floating point numbers alone: in units in the last place of the
+    largest number of each output; infinite, if they differ otherwise."""
+    import numpy
+
+    def apart(a: object, b: object) -> float:
+        if equal([a], [b]):
+            return 0.0
+        if not isinstance(a, numpy.ndarray) or not isinstance(b, numpy.ndarray) or a.dtype.kind != "f":
+            return float("inf")
+        if a.dtype != b.dtype or a.shape != b.shape or not (numpy.isfinite(a).all() and numpy.isfinite(b).all()):
+            return float("inf")
+        return float(numpy.abs(a - b).max() / numpy.spacing(numpy.abs(a).max()))
+
+    return max(map(apart, one, other), default=0.0) if len(one) == len(other) else float("inf")
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A new model next to the one it was made of, on the same random inputs."""
 
     equal: bool | None
     """Are their outputs the same, bit for bit? None if they are not, as the model draws numbers."""
+    rounding: float
+    """By how much they differ, see `rounding`."""
     peak: int
     """Peak of the new model, measured, in bytes; see `Measured`."""
     former_peak: int
@@ -240,7 +264,7 @@ def compare(
         for model, options in ((new, in_file_order(1)), (former, in_file_order(1)), (former, plain_options(1)))
     )
     same = equal(ours.outputs, theirs.outputs) or (None if draws else False)
-    return Comparison(same, ours.peak, theirs.peak, usual.peak, ours.late)
+    return Comparison(same, rounding(theirs.outputs, ours.outputs), ours.peak, theirs.peak, usual.peak, ours.late)
 
 
 # --- Most memory that the values of an ONNX model take, computed in an order that was seen, with sizes that were

@@ -63,9 +63,9 @@ def useful_cuts(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> dict[int, 
     it is cut only if it is smaller than what is read for it."""
     found = dict(cuts)
     for v in reversed(graph.input_order()):
-        if v in found and not _read_in_parts(graph, v, found):
-            if graph.sizes[v] >= sum(graph.sizes[u] for u in graph.predecessors[v]):
-                del found[v]
+        read = sum(graph.sizes[u] for u in graph.predecessors[v])
+        if v in found and graph.sizes[v] >= read and not _read_in_parts(graph, v, found):
+            del found[v]
     return found
 
 
@@ -95,7 +95,7 @@ def _read_in_parts(graph: ComputationGraph, v: int, cuts: Mapping[int, Cuts]) ->
     return False
 
 
-def tiled_model(model: onnx.ModelProto, cuts: Mapping[int, Cuts]) -> onnx.ModelProto:
+def tiled_model(model: onnx.ModelProto, cuts: Mapping[int, Cuts]) -> tuple[onnx.ModelProto, dict[str, tuple[int, Box]]]:
     """The model that computes some outputs in parts, whatever is computed first.
 
     Args:
@@ -103,13 +103,20 @@ def tiled_model(model: onnx.ModelProto, cuts: Mapping[int, Cuts]) -> onnx.ModelP
         cuts: by position of an operator, as `possible_cuts` leaves them.
 
     Returns:
+        The model, and by the name of a part the position of the operator whose output it is a part of, and its places.
         Inputs, outputs and results are those of the model; of floating point numbers but for rounding, where a runtime
         computes what has another shape another way.
     """
     tiling = _Tiling(model, infer(model, {}))
     for at, node in enumerate(model.graph.node):
         tiling.add(node, cuts.get(at, {}))
-    return tiling.finished()
+    at_of = {node.output[0]: at for at, node in enumerate(model.graph.node)}
+    boxes = {
+        name: (at_of[value], parts.boxes[index])
+        for value, parts in tiling.parts.items()
+        for index, name in parts.names.items()
+    }
+    return tiling.finished(), boxes
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def _window(draw, model, read, kind):
     if min(made) < 1:
         return model.add("Relu", [read])
     options = {"strides": strides, "pads": pads, "kernel_shape": sizes}
-    if draw(st.booleans()) and max(dilations) == 1:
+    if draw(st.booleans()) and max(dilations) == 1 and all(map(int.__ge__, sizes, strides)):
         made = [-(-extent // stride) for extent, stride in zip(extents, strides, strict=True)]
         del options["pads"]
         options["auto_pad"] = draw(st.sampled_from(["SAME_UPPER", "SAME_LOWER"]))

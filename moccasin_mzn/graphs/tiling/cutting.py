@@ -59,6 +59,21 @@ def tile(
         InputError: no operators are known; the graph is tiled; nothing is to be cut; an extent that is no integer of 1
             or more; a pattern that no layer has; more than `PARTS_LIMIT` parts.
     """
+    return cut(graph, cuts_of(graph, rows, columns, channels, layers))
+
+
+def cuts_of(
+    graph: ComputationGraph,
+    rows: int | None = None,
+    columns: int | None = None,
+    channels: int | None = None,
+    layers: Sequence[str] = (),
+) -> dict[int, Cuts]:
+    """By node the cuts of its output into parts of so many rows, columns and channels, see `tile`.
+
+    Raises:
+        InputError: as `tile`.
+    """
     extents = {name: plain(given) for name, given in (("rows", rows), ("columns", columns), ("channels", channels))}
     for name, extent in extents.items():
         if extent is not None and (type(extent) is not int or extent < 1):
@@ -73,7 +88,7 @@ def tile(
             shape = shape_of(graph, v)
             pairs = zip(axes, extents.values(), strict=True)
             cuts[v] = {axis: steps(shape[axis], by) for axis, by in pairs if axis is not None and by is not None}
-    return cut(graph, cuts)
+    return cuts
 
 
 def check_operators_known(graph: ComputationGraph) -> None:
