@@ -81,8 +81,8 @@ class Joint:
     apart: tuple[fx.Node, ...] = field(default=(), repr=False)
     """Placeholders whose gradients are returned summand by summand, in the order in which autograd adds them up: each
     as often as it has summands."""
-    recurrent: bool = False
-    """Recurrent layers were traced as cells, see `recurrent_cells`."""
+    recurrent: frozenset[str] = frozenset()
+    """Devices of recurrent layers that were traced as cells, and would be one operator of a library that is off."""
 
     @property
     def nodes(self) -> list[fx.Node]:
@@ -122,7 +122,7 @@ def trace_joint(
     import torch
 
     with (
-        quiet(), forked_random_state(), plain_checkpoints(), torch.enable_grad(), recurrent_cells() as cells,
+        quiet(), forked_random_state(), plain_checkpoints(), torch.enable_grad(), recurrent_cells(step.model) as cells,
         _inputs(step.model, forms, numbers) as (inputs, mode), attributes_read(step.model) as attributes,
     ):  # fmt: skip
         try:
@@ -142,7 +142,7 @@ def trace_joint(
                 f"the network has data-dependent control flow, it cannot be planned ({text})"
             ) from error
     _check_captured(joint, step.model)
-    return replace(joint, recurrent=cells.seen, attributes=attributes)
+    return replace(joint, recurrent=frozenset(cells.devices), attributes=attributes)
 
 
 @contextlib.contextmanager

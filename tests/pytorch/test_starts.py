@@ -86,7 +86,7 @@ def test_a_schedule_by_blocks_computes_each_of_a_block_twice_at_most(given):
 
 
 class Decoder(nn.Module):
-    """Checkpoints of its own and many classes: its blocks, its head and its loss each need most of the step's memory."""
+    """Checkpoints of its own, and many classes: its blocks, its head and its loss each need much memory."""
 
     def __init__(self):
         super().__init__()
