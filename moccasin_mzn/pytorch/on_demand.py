@@ -77,7 +77,7 @@ class _OnDemand:
             for x in graph.successors[v]:
                 self.needed[v] = max(self.needed[v], self.position[x] if self.firm[x] else self.needed[x])
         self.reads = [self._stages(v) for v in range(len(order))]
-        self.present = dict.fromkeys(order[:0])
+        self.present: dict[int, None] = {}
         """What is in memory between stages: all of it is read later."""
 
     def _stages(self, v: int) -> list[int]:
@@ -95,13 +95,11 @@ class _OnDemand:
             run = self._run(v)
             if len(run) == 1 and taken + self.graph.sizes[v] + self.graph.workspace_of[v] <= self.budget:
                 self._computed(run)
-                ended = [u for u in (v, *self.graph.predecessors[v]) if not self._read_after(u, stage)]
                 self.present[v] = None
+                ended = [u for u in (v, *self.graph.predecessors[v]) if not self._read_after(u, stage)]
                 for u in ended:
                     del self.present[u]
-                taken += (self.graph.sizes[v] if v in self.present else 0) - sum(
-                    self.graph.sizes[u] for u in ended if u != v
-                )
+                taken += self.graph.sizes[v] - sum(self.graph.sizes[u] for u in ended)
             elif self._recomputed(run, stage):
                 taken = sum(self.graph.sizes[u] for u in self.present)
             else:
@@ -145,10 +143,10 @@ class _OnDemand:
         self._computed(run)
         wanted = [u for u in dict.fromkeys((*self.present, *run)) if self._read_after(u, stage)]
         wanted.sort(key=lambda u: (not self.firm[u], self.rule(self.graph, u, self.reads[u][-1] - stage)))
-        present = self.present = dict.fromkeys(run[:0])
+        self.present = {}
         for u in wanted:
             rest = memory[ends.get(u, 0) :]
             if self.firm[u] or not len(rest) or int(rest.max()) + sizes[u] <= self.budget:
                 rest += sizes[u]
-                present[u] = None
+                self.present[u] = None
         return int(memory.max()) <= self.budget
