@@ -300,6 +300,7 @@ def _turned_into_views(graph_module: fx.GraphModule) -> None:
 def _added_in_place(graph_module: fx.GraphModule) -> None:
     """New zeros that nothing else reads are written to in place, as autograd does where nothing is traced."""
     import torch
+    from torch import fx
 
     aten = torch.ops.aten
     zeros = {aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default}
@@ -313,7 +314,7 @@ def _added_in_place(graph_module: fx.GraphModule) -> None:
     }
     for node in graph_module.graph.nodes:
         own = node.args[0] if node.target in in_place else None
-        if getattr(own, "target", None) in zeros and list(own.users) == [node]:
+        if isinstance(own, fx.Node) and own.target in zeros and list(own.users) == [node]:
             forms = [(each.shape, each.stride(), each.dtype) for each in (own.meta["val"], node.meta["val"])]
             if forms[0] == forms[1]:
                 node.target = in_place[node.target]

@@ -25,7 +25,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.problem import Planned
 
 Rule = Callable[[ComputationGraph, int, int], float]
-"""Of a node and in how many stages it is read next: those with low values stay."""
+"""A rank by node and the number of stages until it is read next: nodes of low rank stay."""
 
 
 def _soonest(graph: ComputationGraph, node: int, distance: int) -> float:
