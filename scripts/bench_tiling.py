@@ -123,11 +123,11 @@ def row_of(name: str, budget: int, arguments: argparse.Namespace) -> list[str]:
     tiled = tile(graph_of(name), rows=arguments.rows, columns=arguments.columns)
     found = mz.solve(
         tiled, budget, order="free", max_computations="auto", time_limit=arguments.time_limit, seed=arguments.seed,
-        threads=2, if_none="return",
+        threads=2, if_none="stop",
     )  # fmt: skip
     factor = f"{found.duration / tiled.total_duration:.3f}" if found.sequence else "none found"
-    peak = f"{found.peak_memory:,}" if found.sequence else "-"
-    bound = f"{(found.lower_bound or tiled.total_duration) / tiled.total_duration:.3f}"
+    peak = f"{found.peak:,}" if found.sequence else "-"
+    bound = f"{(found.bound or tiled.total_duration) / tiled.total_duration:.3f}"
     mark = published_at(CHAINS[name], budget)
     return [name, str(len(tiled.nodes)), f"{budget:,}", mark, factor, bound, peak, f"{found.seconds:.0f}"]
 
