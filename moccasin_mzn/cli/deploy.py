@@ -149,8 +149,8 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
               help="Run both models in ONNX Runtime on random inputs, in one thread, and compare their outputs bit for "
                    "bit, the order of operators, and the peak memory.")  # fmt: skip
 @click.option("--tile", metavar="auto|ROWS|RxC",
-              help="Compute outputs in parts of so many rows, or tiles, in any order; auto: the coarsest parts that are "
-                   "enough for the budget.")  # fmt: skip
+              help="Compute outputs in parts of so many rows, or tiles, in any order; auto: the coarsest parts that "
+                   "are enough for the budget.")  # fmt: skip
 @click.option("--inputs", type=click.Path(path_type=Path), metavar="FILE.npz",
               help="With --check: an array for each input, by name, in place of random ones.")  # fmt: skip
 @searching(seed="Random seed of all searches, and of the inputs of --check.")
@@ -173,7 +173,7 @@ def onnx(
     for rounding), or the measured peak is above the planned one. Then nothing is written.
     """
     from moccasin_mzn.deploy.onnx_deployment import Cutter, deploy, read_sequence, read_source
-    from moccasin_mzn.deploy.onnx_session import ROUNDING, compare
+    from moccasin_mzn.deploy.onnx_session import compare
     from moccasin_mzn.errors import located
     from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
     from moccasin_mzn.graphs.importers.onnx.runtime import runtime
@@ -209,9 +209,8 @@ def onnx(
             deployed.model, deployed.original, folder=model.parent, draws=deployed.draws,
             shared_views=views == "shared", in_place=source.runs_in_place, inputs=inputs, seed=seed,
         ) if check else None  # fmt: skip
-    most = ROUNDING if deployed.in_parts else 0
     wrong = found is not None and (
-        (found.equal is False and found.rounding > most) or found.peak > deployed.planned_values
+        (found.equal is False and not (deployed.in_parts and found.is_rounded)) or found.peak > deployed.planned_values
     )
     if not wrong:
         _write(deployed, model, output)
@@ -266,14 +265,14 @@ def _deployment_line(deployed: Deployment) -> str:
 
 def _comparison_lines(deployed: Deployment, found: Comparison) -> list[str]:
     """Return the results of running both models, in lines."""
-    rounded = deployed.in_parts and f"{found.rounding:.0f} units in the last place of the largest number"
     equal = {
         True: "outputs are equal, bit for bit",
-        False: f"outputs are equal, but for {rounded}"
-        if rounded and found.rounding <= ROUNDING
-        else "outputs are not equal",
+        False: "outputs are not equal",
         None: "outputs are not equal, but the model draws numbers, which are others in each file",
     }
+    if deployed.in_parts and not found.equal:
+        units = f"{found.rounding:.3g} units in the last place of the largest number"
+        equal[False] = f"outputs are equal within {units}" if found.is_rounded else f"outputs are not equal: {units}"
     names = ("the new model", "the model in the order of its file", "the model in the order of ONNX Runtime")
     peaks = (found.peak, found.former_peak, found.usual_peak)
     lines = [equal[found.equal], f"order: {_order(found)}"]

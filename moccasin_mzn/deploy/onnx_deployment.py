@@ -165,7 +165,7 @@ def in_parts(source: Source, cuts: Mapping[int, Cuts]) -> Source:
     trace = source.trace_of(file_of(model), isolated=False)
     names = [model.graph.node[at].output[0] if at is not None else "" for at in trace.operators]
     found = [boxes.get(name) for name in names]
-    parts = [None if each is None else Part(str(node_of[each[0]]), each[1]) for each in found]
+    parts = tuple(None if each is None else Part(str(node_of[each[0]]), each[1]) for each in found)
     graph, of_values = (replace(each, parts=parts) for each in (trace.graph, trace.of_values))
     trace = replace(trace, graph=graph, of_values=of_values)
     reduced = source.reduction.graph is not source.reduction.original

@@ -232,6 +232,11 @@ class Comparison:
     late: str | None
     """The value of the new model that came late, see `Measured`."""
 
+    @property
+    def is_rounded(self) -> bool:
+        """Do outputs differ by rounding alone, see `ROUNDING`?"""
+        return self.rounding <= ROUNDING
+
 
 def compare(
     new: onnx.ModelProto,

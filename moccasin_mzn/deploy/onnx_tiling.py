@@ -89,8 +89,7 @@ def _read_in_parts(graph: ComputationGraph, v: int, cuts: Mapping[int, Cuts]) ->
     for w in graph.successors[v]:
         reader = operators[w]
         for read in reader.reads if reader is not None and w in cuts else ():
-            met = [reach for axis, reach in enumerate(read.axes) if axis in cuts[v] and reach is not None]
-            if read.source == v and any(reach.axis in cuts[w] for reach in met):
+            if read.source == v and any(reach is not None and reach.axis in cuts[w] for reach in read.axes):
                 return True
     return False
 

@@ -23,15 +23,15 @@ def traced(model):
 
 
 def results(model, inputs):
-    options = plain_options(1)
-    return runtime().InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, inputs)
+    data, options = model.SerializeToString(), plain_options(1)
+    return runtime().InferenceSession(data, options, providers=["CPUExecutionProvider"]).run(None, inputs)
 
 
 def in_parts(model, draw):
     """A model with random cuts, and how many outputs are cut."""
     trace = traced(model)
     cuts = possible_cuts(model, trace.graph, trace.operators, draw(cuts_of(trace.graph)))
-    return tiled_model(model, {trace.operators[v]: own for v, own in cuts.items()}), len(cuts)
+    return tiled_model(model, {trace.operators[v]: own for v, own in cuts.items()})[0], len(cuts)
 
 
 @settings(max_examples=400, deadline=None)

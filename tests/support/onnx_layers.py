@@ -143,15 +143,16 @@ def _by_itself(draw, model, read, kind):
         columns = draw(st.integers(1, 4))
         return model.add(kind, [read, model.weights(shape[-1], columns)], (*shape[:-1], columns))
     if kind == "Reshape":
-        flat = model.add(kind, [read, model.constant(numpy.array([1, shape[1], -1]))], (1, shape[1], shape[2] * shape[3]))
+        merged = model.constant(numpy.array([1, shape[1], -1]))
+        flat = model.add(kind, [read, merged], (1, shape[1], shape[2] * shape[3]))
         return model.add(kind, [flat, model.constant(numpy.array(shape))], shape)
     return model.add(kind, [read])
 
 
 _WINDOWS = ("Conv", "MaxPool", "AveragePool")
 _MOVED = ("Pad", "Slice", "Resize", "Transpose", "ConvTranspose", "SpaceToDepth")
-_OTHERS = ("BatchNormalization", "Softmax", "LayerNormalization", "ReduceMean", "Add", "Mul", "Concat", "MatMul", "Relu",
-           "HardSwish", "Reshape", "Sigmoid")  # fmt: skip
+_OTHERS = ("BatchNormalization", "Softmax", "LayerNormalization", "ReduceMean", "Add", "Mul", "Concat", "MatMul",
+           "Relu", "HardSwish", "Reshape", "Sigmoid")  # fmt: skip
 KINDS = (*_WINDOWS, *_MOVED, *_OTHERS)
 
 
