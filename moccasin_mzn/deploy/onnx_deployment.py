@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.deploy.onnx_rewriting import rewritten
-from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model, useful_cuts
+from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model, useful_cuts, with_reductions
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown, some_of
 from moccasin_mzn.files import load_json
@@ -157,7 +157,8 @@ def in_parts(source: Source, cuts: Mapping[int, Cuts]) -> Source:
     """
     whole, operators = source.trace.graph, source.trace.operators
     wanted = {u: own for v, own in cuts.items() for u in source.reduction.expand([v])}
-    chosen = useful_cuts(whole, possible_cuts(source.model, whole, operators, wanted))
+    more = with_reductions(whole, possible_cuts(source.model, whole, operators, wanted))
+    chosen = useful_cuts(whole, possible_cuts(source.model, whole, operators, more))
     node_of = {operators[v]: whole.nodes[v] for v in chosen}
     model, boxes = tiled_model(
         source.model, {at: chosen[v] for v, at in enumerate(operators) if v in chosen and at is not None}

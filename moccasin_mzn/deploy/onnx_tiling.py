@@ -22,13 +22,17 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.inference import infer
 from moccasin_mzn.graphs.importers.onnx.model import all_names, fresh, is_standard, operator_sets, packages, reads
 from moccasin_mzn.graphs.importers.onnx.shapes import Shapes, stored_value
-from moccasin_mzn.graphs.tiling.cutting import Box, Cuts, boxes_of
+from moccasin_mzn.graphs.operators import Read
+from moccasin_mzn.graphs.tiling.axes import tiling_axes
+from moccasin_mzn.graphs.tiling.cutting import Box, Cuts, boxes_of, steps
 
 if TYPE_CHECKING:
     import onnx
 
 OLDEST = 7
 """The first operator set whose models are cut: before, operators are told how to broadcast."""
+REDUCTION_PARTS = 8
+"""Parts of operators that are cut for what they read; each reads a slice of each part of it."""
 Key = tuple[object, ...]
 
 
@@ -56,6 +60,25 @@ def possible_cuts(
         if at is not None and operator is not None:
             found[v] = _possible(model.graph.node[at], shapes, operator.shape, wanted)
     return {v: own for v, own in found.items() if own}
+
+
+def with_reductions(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> dict[int, Cuts]:
+    """More cuts: an operator that reads parts whole, such as a mean over rows, is cut along another axis, such as
+    channels, so that no copy of all that it reads is there beside the parts."""
+    found = dict(cuts)
+    for w, axes in enumerate(tiling_axes(graph)):
+        operator = graph.operators[w] if graph.operators is not None else None
+        along = next((axis for axis in reversed(axes) if axis is not None), None)
+        if operator is None or w in cuts or along is None:
+            continue
+        if any(read.axes[axis] is None for read in operator.reads for axis in cuts.get(_source(read), ())):
+            extent = operator.shape[along]
+            found[w] = {along: steps(extent, -(-extent // REDUCTION_PARTS))}
+    return found
+
+
+def _source(read: Read) -> int:
+    return -1 if read.source is None else read.source
 
 
 def useful_cuts(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> dict[int, Cuts]:
