@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -307,6 +308,7 @@ def _deployment_dict(deployed: Deployment, made: Result | None, found: Compariso
         return document
     return document | {
         "equal": found.equal,
+        **({"rounding": found.rounding if isfinite(found.rounding) else None} if deployed.in_parts else {}),
         "in_order": found.late is None,
         "within_plan": found.peak <= deployed.planned_values,
         "measured_peak": found.peak,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy
 import pytest
 from hypothesis import given, settings
@@ -11,11 +13,20 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnx_tool")
 pytest.importorskip("onnxruntime")
 
-from onnx_layers import cuts_of, models  # noqa: E402
+from onnx_layers import KINDS, Model, cuts_of, models, quantized_models  # noqa: E402
+from script_loading import load_script  # noqa: E402
 
-from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model  # noqa: E402
+import moccasin_mzn as mz  # noqa: E402
+from moccasin_mzn.deploy.onnx_deployment import deploy, read_source  # noqa: E402
+from moccasin_mzn.deploy.onnx_deployment import in_parts as in_parts_of  # noqa: E402
+from moccasin_mzn.deploy.onnx_session import compare, equal, rounding  # noqa: E402
+from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model, useful_cuts, with_reductions  # noqa: E402
+from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.file import trace_onnx  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, random_inputs, runtime  # noqa: E402
+from moccasin_mzn.graphs.tiling.choosing import tilings  # noqa: E402
+
+NETWORKS = load_script("tiled_networks").NETWORKS
 
 
 def traced(model):
@@ -44,3 +55,104 @@ def test_random_models_compute_the_same_in_parts(model, data):
         scale = numpy.abs(one).max(initial=1e-30)
         assert one.shape == other.shape
         assert numpy.abs(one - other).max(initial=0) <= 4 * numpy.spacing(numpy.float32(scale))
+
+
+@settings(max_examples=60, deadline=None)
+@given(quantized_models(), st.data())
+def test_quantized_models_are_the_same_bit_for_bit(model, data):
+    tiled, _ = in_parts(model, data.draw)
+    inputs = random_inputs(model, 0)
+    assert equal(results(model, inputs), results(tiled, inputs))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_operator_is_split(kind):
+    """None is whole whatever is asked for: along some axis each is cut in halves, and computes the same."""
+    found = []
+
+    @settings(max_examples=60, deadline=None, database=None)
+    @given(models([kind]), st.data())
+    def split(model, data):
+        tiled, _ = in_parts(model, data.draw)
+        found.append(sum(each.op_type == kind for each in tiled.graph.node) > len(model.graph.node))
+
+    split()
+    assert any(found) or kind in ("Slice", "Concat")  # of these a part is a part of what is read
+
+
+def test_what_is_read_whole_is_cut_along_another_axis_or_stays_whole():
+    net = Model((1, 8, 16, 16), 0)
+    image = net.add("Relu", ["x"])
+    mean = net.add("GlobalAveragePool", [image], (1, 8, 1, 1))
+    model = net.made([mean])
+    trace = traced(model)
+    rows = {0: {2: (0, 8, 16)}}
+    assert useful_cuts(trace.graph, rows) == {}
+    more = with_reductions(trace.graph, rows)
+    assert more == rows | {1: {1: tuple(range(9))}} and useful_cuts(trace.graph, more) == more
+    tiled, parts = tiled_model(model, {trace.operators[v]: own for v, own in more.items()})
+    made = [each.op_type for each in tiled.graph.node]
+    assert made.count("Relu") == 2 and made.count("GlobalAveragePool") == 8 and len(parts) == 10
+    assert max(trace_of.sizes[v] for trace_of in [traced(tiled).graph] for v in range(len(made))) == 8 * 8 * 16 * 4
+    inputs = random_inputs(model, 0)
+    assert equal(results(model, inputs), results(tiled, inputs))
+
+
+def test_models_of_old_operator_sets_are_refused():
+    net = Model((1, 2, 4, 4), 0)
+    model = net.made([net.add("Relu", ["x"])], opset=6)
+    trace = traced(model)
+    with pytest.raises(InputError, match="operator set 6; models are cut into parts from 7 on"):
+        possible_cuts(model, trace.graph, trace.operators, {0: {2: (0, 2, 4)}})
+
+
+@pytest.mark.parametrize("how", ["2", "auto", "2x8"])
+def test_the_command_writes_a_model_in_parts(tmp_path, command, how):
+    net = Model((1, 3, 16, 16), 1)
+    x = "x"
+    for depth in (3, 8, 8):
+        weights = [net.weights(8, depth, 3, 3), net.weights(8)]
+        x = net.add("Relu", [net.add("Conv", [x, *weights], (1, 8, 16, 16), pads=[1] * 4, kernel_shape=[3, 3])])
+    mean = net.add("GlobalAveragePool", [x], (1, 8, 1, 1))
+    path, new = tmp_path / "model.onnx", tmp_path / "new.onnx"
+    onnx.save(net.made([mean]), path)
+    options = ("--tile", how, "--budget", "14000", "--time-limit", "10", "-o", new, "--check", "--json")
+    status, out, err = command("deploy", "onnx", path, *options)
+    assert status == 0 and "tiling: " in err
+    told = json.loads(out)
+    assert told["in_order"] and told["within_plan"] and told["rounding"] <= 16
+    assert told["measured_peak"] <= 14000 < told["measured_former_peak"] == told["former_peak"] == 16384
+    assert any("[0:" in each.output[0] for each in onnx.load(new).graph.node)
+    assert equal(*(results(onnx.load(each), random_inputs(onnx.load(path), 1)) for each in (new, new)))
+
+
+def test_tiles_are_for_searches(tmp_path, command):
+    (tmp_path / "model.onnx").write_bytes(b"")
+    (tmp_path / "plan.json").write_text("[]")
+    status, _, err = command(
+        "deploy", "onnx", tmp_path / "model.onnx", tmp_path / "plan.json", "--tile", "4", "-o", tmp_path / "new.onnx"
+    )
+    assert status == 2 and "--tile is for a search: give --budget as well" in err
+
+
+@pytest.mark.parametrize(
+    ("other", "apart"), [([1.0, 4.0], 0), ([1.0, 4.0000005], 1), ([numpy.nan, 4.0], numpy.inf), ([1.0], numpy.inf)]
+)
+def test_differences_are_counted_in_the_last_place_of_the_largest_number(other, apart):
+    one = numpy.array([1.0, 4.0], numpy.float32)
+    assert rounding([one], [numpy.array(other, numpy.float32)]) == apart
+    assert rounding([numpy.array([1])], [numpy.array([2])]) == numpy.inf
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", list(NETWORKS))
+def test_networks_in_parts_take_what_is_planned(tmp_path, name):
+    path = tmp_path / "model.onnx"
+    onnx.save(NETWORKS[name](), path)
+    whole = read_source(path)
+    parts = in_parts_of(whole, list(tilings(whole.trace.graph, max(whole.graph.working_sets)))[1])
+    order = mz.order(parts.graph, time_limit=5)
+    deployed = deploy(parts, order.positions)
+    found = compare(deployed.model, deployed.original, folder=tmp_path)
+    assert found.is_rounded and found.late is None and found.peak == deployed.planned_values == order.peak
+    assert found.peak < 0.8 * max(whole.graph.working_sets)

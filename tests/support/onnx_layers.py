@@ -171,6 +171,49 @@ def models(draw, kinds=KINDS):
 
 
 @st.composite
+def quantized_models(draw):
+    """A chain on an image of uint8: convolutions, additions, pools, products, and numbers that are not quantized."""
+    extents = [draw(st.integers(2, 9)) for _ in range(2)]
+    model = Model((1, draw(st.integers(1, 4)), *extents), draw(st.integers(0, 999)))
+    zero = model.constant(numpy.uint8(draw(st.integers(0, 255))))
+
+    def scale(value):
+        return model.constant(numpy.float32(value))
+
+    read = model.add("QuantizeLinear", ["x", scale(0.004), zero])
+    kinds = st.sampled_from(["QLinearConv", "QLinearAdd", "MaxPool", "QLinearMatMul", "both"])
+    for kind in draw(st.lists(kinds, min_size=1, max_size=4)):
+        shape = model.shapes[read]
+        one = [scale(0.02), zero]
+        if kind == "QLinearConv":
+            filters, size, pad = draw(st.integers(1, 4)), draw(st.integers(1, 2)), draw(st.integers(0, 1))
+            groups = shape[1] if draw(st.booleans()) else 1
+            filters *= groups
+            weights = model.constant(model.random.integers(-127, 128, (filters, shape[1] // groups, size, size), "i1"))
+            scales = model.constant((model.random.random(filters) / 100 + 0.001).astype("f"))
+            zeros = model.constant(numpy.zeros(filters, "i1"))
+            bias = model.constant(model.random.integers(-1000, 1000, filters, "i4"))
+            made = windows(shape[2:], [size] * 2, [1, 1], [1, 1], [min(pad, size - 1)] * 4)
+            inputs = [read, *one, weights, scales, zeros, *one, bias]
+            pads = [min(pad, size - 1)] * 4
+            read = model.add(kind, inputs, (1, filters, *made), pads=pads, group=groups) if min(made) > 1 else read
+        elif kind == "QLinearAdd":
+            read = model.add(kind, [read, *one, read, *one, *one], domain="com.microsoft")
+        elif kind == "MaxPool":
+            read = model.add(kind, [read], kernel_shape=[2, 2], pads=[1, 0, 0, 1])
+        elif kind == "QLinearMatMul":
+            weights = model.constant(model.random.integers(-127, 128, (shape[-1], 3), "i1"))
+            scales = model.constant((model.random.random(3) / 100 + 0.001).astype("f"))
+            inputs = [read, *one, weights, scales, model.constant(numpy.zeros(3, "i1")), *one]
+            read = model.add(kind, inputs, (*shape[:-1], 3))
+        else:
+            read = model.add(
+                "QuantizeLinear", [model.add("Sigmoid", [model.add("DequantizeLinear", [read, *one])]), *one]
+            )
+    return model.made([model.add("DequantizeLinear", [read, *[scale(0.02), zero]])])
+
+
+@st.composite
 def cuts_of(draw, graph):
     """Random cuts of the outputs of a graph along up to two axes each."""
     cuts = {}

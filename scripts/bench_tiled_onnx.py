@@ -1,0 +1,98 @@
+"""ONNX models computed in parts, next to the models they were made of, in ONNX Runtime: peaks and outputs.
+
+    python scripts/bench_tiled_onnx.py [NETWORK ...] [--time-limit 10] [--most-nodes 1500]
+
+NETWORK is one of `tiled_networks.NETWORKS`, or the file of a model; by default each of them. Of each, tilings from
+coarse to fine are ordered, each operator computed once, and the one of least peak is written, run and measured.
+
+- file: peak in the order of the file, KB, which is also measured; order: the proven least of all orders without parts
+- planned, measured: peak with parts, slices and concatenations included
+- MAC: percent more than the model's multiply-adds; all of them are bytes of slices and concatenations
+- apart: largest difference of outputs, in units in the last place of the largest number
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from tiled_networks import NETWORKS
+
+import moccasin_mzn as mz
+from moccasin_mzn.deploy.onnx_deployment import Deployment, Source, deploy, in_parts, read_source
+from moccasin_mzn.deploy.onnx_session import Comparison, compare
+from moccasin_mzn.graphs.tiling.choosing import tilings
+from moccasin_mzn.report.tables import console, plain_table, print_table
+
+HEADINGS = ("model", "file", "order", "planned", "measured", "of it", "nodes", "MAC", "apart", "in order")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model in parts, and what it came to."""
+
+    least_whole: int
+    """Bound on the peak of all orders of the model without parts."""
+    source: Source
+    deployed: Deployment
+    measured: Comparison
+
+    @property
+    def more_work(self) -> float:
+        """Multiply-adds more than those of the model, as a share."""
+        whole = self.source.whole
+        assert whole is not None
+        return self.source.graph.total_duration / whole.graph.total_duration - 1
+
+
+def least(path: Path, time_limit: float, most_nodes: int) -> Found:
+    """The tiling of least peak, each operator computed once."""
+    whole = read_source(path)
+    bound = mz.order(whole.graph, time_limit=time_limit).bound
+    best: tuple[int, Source, tuple[int, ...]] | None = None
+    for cuts in tilings(whole.trace.graph, max(whole.graph.working_sets)):
+        parts = in_parts(whole, cuts)
+        if len(parts.graph.nodes) > most_nodes and best is not None:
+            break
+        found = mz.order(parts.graph, time_limit=time_limit)
+        if best is None or found.peak < best[0]:
+            best = found.peak, parts, found.positions
+    assert best is not None
+    _, parts, sequence = best
+    deployed = deploy(parts, sequence)
+    return Found(bound, parts, deployed, compare(deployed.model, deployed.original, folder=path.parent))
+
+
+def row(name: str, found: Found) -> tuple[str, ...]:
+    """A row of the table."""
+    peaks = (found.deployed.former_peak, found.least_whole, found.deployed.planned_peak, found.measured.peak)
+    return (
+        name, *(f"{peak / 1000:,.1f}" for peak in peaks), f"{found.measured.peak / found.measured.former_peak:.3f}",
+        str(len(found.source.graph.nodes)), f"+{100 * found.more_work:.1f} %", f"{found.measured.rounding:.3g}",
+        "yes" if found.measured.late is None else found.measured.late,
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("networks", nargs="*", default=list(NETWORKS))
+    parser.add_argument("--time-limit", type=float, default=10)
+    parser.add_argument("--most-nodes", type=int, default=1500)
+    arguments = parser.parse_args()
+    table = plain_table(None, HEADINGS, left=("model", "in order"))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in arguments.networks:
+            path = Path(folder) / "network.onnx" if name in NETWORKS else Path(name)
+            if name in NETWORKS:
+                onnx.save(NETWORKS[name](), path)
+            table.add_row(*row(name, least(path, arguments.time_limit, arguments.most_nodes)))
+    print_table(console(sys.stdout), table)
+
+
+if __name__ == "__main__":
+    main()
