@@ -94,7 +94,8 @@ def row(name: str, found: Found) -> tuple[str, ...]:
     peaks = (found.deployed.former_peak, found.least_whole, found.deployed.planned_peak, found.measured.peak)
     return (
         name, *(f"{peak / 1000:,.1f}" for peak in peaks), f"{found.measured.peak / found.measured.former_peak:.3f}",
-        str(len(found.source.graph.nodes)), f"{computed:.4f}", f"{copied / 1000:,.0f}", f"{found.measured.rounding:.3g}",
+        str(len(found.source.graph.nodes)), f"{computed:.4f}", f"{copied / 1000:,.0f}",
+        f"{found.measured.rounding:.3g}",
         "yes" if found.measured.late is None else found.measured.late,
     )  # fmt: skip
 
