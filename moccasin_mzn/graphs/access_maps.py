@@ -18,7 +18,7 @@ from functools import cache
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.operators import Reach, Read, elementwise
+from moccasin_mzn.graphs.operators import Reach, Read, aligned, own
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -27,19 +27,9 @@ Axes = tuple[Reach | None, ...]
 
 
 @cache
-def own(axis: int) -> Reach:
-    """The place itself, along an axis of the output."""
-    return Reach(axis)
-
-
 def every(rank: int) -> Axes:
     """The place itself along all axes."""
     return tuple(map(own, range(rank)))
-
-
-def aligned(shape: Sequence[int], put_out: Sequence[int]) -> Axes:
-    """Of an input that is broadcast to the shape of the output."""
-    return elementwise("", put_out, [(None, shape)]).reads[0].axes
 
 
 def composed(outer: Axes, inner: Axes) -> Axes:
@@ -69,6 +59,7 @@ def read_of(source: int | None, shape: Sequence[int], axes: Axes | None, put_out
 # --- Windows --------------------------------------------------------------------------------------------------
 
 
+@cache
 def window(
     axis: int, extent: int, count: int, size: int, stride: int = 1, dilation: int = 1, before: int = 0
 ) -> Reach | None:
@@ -89,6 +80,7 @@ def window(
     return Reach(axis, stride, size, dilation, before)
 
 
+@cache
 def transposed_window(axis: int, size: int, stride: int = 1, dilation: int = 1, before: int = 0) -> Reach:
     """Of transposed convolutions: place o reads (o + before - k * dilation) / stride where that is a place."""
     return Reach(axis, 1, size, dilation, (size - 1) * dilation - before, stride, exact=stride > 1)

@@ -19,7 +19,6 @@ from moccasin_mzn.graphs.access_maps import (
     Axes,
     every,
     joined,
-    own,
     reshaped,
     resized,
     shifted,
@@ -27,7 +26,7 @@ from moccasin_mzn.graphs.access_maps import (
     transposed_window,
     window,
 )
-from moccasin_mzn.graphs.operators import Reach
+from moccasin_mzn.graphs.operators import Reach, own
 
 Shape = tuple[int, ...]
 

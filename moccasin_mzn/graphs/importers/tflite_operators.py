@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.access_maps import (
     Axes,
-    aligned,
     composed,
     every,
     joined,
     mirrored,
     multiplied,
-    own,
     reduced,
     reshaped,
     resized,
@@ -30,7 +28,7 @@ from moccasin_mzn.graphs.access_maps import (
     transposed_window,
     window,
 )
-from moccasin_mzn.graphs.operators import Reach
+from moccasin_mzn.graphs.operators import Reach, aligned, own
 
 if TYPE_CHECKING:
     from numpy import ndarray

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.access_maps import (
     Axes,
-    aligned,
     every,
     joined,
     mirrored,
     multiplied,
-    own,
     read_of,
     reduced,
     reshaped,
@@ -31,7 +29,7 @@ from moccasin_mzn.graphs.access_maps import (
 from moccasin_mzn.graphs.importers.onnx.model import is_standard, kind_of, operator_sets, packages, reads
 from moccasin_mzn.graphs.importers.onnx.resizing import resized_axes
 from moccasin_mzn.graphs.importers.onnx.shapes import Call, Shapes, is_elementwise
-from moccasin_mzn.graphs.operators import Operator, Reach
+from moccasin_mzn.graphs.operators import Operator, Reach, aligned, own
 
 if TYPE_CHECKING:
     import onnx

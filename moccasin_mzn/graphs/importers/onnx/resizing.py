@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.access_maps import Axes, own, resized
+from moccasin_mzn.graphs.access_maps import Axes, resized
 from moccasin_mzn.graphs.importers.onnx.model import operator_sets
-from moccasin_mzn.graphs.operators import Reach
+from moccasin_mzn.graphs.operators import Reach, own
 
 if TYPE_CHECKING:
     from numpy import ndarray
