@@ -163,7 +163,7 @@ def dense(d: Draw) -> Case:
         "FullyConnectedOptions",
         {"keepNumDims": keep},
         version=5,
-        needed=shape[-1] == length,
+        needed=len(shape) == 2 or (keep and shape[-1] == length),
     )
 
 
