@@ -53,7 +53,7 @@ def tile(
         layers: patterns such as "conv*" of ids or labels; only these layers are cut. Empty: all that can be.
 
     Returns:
-        The graph of parts, see the module; `parts` has what each node is, and its ids tell so: conv1[0:4].
+        The graph of parts, see the module; `parts` has what each node is, as its ids do: conv1[0:4].
 
     Raises:
         InputError: no operators are known; the graph is tiled; nothing is to be cut; an extent that is no integer of 1
