@@ -42,7 +42,7 @@ class Value:
     kind: str
     """Its type, such as "INT8"."""
     numbers: tuple[int, ...] | None = None
-    """Of a constant of integers."""
+    """The values of a constant of integers; None: it is no such constant, or a large one."""
 
 
 @dataclass(frozen=True)

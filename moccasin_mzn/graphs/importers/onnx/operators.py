@@ -75,7 +75,7 @@ class OneOutput(Call):
 
     @property
     def kind(self) -> str:
-        """The operator, without what says that its numbers are quantized, and without a domain."""
+        """The operator without prefix or suffix for quantized numbers, and without a domain."""
         return self.node.op_type.removeprefix("QLinear").removesuffix("Integer")
 
     @property
@@ -347,10 +347,10 @@ def _to_depth(call: OneOutput) -> Accesses:
 
 
 def _from_depth(call: OneOutput) -> Accesses:
-    """A place of the output has its channel of each place of a block; these lie apart, or one beside the other."""
+    """A place of the output has its channel of each place of a block; these lie apart, or next to each other."""
     block, depth = call.attribute("blocksize"), call.put_out[1]
-    beside = call.attribute("mode", b"DCR") == b"CRD"
-    channels = Reach(1, block**2, block**2) if beside else Reach(1, 1, block**2, depth)
+    adjacent = call.attribute("mode", b"DCR") == b"CRD"
+    channels = Reach(1, block**2, block**2) if adjacent else Reach(1, 1, block**2, depth)
     return {0: (own(0), channels, *(Reach(axis, divisor=block) for axis in (2, 3)))}
 
 

@@ -24,7 +24,7 @@ _FINEST = 1000
 
 
 def resized_axes(call: Call, put_out: tuple[int, ...]) -> Axes:
-    """Of the first input.
+    """The map of the first input.
 
     Args:
         call: the operator.
@@ -57,7 +57,7 @@ def resized_axes(call: Call, put_out: tuple[int, ...]) -> Axes:
 
 
 def _modern(call: Call) -> bool:
-    """Does the operator say how coordinates are computed?"""
+    """Does the operator have a way to compute coordinates among its attributes?"""
     return call.node.op_type == "Resize" and operator_sets(call.shapes.model).get("", 1) >= 11
 
 
@@ -78,7 +78,7 @@ def _scales(call: Call, shape: tuple[int, ...], put_out: tuple[int, ...]) -> lis
 
 
 def _taps(call: Call) -> Callable[[ndarray], ndarray]:
-    """Of coordinates the first place that is read, and the last one."""
+    """What makes of coordinates the first place that is read, and the last one."""
     import numpy as np
 
     mode = call.attribute("mode", b"nearest")
