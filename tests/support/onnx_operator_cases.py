@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from access_judge import drawn
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
@@ -45,24 +46,6 @@ class Case:
     def numbers(self, random: np.random.Generator) -> list[np.ndarray]:
         """Random inputs."""
         return [drawn(random, shape, self.dtype) for shape in self.inputs.values()]
-
-
-def drawn(random: np.random.Generator, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
-    """Random numbers, none of them 0."""
-    if dtype is bool:
-        return random.random(shape) < 0.5
-    if np.issubdtype(dtype, np.integer):
-        return random.integers(1, 100, shape).astype(dtype)
-    return np.asarray(random.uniform(0.5, 2, shape) * random.choice([-1, 1], shape), dtype)
-
-
-def unlike(random: np.random.Generator, value: np.ndarray) -> np.ndarray:
-    """Other numbers; integers are larger, so that sums of them are."""
-    if value.dtype == bool:
-        return ~value
-    if np.issubdtype(value.dtype, np.integer):
-        return value + random.integers(1, 50, value.shape).astype(value.dtype)
-    return drawn(random, value.shape, value.dtype.type)
 
 
 class Draw:
