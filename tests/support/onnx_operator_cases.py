@@ -420,14 +420,10 @@ def reshaping(d: Draw) -> Case:
         [int(np.prod(parts[a:b])) for a, b in zip([0, *cut], [*cut, len(parts)], strict=True)] for cut in cuts
     )
     if d.of(True, False):
+        return Case("Flatten", {"x": tuple(read)}, about={"axis": d.upto(len(read), 0)})
+    if d.of(True, False):
         made = d.draw(st.permutations(made))
     return Case("Reshape", {"x": tuple(read)}, {"shape": np.array(made, np.int64)})
-
-
-@kind
-def flattening(d: Draw) -> Case:
-    shape = d.shape()
-    return Case("Flatten", {"x": shape}, about={"axis": d.upto(len(shape), 0)})
 
 
 @kind
