@@ -15,11 +15,10 @@ from onnx import helper, numpy_helper
 
 @dataclass
 class Case:
-    """One operator; names of inputs are those of its node, "" where it has none."""
+    """One operator; `inputs` are shapes of what the network reads."""
 
     kind: str
     inputs: dict[str, tuple[int, ...]]
-    """Shapes of what the network reads."""
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
     """Attributes."""
@@ -286,7 +285,7 @@ def binary(d: Draw) -> Case:
     shape = d.shape()
     other = tuple(d.of(extent, 1) for extent in shape[d.upto(len(shape), 0) :])
     kind, first = d.of("Add", "Sub", "Mul", "Div", "Less", "PRelu"), d.of(True, False)
-    return Case(kind, {"a": shape, "b": other} if first or kind == "PRelu" else {"a": other, "b": shape}, needed=False)
+    return Case(kind, {"a": shape, "b": other} if first or kind == "PRelu" else {"a": other, "b": shape})
 
 
 @kind
