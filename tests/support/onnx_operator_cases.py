@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 import onnx
+from access_judge import drawn
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 
 @dataclass
 class Case:
-    """One operator; names of inputs are those of its node, "" where it has none."""
+    """One operator; `inputs` are shapes of what the network reads."""
 
     kind: str
     inputs: dict[str, tuple[int, ...]]
-    """Shapes of what the network reads."""
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
     """Attributes."""
@@ -45,24 +45,6 @@ class Case:
     def numbers(self, random: np.random.Generator) -> list[np.ndarray]:
         """Random inputs."""
         return [drawn(random, shape, self.dtype) for shape in self.inputs.values()]
-
-
-def drawn(random: np.random.Generator, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
-    """Random numbers, none of them 0."""
-    if dtype is bool:
-        return random.random(shape) < 0.5
-    if np.issubdtype(dtype, np.integer):
-        return random.integers(1, 100, shape).astype(dtype)
-    return np.asarray(random.uniform(0.5, 2, shape) * random.choice([-1, 1], shape), dtype)
-
-
-def unlike(random: np.random.Generator, value: np.ndarray) -> np.ndarray:
-    """Other numbers; integers are larger, so that sums of them are."""
-    if value.dtype == bool:
-        return ~value
-    if np.issubdtype(value.dtype, np.integer):
-        return value + random.integers(1, 50, value.shape).astype(value.dtype)
-    return drawn(random, value.shape, value.dtype.type)
 
 
 class Draw:
@@ -303,7 +285,7 @@ def binary(d: Draw) -> Case:
     shape = d.shape()
     other = tuple(d.of(extent, 1) for extent in shape[d.upto(len(shape), 0) :])
     kind, first = d.of("Add", "Sub", "Mul", "Div", "Less", "PRelu"), d.of(True, False)
-    return Case(kind, {"a": shape, "b": other} if first or kind == "PRelu" else {"a": other, "b": shape}, needed=False)
+    return Case(kind, {"a": shape, "b": other} if first or kind == "PRelu" else {"a": other, "b": shape})
 
 
 @kind
@@ -437,14 +419,10 @@ def reshaping(d: Draw) -> Case:
         [int(np.prod(parts[a:b])) for a, b in zip([0, *cut], [*cut, len(parts)], strict=True)] for cut in cuts
     )
     if d.of(True, False):
+        return Case("Flatten", {"x": tuple(read)}, about={"axis": d.upto(len(read), 0)})
+    if d.of(True, False):
         made = d.draw(st.permutations(made))
     return Case("Reshape", {"x": tuple(read)}, {"shape": np.array(made, np.int64)})
-
-
-@kind
-def flattening(d: Draw) -> Case:
-    shape = d.shape()
-    return Case("Flatten", {"x": shape}, about={"axis": d.upto(len(shape), 0)})
 
 
 @kind

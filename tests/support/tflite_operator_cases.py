@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from access_judge import drawn
 from hypothesis import strategies as st
-from onnx_operator_cases import Draw, drawn
+from onnx_operator_cases import Draw
 
 from moccasin_mzn.graphs.importers.tflite import schema
 

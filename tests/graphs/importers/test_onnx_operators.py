@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from access_judge import assert_needed, assert_sufficient, random_box
+from access_judge import assert_needed, assert_sufficient, random_box, unlike
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ pytest.importorskip("onnx_tool")
 pytest.importorskip("onnxruntime")
 
 import onnxruntime
-from onnx_operator_cases import KINDS, cases, unlike
+from onnx_operator_cases import KINDS, cases
 
 from moccasin_mzn.graphs.importers.onnx.file import trace_onnx
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from access_judge import assert_needed, assert_sufficient, random_box
+from access_judge import assert_needed, assert_sufficient, random_box, unlike
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("ai_edge_litert")
 
-from onnx_operator_cases import unlike
 from tflite_operator_cases import KINDS, cases
 
 from moccasin_mzn.graphs.importers.tflite import import_tflite

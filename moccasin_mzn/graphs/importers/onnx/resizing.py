@@ -78,7 +78,7 @@ def _scales(call: Call, shape: tuple[int, ...], put_out: tuple[int, ...]) -> lis
 
 
 def _taps(call: Call) -> Callable[[ndarray], ndarray]:
-    """What makes of coordinates the first place that is read, and the last one."""
+    """The function from coordinates to the first place that is read, and the last one."""
     import numpy as np
 
     mode = call.attribute("mode", b"nearest")
