@@ -42,8 +42,8 @@ def _longest(graph: ComputationGraph, node: int, distance: int) -> float:
 
 _RULES: tuple[Rule, ...] = _smallest, _longest, _soonest
 _SHARES = 1.0, 0.9, 0.8, 0.7
-"""Of the budget: what may be recomputed stays only up to there; the next where a schedule is found with none. Where
-less stays, it is recomputed sooner, with fewer gradients in memory."""
+"""Fractions of the budget up to which outputs stay that may be recomputed; a later one is tried where an earlier one
+gives no schedule. Where less stays, it is recomputed sooner, with fewer gradients in memory."""
 
 
 def on_demand(
