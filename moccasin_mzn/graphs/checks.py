@@ -186,7 +186,7 @@ def check_computed_once(nodes: tuple[NodeId, ...], given: tuple[object, ...]) ->
 
 
 def check_optional(
-    nodes: tuple[NodeId, ...], what: str, values: tuple[object, ...] | None, kind: type, expected: str
+    nodes: tuple[NodeId, ...], what: str, values: tuple[object, ...] | None, kinds: tuple[type, ...], expected: str
 ) -> None:
     """Check what is given to all nodes, or to none (None)."""
     if values is None:
@@ -194,7 +194,7 @@ def check_optional(
     if len(values) != len(nodes):
         raise InputError(f"{count_text(len(nodes), 'node')}, but {count_text(len(values), what)}")
     for node, value in zip(nodes, values, strict=True):
-        if type(value) is not kind:
+        if type(value) not in kinds:
             raise InputError(f"node {node}: {what} is {shown(value)}, expected {expected}")
 
 

@@ -37,6 +37,16 @@ from moccasin_mzn.graphs.checks import (
     pairs,
     positions,
 )
+from moccasin_mzn.graphs.operators import (
+    Operator,
+    Part,
+    check_operators,
+    check_parts,
+    operator_json,
+    operators_in,
+    part_json,
+    parts_in,
+)
 
 __all__ = ["TOTAL_LIMIT", "ComputationGraph", "NodeId", "WorkingSet"]
 
@@ -46,7 +56,8 @@ if TYPE_CHECKING:
 
 _CYCLE_NODES_SHOWN = 8
 _OF_NODES = (
-    "nodes", "durations", "sizes", "order", "labels", "backward", "workspaces", "in_place", "computed_once"
+    "nodes", "durations", "sizes", "order", "labels", "backward", "workspaces", "in_place", "computed_once",
+    "operators", "parts",
 )  # fmt: skip
 
 
@@ -87,7 +98,8 @@ class ComputationGraph:
             like another (1 and "1"); a size or duration that is no integer (16.0 is one; fractions, bool and str are
             refused) or is negative; a total over `TOTAL_LIMIT`; a workspace that is no size; an output that may
             overwrite what its node does not read, or what is smaller; a node to be computed once that is none, or is
-            given twice; a label that is no str, a `backward` that is no bool; an amount of fixed memory that is no int
+            given twice; a label that is no str, a `backward` that is no bool; an operator that reads what is no
+            predecessor; an amount of fixed memory that is no int
             >= 0; durations of a device that are not one int >= 0 or None for each node; an edge to an unknown node,
             from a node to itself, or given twice; a cycle; an order that is not a topological order of all nodes.
     """
@@ -128,6 +140,10 @@ class ComputationGraph:
     them."""
     runs_in_place: bool = False
     """Do computations overwrite what they may? A matter of how the graph is run, which no file has."""
+    operators: tuple[Operator | None, ...] | None = None
+    """What each node computes, as far as it is known, for `graphs.tiling`; None: of no node."""
+    parts: tuple[Part | None, ...] | None = None
+    """Of a tiled graph, what part of which layer each node is; None for what is whole."""
 
     if TYPE_CHECKING:  # what is taken; the fields are what it becomes
 
@@ -150,6 +166,8 @@ class ComputationGraph:
             in_place: Iterable[Iterable[int]] | None = None,
             computed_once: Iterable[int | str] = (),
             runs_in_place: bool = False,
+            operators: Iterable[Operator | None] | None = None,
+            parts: Iterable[Part | None] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -169,14 +187,16 @@ class ComputationGraph:
         object.__setattr__(self, "durations", check_amounts(self.nodes, "duration", self.durations))
         object.__setattr__(self, "sizes", check_amounts(self.nodes, "size", self.sizes))
         object.__setattr__(self, "workspaces", check_workspaces(self.nodes, self.sizes, self.workspaces))
-        check_optional(self.nodes, "label", self.labels, str, "a string")
-        check_optional(self.nodes, "backward flag", self.backward, bool, "true or false")
+        check_optional(self.nodes, "label", self.labels, (str,), "a string")
+        check_optional(self.nodes, "backward flag", self.backward, (bool,), "true or false")
         check_texts(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
         if self.size_unit == "bytes":  # the unit whose amounts are shown in KiB, MiB, ...
             object.__setattr__(self, "size_unit", "byte")
         check_edges(self.nodes, self.edges)
         object.__setattr__(self, "in_place", check_in_place(self.nodes, self.sizes, self.edges, self.in_place))
         object.__setattr__(self, "computed_once", check_computed_once(self.nodes, self.computed_once))
+        object.__setattr__(self, "operators", check_operators(self.nodes, self.edges, self.operators))
+        object.__setattr__(self, "parts", check_parts(self.nodes, self.parts))
         if type(self.runs_in_place) is not bool:
             raise InputError(f"runs_in_place is {shown(self.runs_in_place)}, expected true or false")
         if self.order is not None and self._ascending(self.order):
@@ -391,6 +411,10 @@ class ComputationGraph:
             attributes["device_durations"] = {
                 device: durations[node] for device, durations in self.device_durations.items()
             }
+        if self.operators is not None and (operator := self.operators[node]) is not None:
+            attributes["operator"] = operator_json(operator, self.nodes)
+        if self.parts is not None and (part := self.parts[node]) is not None:
+            attributes["part"] = part_json(part)
         return attributes
 
     # --- networkx ----------------------------------------------------------------------------------------
@@ -409,9 +433,9 @@ class ComputationGraph:
         Args:
             g: directed, no multigraph. Node attributes `label`, `backward` and `device_durations` (a mapping), each on
                 every node, become `labels`, `backward` and `device_durations`; `workspace`, 0 where it is missing,
-                `workspaces`, and `in_place`, a list of ids; of the graph attributes `name`, `duration_unit`,
-                `size_unit`, `fixed_memory` and `computed_once`, a list of ids, are fields, the others become
-                `attributes`.
+                `workspaces`, `in_place`, a list of ids, and `operator` and `part`, as in files, the fields of these
+                names; of the graph attributes `name`, `duration_unit`, `size_unit`, `fixed_memory` and
+                `computed_once`, a list of ids, are fields, the others become `attributes`.
             duration, size: node attributes to read.
             order: ids in input order; default: the graph attribute `order`, if there.
 
@@ -457,6 +481,8 @@ class ComputationGraph:
                 for node, data in values.items()
             ),
             device_durations=by_device(tuple(values), timed) if any(of is not None for of in timed) else {},
+            operators=operators_in(values, tuple(values.values())),
+            parts=parts_in(values, tuple(values.values())),
         )
 
     def to_networkx(self) -> networkx.DiGraph:

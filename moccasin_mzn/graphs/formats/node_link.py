@@ -23,8 +23,9 @@ Each node may have a "label", and in a training graph "backward": true for the n
 have one, or none has; so with "device_durations", such as {"gpu": 3, "cpu": 12, "npu": null}, where null is for what a
 device cannot compute. A node may have a "workspace": memory that a computation of it takes while it goes on, in
 addition to its inputs and its output; without one that is 0. It may have "in_place", a list of ids: those of its inputs
-whose memory its output may take if nobody reads them later. On reading, "links" may stand for "edges" (older networkx),
-and "format" and "version" may be missing, so plain output of networkx's `node_link_data` is read as well.
+whose memory its output may take if nobody reads them later. "operator" is what a node computes, and "part" what a node
+of a tiled graph is a part of: see `graphs.operators`. On reading, "links" may stand for "edges" (older networkx), and
+"format" and "version" may be missing, so plain output of networkx's `node_link_data` is read as well.
 """
 
 from __future__ import annotations
@@ -51,12 +52,13 @@ from moccasin_mzn.graphs.formats.reader import (
     unknown_keys,
 )
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.operators import operators_in, parts_in
 
 FORMAT = "moccasin-graph"
 VERSION = 1
 
 _OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory", "computed_once")
-_NODE_KEYS = ("workspace", "in_place", "label", "backward", "device_durations")
+_NODE_KEYS = ("workspace", "in_place", "label", "backward", "device_durations", "operator", "part")
 """The optional ones."""
 _KEYS = ("format", "version", "directed", "multigraph", "graph", "nodes", "edges", "links")
 
@@ -98,6 +100,8 @@ def parse(document: dict[str, object]) -> ComputationGraph:
         fixed_memory=about.get("fixed_memory", {}),
         computed_once=resolve_list(ids, about, "computed_once") or (),
         device_durations=by_device(ids, column(nodes, "nodes", "device_durations")) if timed else {},
+        operators=operators_in(ids, nodes),
+        parts=parts_in(ids, nodes),
     )  # fmt: skip
 
 

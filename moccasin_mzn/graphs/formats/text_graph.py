@@ -3,7 +3,7 @@
 Names of attributes that hold the fields of a `ComputationGraph`:
 
     of nodes: duration, size, workspace (0 where it is missing), label, backward (true or false); and as JSON:
-    device_durations (by name of the device), in_place (a list of ids; none where it is missing)
+    device_durations (by name of the device), in_place (a list of ids; none where it is missing), operator, part
     of the graph: name, duration_unit, size_unit; and as JSON: order, computed_once (lists of ids), fixed_memory and
     attributes
 
@@ -27,6 +27,7 @@ from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.checks import by_device
 from moccasin_mzn.graphs.formats.reader import attributes_json, overwritable, resolve_list
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph, NodeId
+from moccasin_mzn.graphs.operators import operators_in, parts_in
 
 TEXT_LIMIT = 2**25
 """Most characters of a GraphML file: 50,000 nodes with 400,000 edges have 29 million, and the worst texts of this
@@ -35,6 +36,8 @@ length take 4 GB of memory while they are read."""
 _TEXT_FIELDS = (("name", ""), ("duration_unit", "unit"), ("size_unit", "unit"))
 _JSON_FIELDS = ("order", "fixed_memory", "computed_once", "attributes")
 _OWN_KEYS = {*_JSON_FIELDS, *(key + suffix for key, _ in _TEXT_FIELDS for suffix in ("", "_json"))}
+
+_STRUCTURES: tuple[str, ...] = ("operator", "part")
 
 _INTEGER_ID = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
@@ -70,7 +73,17 @@ class Amounts:
     @property
     def wanted(self) -> frozenset[str]:
         """Names of all attributes of nodes that are read."""
-        own = ("label", "label_json", "backward", "workspace", "id_json", "device_durations", "in_place")
+        own = (
+            "label",
+            "label_json",
+            "backward",
+            "workspace",
+            "id_json",
+            "device_durations",
+            "in_place",
+            "operator",
+            "part",
+        )
         return frozenset((self.duration, self.size, *own))
 
 
@@ -138,6 +151,10 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
         raise InputError(f"graph attribute attributes: {shown(own)}, expected an object")
     foreign = {key: value for key, value in found.about.items() if key not in _OWN_KEYS}
     texts: JsonObject = {key: _text(found.about, key, default) for key, default in _TEXT_FIELDS}
+    structures = [
+        {key: _json_value(values[key], f"{_node(node)}: {key}") for key in _STRUCTURES if key in values}
+        for node, values in found.nodes.items()
+    ]
     return ComputationGraph(
         nodes=tuple(ids),
         durations=durations,
@@ -151,6 +168,8 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
         device_durations=by_device(tuple(found.nodes), _of_all(found, "device_durations", _json_value)),
         fixed_memory=about.get("fixed_memory", {}),
         computed_once=resolve_list(ids, about, "computed_once") or (),
+        operators=operators_in(ids, structures),
+        parts=parts_in(ids, structures),
         attributes={**foreign, **own, **({"assumed": assumed} if assumed else {})},
         **texts,
     )

@@ -15,6 +15,7 @@ from strategies import graphs, odd_graphs
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import dot, graphml, node_link, read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.operators import Operator, Part, Reach, Read
 
 
 class Format(NamedTuple):
@@ -49,6 +50,13 @@ WHOLE = ComputationGraph(
     workspaces=[0, 7, 0, 2**51],
     in_place=[(), (3,), (0,), ()],
     computed_once=[3, 1],
+    operators=[
+        None,
+        Operator("sum", (2, 3), (Read(3, (5,), (None,)), Read(0, (4, 3), (Reach(0, 2, 3, 2, -1, 2, True), Reach(1))))),
+        Operator("mean", (), (Read(0, (4, 3), (None, None)), Read(None, (1,), (None,))), 4),
+        Operator("read", (5,)),
+    ],
+    parts=[None, Part("r", ((0, 1), (2, 3))), Part("r", ((1, 2), (0, 3)), 2), None],
 )
 
 
