@@ -1,4 +1,4 @@
-"""Random changes of a plan: what a layer's role is, what is kept of it, how large its groups are."""
+"""Random changes of a plan, and annealing with them."""
 
 from __future__ import annotations
 
@@ -12,51 +12,19 @@ from moccasin_mzn.heuristics.streaming.generator import (
     DURATION,
     GROUP,
     KEPT,
-    LENGTH,
-    PEAK,
+    OVER,
     PIECE,
     ROLE,
     SIZE,
     STREAM,
+    STRIP,
     TARGET,
     WAVE,
     evaluate,
 )
 
 ADAPTION, LEAST, BEST, BEST_PENALTY = range(2, 6)
-
-
-@compiled
-def _other_size(streams, plan, x, generator):
-    """Another number of parts for the groups of a layer."""
-    parts = streams.first[x + 1] - streams.first[x]
-    kind = below(generator, 6)
-    size = plan[SIZE, x]
-    if kind == 0:
-        size = np.int64(1)
-    elif kind == 1:
-        size = parts
-    elif kind == 2:
-        size = streams.width[x] * (1 + below(generator, 4))
-    elif kind == 3:
-        size = size * 2
-    elif kind == 4:
-        size = size // 2
-    else:
-        size = size + 1 - 2 * below(generator, 2)
-    return max(1, min(parts, size))
-
-
-@compiled
-def _role(generator):
-    kind = unit(generator)
-    return STREAM if kind < 0.5 else WAVE if kind < 0.75 else TARGET
-
-
-@compiled
-def _kept(generator):
-    kind = unit(generator)
-    return ALL if kind < 0.4 else GROUP if kind < 0.65 else PIECE if kind < 0.9 else BAND
+"""Where they stand in the control array, after those of every annealing."""
 
 
 @compiled
@@ -67,61 +35,103 @@ def copy_plan(plan, to):
 
 
 @compiled
-def change(streams, plan, generator):
-    """Change a plan at random."""
+def _role(generator):
+    kind = unit(generator)
+    return STREAM if kind < 0.5 else WAVE if kind < 0.75 else TARGET
+
+
+@compiled
+def _kept(generator, once):
+    kind = unit(generator)
+    return ALL if once or kind < 0.4 else GROUP if kind < 0.65 else PIECE if kind < 0.9 else BAND
+
+
+@compiled
+def _resize(streams, plan, x, generator):
+    """Another number of parts for the groups of a layer, and other strips."""
+    parts, width, kind = streams.first[x + 1] - streams.first[x], streams.width[x], below(generator, 6)
+    size = plan[SIZE, x]
+    if kind == 0:
+        size = np.int64(1)
+    elif kind == 1:
+        size = parts
+    elif kind == 2:
+        size = width * (1 + below(generator, 4))
+    elif kind == 3:
+        size = size * 2
+    elif kind == 4:
+        size = size // 2
+    else:
+        size = size + 1 - 2 * below(generator, 2)
+    if width > 1 and unit(generator) < 0.4:
+        plan[STRIP, x] = 1 + below(generator, width)
+        if unit(generator) < 0.5:
+            size = plan[STRIP, x]
+    plan[SIZE, x] = max(1, min(parts, size))
+
+
+@compiled
+def _swap(streams, plan, x, y):
+    """Have two layers change their roles and the rest."""
+    for row in range(len(plan)):
+        plan[row, x], plan[row, y] = plan[row, y], plan[row, x]
+    for z in (x, y):
+        plan[SIZE, z] = min(plan[SIZE, z], streams.first[z + 1] - streams.first[z])
+
+
+@compiled
+def change(streams, plan, generator, once):
+    """Change a plan at random: a layer, or a few in a row."""
     layers = len(streams.last)
     x, kind = below(generator, layers), unit(generator)
+    end = min(layers, x + 1 + below(generator, np.int64(1) << below(generator, 6)))
     if kind < 0.2:
         plan[ROLE, x] = _role(generator)
         if plan[ROLE, x] != STREAM and unit(generator) < 0.5:
-            plan[SIZE, x] = _other_size(streams, plan, x, generator)
+            _resize(streams, plan, x, generator)
     elif kind < 0.4:
-        plan[KEPT, x] = _kept(generator)
+        plan[KEPT, x] = _kept(generator, once)
     elif kind < 0.6:
         for _ in range(8):
             if plan[ROLE, x] != STREAM or streams.last[x]:
                 break
             x = below(generator, layers)
-        plan[SIZE, x] = _other_size(streams, plan, x, generator)
+        _resize(streams, plan, x, generator)
     elif kind < 0.75:
-        y = min(layers, x + 1 + below(generator, np.int64(1) << below(generator, 6)))
-        plan[KEPT, x:y] = _kept(generator)
+        plan[KEPT, x:end] = _kept(generator, once)
     elif kind < 0.85:
-        y = min(layers, x + 1 + below(generator, np.int64(1) << below(generator, 6)))
-        plan[ROLE, x:y] = _role(generator)
+        plan[ROLE, x:end] = _role(generator)
     else:
-        y = x + 1 - 2 * below(generator, 2)
-        if 0 <= y < layers:
-            for row in range(2):
-                plan[row, x], plan[row, y] = plan[row, y], plan[row, x]
+        _swap(streams, plan, x, max(0, min(layers - 1, x + 1 - 2 * below(generator, 2))))
 
 
 @compiled
-def anneal(streams, state, plan, tried, best, generator, budget, steps, cooling, control):
+def anneal(streams, state, plan, tried, best, generator, budget, once, steps, cooling, control):
     """Make `steps` changes, cooling by a factor after each.
 
     Args:
-        control: temperature, in duration units; penalty of a peak over the budget, in duration units per size unit;
-            relative change of the penalty per step; least peak over the budget so far, least duration with that, and the
-            penalty then. Kept up.
-        best: the plan that has those.
+        plan, tried, best: the present plan, room for another, and the best one so far.
+        once: whether everything is kept, so that nothing is computed twice.
+        control: temperature, in duration units; penalty of memory over the budget, in duration units per size unit;
+            relative change of the penalty per step: up while the plan is over the budget, down while it is not; least
+            memory over the budget so far, least duration with that, and the penalty then. Kept up.
     """
     temperature, penalty, adaption = control[TEMPERATURE], control[PENALTY], control[ADAPTION]
-    evaluate(streams, plan, state, budget)
-    duration, over = state.totals[DURATION], max(0, state.totals[PEAK] - budget)
+    evaluate(streams, plan, state, budget, np.int64(2) ** 62)
+    duration, over = state.totals[DURATION], state.totals[OVER]
     for _ in range(steps):
         temperature *= cooling
         copy_plan(plan, tried)
         for _ in range(1 + below(generator, 2)):
-            change(streams, tried, generator)
-        if evaluate(streams, tried, state, budget):
-            new, excess = state.totals[DURATION], max(0, state.totals[PEAK] - budget)
-            delta = new - duration + penalty * (excess - over)
-            if delta <= 0 or unit(generator) < np.exp(-delta / temperature):
+            change(streams, tried, generator, once)
+        limit = duration + penalty * over - temperature * np.log(1.0 - unit(generator))
+        if evaluate(streams, tried, state, budget, np.int64(min(limit, 4e18))):
+            now, excess = state.totals[DURATION], state.totals[OVER]
+            if now + penalty * excess <= limit:
                 copy_plan(tried, plan)
-                duration, over = new, excess
-            if excess < control[LEAST] or (excess == control[LEAST] and new < control[BEST]):
-                control[LEAST], control[BEST], control[BEST_PENALTY] = excess, new, penalty
+                duration, over = now, excess
+            if excess < control[LEAST] or (excess == control[LEAST] and now < control[BEST]):
+                control[LEAST], control[BEST], control[BEST_PENALTY] = excess, now, penalty
                 copy_plan(tried, best)
         penalty *= 1.0 + adaption if over > 0 else 1.0 - adaption
     control[TEMPERATURE], control[PENALTY] = temperature, penalty

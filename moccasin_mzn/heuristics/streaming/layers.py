@@ -1,0 +1,107 @@
+"""The layers of a tiled graph and the places of their parts, and both as arrays for compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.arrays import graph_arrays
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Of each node, its layer and its place in that; layers are numbered 0.. in a topological order.
+
+    Raises:
+        InputError: arrays of different lengths, an entry below 0, or a layer without nodes.
+    """
+
+    layer: tuple[int, ...]
+    band: tuple[int, ...]
+    """The band of rows, from the top."""
+    column: tuple[int, ...]
+    """The part of the band, from the left."""
+
+    def __post_init__(self) -> None:
+        if not len(self.layer) == len(self.band) == len(self.column):
+            raise InputError(
+                f"{len(self.layer)} layers, {len(self.band)} bands and {len(self.column)} columns, expected as many"
+            )
+        least = min(map(min, (self.layer, self.band, self.column)), default=0)
+        if least < 0 or set(self.layer) != set(range(max(self.layer, default=-1) + 1)):
+            raise InputError("layers are not numbered 0, 1, ... without a gap, or a band or column is below 0")
+
+    def order(self) -> tuple[int, ...]:
+        """Return all nodes layer by layer, the parts of a layer by band and column."""
+        return tuple(np.lexsort((self.column, self.band, self.layer)).tolist())
+
+
+def single_layers(order: Sequence[int]) -> Layers:
+    """Return layers of one node each, along an order of a graph."""
+    layer = np.empty(len(order), np.int64)
+    layer[list(order)] = np.arange(len(order))
+    nothing = (0,) * len(order)
+    return Layers(tuple(layer.tolist()), nothing, nothing)
+
+
+class StreamArrays(NamedTuple):
+    """A tiled graph. Nodes are numbered layer by layer, parts of a layer by band and column."""
+
+    duration: np.ndarray
+    size: np.ndarray
+    workspace: np.ndarray
+    pred_ptr: np.ndarray
+    pred: np.ndarray
+    most: np.ndarray
+    """How often each node may be computed."""
+    layer: np.ndarray
+    """Of each node."""
+    band: np.ndarray
+    """Of each node, within its layer."""
+    first: np.ndarray
+    """Parts of layer x are the nodes first[x]..first[x + 1] - 1."""
+    width: np.ndarray
+    """Of each layer, the parts of each of its bands; all of its parts if bands differ."""
+    last: np.ndarray
+    """True for layers that no other layer reads."""
+
+
+def stream_arrays(instance: Instance, layers: Layers) -> tuple[tuple[int, ...], StreamArrays]:
+    """Return the nodes as they are numbered in the arrays, positions in `graph.nodes`, and the arrays.
+
+    Raises:
+        InputError: layers of another graph, or not in a topological order.
+    """
+    graph: ComputationGraph = instance.graph
+    if len(layers.layer) != len(graph.nodes):
+        raise InputError(f"layers of {len(layers.layer)} nodes, expected {len(graph.nodes)}")
+    order = layers.order()
+    graph.check_order(order)
+    arrays, at = graph_arrays(graph, order), np.array(order)
+    layer = np.array(layers.layer, np.int64)
+    last = np.ones(layer.max() + 1, np.bool_)
+    tail, head = layer[graph.edge_ends.T]
+    last[tail[tail != head]] = False
+    layer, band = layer[at], np.array(layers.band, np.int64)[at]
+    first = np.searchsorted(layer, np.arange(len(last) + 1)).astype(np.int64)
+    return order, StreamArrays(
+        duration=arrays.duration, size=arrays.size, workspace=arrays.workspace, pred_ptr=arrays.pred_ptr,
+        pred=arrays.pred, most=np.array([instance.max_computations[v] for v in order], np.int64), layer=layer, band=band,
+        first=first, width=_widths(first, band), last=last,
+    )  # fmt: skip
+
+
+def _widths(first: np.ndarray, band: np.ndarray) -> np.ndarray:
+    """Parts of each band of each layer; all parts of a layer if its bands differ."""
+    widths = np.diff(first)
+    for x in range(len(widths)):
+        counts = np.unique(band[first[x] : first[x + 1]], return_counts=True)[1]
+        if np.all(counts == counts[0]):
+            widths[x] = counts[0]
+    return widths
