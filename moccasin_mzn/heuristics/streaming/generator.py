@@ -249,6 +249,7 @@ def measure(streams, state, budget):
     state.totals[OVER] = 0
     for x in range(len(most)):
         state.totals[OVER] += most[x] - budget
+    state.totals[OVER] = max(0, state.totals[PEAK] - budget) + state.totals[OVER] // len(most)
 
 
 @compiled
