@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from moccasin_mzn.face import allocate, check_certificate, compare, frontier, order, solve
     from moccasin_mzn.graphs.formats import read_graph, write_graph
     from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.graphs.tiling.cutting import tile
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.buffer import Buffer, Gap
     from moccasin_mzn.problem.judges.certificates import Proven
@@ -38,8 +39,8 @@ __all__ = [
     "AllocationResult", "Budget", "Buffer", "ComparisonResult", "ComputationGraph", "CopyCosts", "Device",
     "FrontierPoint", "FrontierResult", "Gap", "Goal", "Incumbent", "InputError", "Interrupted", "Interval",
     "JudgedSchedule", "OrderResult", "PagingCosts", "Progress", "Proven", "Result", "Status", "Violation", "allocate",
-    "check_certificate", "compare", "frontier", "order", "read_graph", "read_result", "solve", "stop", "validate",
-    "write_graph",
+    "check_certificate", "compare", "frontier", "order", "read_graph", "read_result", "solve", "stop", "tile",
+    "validate", "write_graph",
 ]  # fmt: skip
 
 _HOMES = {
@@ -52,7 +53,7 @@ _HOMES = {
     "PagingCosts": "extensions.platforms", "Progress": "api.driving",
     "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "vocabulary",
     "Violation": "problem.judges.schedules", "read_graph": "graphs.formats", "read_result": "report.judged",
-    "validate": "report.judged", "write_graph": "graphs.formats",
+    "tile": "graphs.tiling.cutting", "validate": "report.judged", "write_graph": "graphs.formats",
 }  # fmt: skip
 """Modules of what is not in `face`. All are imported at their first use, as solvers start through this package."""
 

@@ -42,6 +42,7 @@ EXAMPLES = {
     "import graphml": "FILE -o g.json",
     "import dot": "FILE.dot -o g.json",
     "reduce": "GRAPH --fuse -o smaller.json",
+    "tile": "GRAPH --rows 4 -o tiled.json",
     "convert": "GRAPH --to dot -o g.dot",
     "list": "--json",
     "export": "GRAPH --budget 0.8 -o FOLDER",
@@ -86,6 +87,7 @@ SUMMARIES = {
     "import tflite": "Import a TFLite model",
     "import torch": "Import a PyTorch module",
     "reduce": "Merge operations that can run in place",
+    "tile": "Cut the outputs of layers into parts",
     "convert": "Write a graph in another format",
     "list": "List formulations, strategies and solvers",
     "export": "Write a graph and a budget as files for MiniZinc",
@@ -129,6 +131,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "generate": "graphs:generate",
         "import": "imports:import_",
         "reduce": "graphs:reduce",
+        "tile": "tile:tile",
         "convert": "graphs:convert",
     },
     "Models, solvers, experiments": {

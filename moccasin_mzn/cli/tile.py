@@ -1,0 +1,61 @@
+"""The command `tile`: a graph of layers becomes one of their parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from moccasin_mzn.cli.common import GRAPH, check_apart
+from moccasin_mzn.cli.graphs import OUTPUT, write_made
+from moccasin_mzn.cli.options import command
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import count_text
+
+
+def extents_of(text: str) -> tuple[int, int]:
+    """Rows and columns of a tile, from text such as "4x16".
+
+    Raises:
+        InputError: it is something else.
+    """
+    rows, by, columns = text.partition("x")
+    if not (by and all(number.isascii() and number.isdecimal() and len(number) < 10 for number in (rows, columns))):
+        raise InputError(f"--tiles {shown(text)}: expected rows and columns of a tile, such as 4x16")
+    return int(rows), int(columns)
+
+
+@command()
+@GRAPH
+@click.option("--rows", type=int, metavar="N", help="Rows of a part: of images, or positions of sequences.")
+@click.option("--columns", type=int, metavar="N", help="Columns of a part, where an output has them.")
+@click.option("--tiles", metavar="RxC", help="Both at once, such as 4x16.")
+@click.option("--channels", type=int, metavar="N", help="Channels of a part, where each is computed alone.")
+@click.option(
+    "--layers", multiple=True, metavar="PATTERN",
+    help="Cut only layers whose id or label is such, as 'conv*'; may be given several times.  [default: all]",
+)  # fmt: skip
+@OUTPUT
+def tile(
+    graph: Path, rows: int | None, columns: int | None, tiles: str | None, channels: int | None,
+    layers: tuple[str, ...], output: Path | None,
+) -> int:  # fmt: skip
+    """Cut the outputs of GRAPH into parts, each a node of its own, so that no layer is whole in memory.
+
+    GRAPH must know what its nodes compute, as graphs of `import onnx`, `import tflite` and `generate network` do. Parts
+    overlap in what they read, not in what they are: what is read twice is kept, or computed again.
+    """
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.graphs.tiling.cutting import tile as tiled_of
+
+    if tiles is not None:
+        if rows is not None or columns is not None:
+            raise InputError("--tiles gives rows and columns: leave out --rows and --columns")
+        rows, columns = extents_of(tiles)
+    check_apart({"--output": output}, {"the graph": graph})
+    whole = read_graph(graph)
+    tiled = tiled_of(whole, rows=rows, columns=columns, channels=channels, layers=layers)
+    layers_cut = len({part.layer for part in tiled.parts or () if part is not None})
+    parts = count_text(len(tiled.nodes), "node")
+    click.echo(f"{layers_cut} of {count_text(len(whole.nodes), 'layer')} cut, {parts}", err=True)
+    return write_made(tiled, output)

@@ -1,0 +1,358 @@
+"""A graph of layers becomes one of their parts. ::
+
+    conv1, 6 rows      [0:2] [2:4] [4:6]           an edge for each part that some place of the part reads:
+                         | \\ / |  \\  |             rows 1, 2, 3 and 4 of conv1 for rows 2 and 3 of conv2,
+    conv2, 3 x 3       [0:2] [2:4] [4:6]           of a window of three rows
+                         |     |     |
+    mean over rows     step 0 -> 1 -> 2            a chain of partial results, each overwriting the one before
+
+Each part is computed at once and is a tensor of its own. Parts of one layer do not overlap, so that they are the whole
+together: their sizes and durations add up to those of the layer. What a computation of a part reads twice over is kept
+or computed again, which is what schedules decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from moccasin_mzn.arguments import checked
+from moccasin_mzn.checks import plain
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+from moccasin_mzn.graphs.operators import Operator, Part, Read
+from moccasin_mzn.graphs.tiling.axes import tiling_axes
+
+Box = tuple[tuple[int, int], ...]
+Cuts = Mapping[int, tuple[int, ...]]
+"""By axis of an output where it is cut: ascending, from 0 to its number of places. An axis that is missing is whole."""
+
+PARTS_LIMIT = 1_000_000
+"""Most nodes of a tiled graph."""
+
+
+@checked()
+def tile(
+    graph: ComputationGraph,
+    rows: int | None = None,
+    columns: int | None = None,
+    channels: int | None = None,
+    layers: Sequence[str] = (),
+) -> ComputationGraph:
+    """Cut the outputs of a graph into parts of so many rows, columns and channels.
+
+    Args:
+        graph: one whose `operators` are known, as those of imported models.
+        rows, columns, channels: places along the axes that `axes.tiling_axes` finds: rows of images, positions of
+            sequences. None: all.
+        layers: patterns such as "conv*" of ids or labels; only these layers are cut. Empty: all that can be.
+
+    Returns:
+        The graph of parts, see the module; `parts` has what each node is, and its ids tell so: conv1[0:4].
+
+    Raises:
+        InputError: no operators are known; the graph is tiled; nothing is to be cut; an extent that is no integer of 1
+            or more; a pattern that no layer has; more than `PARTS_LIMIT` parts.
+    """
+    extents = {name: plain(given) for name, given in (("rows", rows), ("columns", columns), ("channels", channels))}
+    for name, extent in extents.items():
+        if extent is not None and (type(extent) is not int or extent < 1):
+            raise InputError(f"{name} is {shown(extent)}, expected an integer of 1 or more")
+    if not any(extent is not None for extent in extents.values()):
+        raise InputError("nothing is to be cut: give rows, columns or channels")
+    check_operators_known(graph)
+    chosen = chosen_layers(graph, layers)
+    cuts: dict[int, Cuts] = {}
+    for v, axes in enumerate(tiling_axes(graph)):
+        if v in chosen:
+            shape = shape_of(graph, v)
+            pairs = zip(axes, extents.values(), strict=True)
+            cuts[v] = {axis: steps(shape[axis], by) for axis, by in pairs if axis is not None and by is not None}
+    return cut(graph, cuts)
+
+
+def check_operators_known(graph: ComputationGraph) -> None:
+    """Check that a graph can be tiled.
+
+    Raises:
+        InputError: it is tiled, or nothing is known of what its nodes compute.
+    """
+    if graph.parts is not None:
+        raise InputError("the graph is tiled: tile the one that it was made of")
+    if graph.operators is None:
+        raise InputError(
+            "the graph has no operators, so that nothing is known of parts: make it anew by import onnx, import tflite "
+            "or generate network"
+        )
+
+
+def chosen_layers(graph: ComputationGraph, patterns: Sequence[str]) -> set[int]:
+    """Positions of the nodes whose id or label has one of these patterns; all of them, if there are none.
+
+    Raises:
+        InputError: a pattern that no node has.
+    """
+    names = [{str(node), graph.labels[v] if graph.labels else str(node)} for v, node in enumerate(graph.nodes)]
+    chosen = set(range(len(names))) if not patterns else set()
+    for pattern in patterns:
+        found = {v for v, known in enumerate(names) if any(fnmatchcase(name, pattern) for name in known)}
+        if not found:
+            raise InputError(f"no layer is named {shown(pattern)}")
+        chosen |= found
+    return chosen
+
+
+def shape_of(graph: ComputationGraph, v: int) -> tuple[int, ...]:
+    """The shape of a node's output; empty, if it is not known."""
+    operator = graph.operators[v] if graph.operators is not None else None
+    return operator.shape if operator is not None else ()
+
+
+def steps(extent: int, length: int) -> tuple[int, ...]:
+    """Where an axis of `extent` places is cut into parts of `length` places; the last one may be shorter."""
+    return (*range(0, extent, length), extent)
+
+
+def cut(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> ComputationGraph:
+    """The graph of parts.
+
+    Args:
+        cuts: by node the cuts of its output; one that is missing stays whole.
+
+    Raises:
+        InputError: as `tile`.
+    """
+    check_operators_known(graph)
+    tilings = [_Tiling.of(graph, v, cuts.get(v, {})) for v in range(len(graph.nodes))]
+    if sum(len(each.boxes) for each in tilings) > PARTS_LIMIT:
+        raise InputError(f"more than {PARTS_LIMIT} parts: choose larger ones")
+    made = _Made()
+    for v in graph.input_order():
+        _cut_layer(graph, v, tilings, made)
+    return made.graph_of(graph)
+
+
+@dataclass(frozen=True)
+class _Tiling:
+    """How the output of one node is cut, and its parts in order."""
+
+    shape: tuple[int, ...]
+    cuts: Cuts
+    boxes: tuple[Box, ...]
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, v: int, cuts: Cuts) -> _Tiling:
+        shape, cuts = shape_of(graph, v), {axis: points for axis, points in cuts.items() if len(points) > 2}
+        if cuts and (not set(cuts) <= set(range(len(shape))) or graph.sizes[v] % max(1, prod(shape))):
+            raise InputError(f"node {graph.nodes[v]}: its output cannot be cut along {shown(list(cuts))}")
+        ranges = [list(zip(points, points[1:], strict=False)) for points in cuts.values()]
+        whole = [(0, extent) for extent in shape]
+        boxes = []
+        for chosen in product(*ranges):
+            placed = dict(zip(cuts, chosen, strict=True))
+            boxes.append(tuple(placed.get(axis, all_of) for axis, all_of in enumerate(whole)))
+        return cls(shape, cuts, tuple(boxes))
+
+    def number_of(self, places: Sequence[int]) -> int:
+        """The number of the part with these intervals along all axes."""
+        number = 0
+        for axis, points in self.cuts.items():
+            number = number * (len(points) - 1) + places[axis]
+        return number
+
+    def met(self, read: Read, box: Box) -> tuple[int, ...]:
+        """The numbers of the parts of this tensor that some place of a reader's box reads, ascending."""
+        along: list[Iterable[int]] = []
+        for axis, reach in enumerate(read.axes):
+            points = self.cuts.get(axis, (0, self.shape[axis]))
+            if reach is None:
+                along.append(range(len(points) - 1))
+            else:
+                places = reach.places(*box[reach.axis], self.shape[axis])
+                along.append(np.unique(np.searchsorted(points, places, "right") - 1).tolist())
+        numbers = map(self.number_of, product(*along))
+        return tuple(sorted(numbers))
+
+
+@dataclass
+class _Node:
+    """A node of the tiled graph."""
+
+    id: NodeId
+    label: str
+    layer: int
+    part: Part | None
+    share: tuple[int, int, int]
+    """Of the work of the layer: from, to, of how much in all."""
+    size: int
+    reads: tuple[int, ...]
+    overwrites: tuple[int, ...] = ()
+
+
+@dataclass
+class _Made:
+    """Nodes of the tiled graph so far, in an order in which they can be computed."""
+
+    nodes: list[_Node] = field(default_factory=list)
+    last: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By layer and number of a part the node that has the part when it is done."""
+
+    def add(self, node: _Node) -> int:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def graph_of(self, graph: ComputationGraph) -> ComputationGraph:
+        def shared(amounts: Sequence[int | None]) -> tuple[int | None, ...]:
+            return tuple(_share(amounts[node.layer], node.share) for node in self.nodes)
+
+        nodes = self.nodes
+        once = set(graph.computed_once)
+        edges = [(u, at) for at, node in enumerate(nodes) for u in node.reads]
+        return ComputationGraph(
+            nodes=[node.id for node in nodes],
+            durations=[amount for amount in shared(graph.durations) if amount is not None],
+            sizes=[node.size for node in nodes],
+            edges=edges,
+            order=range(len(nodes)),
+            name=graph.name,
+            labels=None if graph.labels is None else [node.label for node in nodes],
+            duration_unit=graph.duration_unit,
+            size_unit=graph.size_unit,
+            attributes=graph.attributes,
+            backward=None if graph.backward is None else [graph.backward[node.layer] for node in nodes],
+            fixed_memory=graph.fixed_memory,
+            device_durations={device: shared(amounts) for device, amounts in graph.device_durations.items()},
+            workspaces=[graph.workspace_of[node.layer] for node in nodes],
+            in_place=[node.overwrites for node in nodes],
+            computed_once=[at for at, node in enumerate(nodes) if node.layer in once],
+            runs_in_place=graph.runs_in_place,
+            parts=[node.part for node in nodes],
+        )
+
+
+def _share(amount: int | None, share: tuple[int, int, int]) -> int | None:
+    """What falls to a part of the work, so that the parts of it have all of it together."""
+    start, stop, whole = share
+    return None if amount is None else amount * stop // max(1, whole) - amount * start // max(1, whole)
+
+
+def _cut_layer(graph: ComputationGraph, v: int, tilings: Sequence[_Tiling], made: _Made) -> None:
+    """Add the parts of one layer, whose inputs are there."""
+    own, elements = tilings[v], max(1, prod(tilings[v].shape))
+    done = 0
+    for number, box in enumerate(own.boxes):
+        volume = _volume(box)
+        name = _name(box, own.cuts)
+        part = Part(str(graph.nodes[v]), box) if own.cuts else None
+        node = _Node(
+            id=f"{graph.nodes[v]}{name}" if own.cuts else graph.nodes[v],
+            label=f"{graph.labels[v]}{name}" if graph.labels else "",
+            layer=v, part=part, share=(done, done + volume, elements),
+            size=graph.sizes[v] * volume // elements, reads=_reads(graph, v, box, tilings, made),
+            overwrites=_overwritten(graph, v, number, tilings, made),
+        )  # fmt: skip
+        done += volume
+        operator = graph.operators[v] if graph.operators is not None else None
+        if operator is not None and _accumulates(operator, tilings):
+            made.last[v, number] = _chain(operator, node, box, made)
+        else:
+            made.last[v, number] = made.add(node)
+
+
+def _reads(
+    graph: ComputationGraph, v: int, box: Box, tilings: Sequence[_Tiling], made: _Made
+) -> tuple[int, ...]:  # fmt: skip
+    """The nodes that a part reads; all parts of all inputs, if it is not known what the node computes."""
+    operator = graph.operators[v] if graph.operators is not None else None
+    found: dict[int, None] = {}
+    if operator is None:
+        for u in graph.predecessors[v]:
+            found.update((made.last[u, number], None) for number in range(len(tilings[u].boxes)))
+    for read in operator.reads if operator is not None else ():
+        if read.source is not None:
+            numbers = tilings[read.source].met(read, box)
+            found.update((made.last[read.source, number], None) for number in numbers)
+    return tuple(found)
+
+
+def _overwritten(
+    graph: ComputationGraph, v: int, number: int, tilings: Sequence[_Tiling], made: _Made
+) -> tuple[int, ...]:
+    """The parts that a part may overwrite: those at the same place of inputs that are cut the same way."""
+    if graph.in_place is None or not graph.in_place[v]:
+        return ()
+    operator = graph.operators[v] if graph.operators is not None else None
+    if not tilings[v].cuts and not any(tilings[u].cuts for u in graph.in_place[v]):
+        return tuple(made.last[u, 0] for u in graph.in_place[v])
+    found = []
+    for u in graph.in_place[v]:
+        alike = tilings[u].shape == tilings[v].shape and list(tilings[u].cuts.items()) == list(tilings[v].cuts.items())
+        reads = [read for read in operator.reads if read.source == u] if operator is not None else []
+        if alike and reads and all(_is_aligned(read) for read in reads) and graph.sizes[v] <= graph.sizes[u]:
+            found.append(made.last[u, number])
+    return tuple(found)
+
+
+def _is_aligned(read: Read) -> bool:
+    """Return whether each place reads the same place of an input, and no other."""
+    return all(each is not None and each.is_identity and each.axis == axis for axis, each in enumerate(read.axes))
+
+
+def _accumulates(operator: Operator, tilings: Sequence[_Tiling]) -> bool:
+    """Return whether the operator is computed step by step: it can be, and reads all parts of its one input whole."""
+    sources = [read for read in operator.reads if read.source is not None]
+    if not operator.accumulator or len(sources) != 1 or len(operator.reads) != 1:
+        return False
+    read = sources[0]
+    assert read.source is not None
+    cuts = tilings[read.source].cuts
+    return bool(cuts) and all(read.axes[axis] is None for axis in cuts)
+
+
+def _chain(operator: Operator, whole: _Node, box: Box, made: _Made) -> int:
+    """Add a step for each part that a node reads; the last one puts out the result. Returns its position."""
+    start, stop, all_work = whole.share
+    parts, before = [made.nodes[u] for u in whole.reads], -1
+    sizes = [max(1, _volume(each.part.box)) if each.part is not None else 1 for each in parts]
+    total, done = sum(sizes), 0
+    layer = whole.part.layer if whole.part is not None else str(whole.id)
+    for at, (u, volume) in enumerate(zip(whole.reads, sizes, strict=True)):
+        last = at == len(sizes) - 1
+        share = start * total + (stop - start) * done, start * total + (stop - start) * (done + volume)
+        done += volume
+        size = whole.size if last else operator.accumulator * _volume(box)
+        before = made.add(
+            _Node(
+                id=whole.id if last else f"{whole.id} step {at}",
+                label=whole.label if last else f"{whole.label} step {at}",
+                layer=whole.layer,
+                part=Part(layer, box, at),
+                share=(*share, all_work * total),
+                size=size,
+                reads=(u,) if before < 0 else (u, before),
+                overwrites=(before,) if before >= 0 and size <= made.nodes[before].size else (),
+            )  # fmt: skip
+        )
+    return before
+
+
+def _volume(box: Box) -> int:
+    return prod(stop - start for start, stop in box)
+
+
+def _name(box: Box, cuts: Cuts) -> str:
+    """What is added to the name of a layer for a part of it, such as [0:4,16:32]."""
+    return f"[{','.join(f'{box[axis][0]}:{box[axis][1]}' for axis in cuts)}]" if cuts else ""
+
+
+def layers_of(graph: ComputationGraph) -> Iterator[tuple[str, Sequence[int]]]:
+    """The layers of a tiled graph in the order of their first parts, each with its nodes in order."""
+    found: dict[str, list[int]] = {}
+    for v, part in enumerate(graph.parts or (None,) * len(graph.nodes)):
+        found.setdefault(part.layer if part is not None else str(graph.nodes[v]), []).append(v)
+    yield from found.items()
