@@ -42,6 +42,36 @@ class Layers:
         return tuple(np.lexsort((self.column, self.band, self.layer)).tolist())
 
 
+def layers_of(graph: ComputationGraph, order: Sequence[int]) -> Layers:
+    """Return the layers of a tiled graph, bands along the first axis that is cut and columns along the others; what is
+    no part is a layer of its own.
+
+    Args:
+        order: a topological order, in which layers begin in a topological order too; where one needs another that
+            begins later, every node is a layer of its own.
+    """
+    parts = graph.parts or (None,) * len(order)
+    names = [part.layer if part is not None else f"node {v}" for v, part in enumerate(parts)]
+    number = {name: x for x, name in enumerate(dict.fromkeys(names[v] for v in order))}
+    layers = [number[name] for name in names]
+    if any(layers[tail] > layers[head] for tail, head in graph.edges):
+        return single_layers(order)
+    places = [(*(begin for begin, _ in part.box), part.step or 0) if part is not None else (0,) for part in parts]
+    bands, columns = [0] * len(parts), [0] * len(parts)
+    of_layer: list[list[int]] = [[] for _ in number]
+    for v, x in enumerate(layers):
+        of_layer[x].append(v)
+    for nodes in of_layer:
+        cut = [axis for axis in range(len(places[nodes[0]])) if len({places[v][axis] for v in nodes}) > 1]
+        begins = sorted({places[v][cut[0]] for v in nodes}) if cut else []
+        rest = sorted({tuple(places[v][axis] for axis in cut[1:]) for v in nodes})
+        band_of, column_of = ({each: at for at, each in enumerate(of)} for of in (begins, rest))
+        for v in nodes if cut else ():
+            bands[v] = band_of[places[v][cut[0]]]
+            columns[v] = column_of[tuple(places[v][axis] for axis in cut[1:])]
+    return Layers(tuple(layers), tuple(bands), tuple(columns))
+
+
 def single_layers(order: Sequence[int]) -> Layers:
     """Return layers of one node each, along an order of a graph."""
     layer = np.empty(len(order), np.int64)
