@@ -224,7 +224,7 @@ def _generate(streams, plan, state, longest):
 
 @compiled
 def measure(streams, state, budget):
-    """Peak of the sequence, as the judge counts it, and memory over the budget: the most while any part of a layer is
+    """Peak of the sequence, as the judge counts it, and memory over the budget: the most while parts of a layer are
     computed, summed over layers."""
     length = state.totals[LENGTH]
     state.change[: length + 1] = 0
@@ -249,7 +249,6 @@ def measure(streams, state, budget):
     state.totals[OVER] = 0
     for x in range(len(most)):
         state.totals[OVER] += most[x] - budget
-    state.totals[OVER] = max(0, state.totals[PEAK] - budget) + state.totals[OVER] // len(most)
 
 
 @compiled

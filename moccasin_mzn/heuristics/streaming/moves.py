@@ -13,6 +13,7 @@ from moccasin_mzn.heuristics.streaming.generator import (
     GROUP,
     KEPT,
     OVER,
+    PEAK,
     PIECE,
     ROLE,
     SIZE,
@@ -106,19 +107,26 @@ def change(streams, plan, generator, once):
 
 
 @compiled
-def anneal(streams, state, plan, tried, best, generator, budget, once, steps, cooling, control):
+def _excess(streams, state, budget, spread):
+    """Memory over the budget, as it is penalised: that of the peak, and a share of that of all layers."""
+    return max(0, state.totals[PEAK] - budget) + spread * state.totals[OVER] / len(streams.last)
+
+
+@compiled
+def anneal(streams, state, plan, tried, best, generator, budget, once, spread, steps, cooling, control):
     """Make `steps` changes, cooling by a factor after each.
 
     Args:
         plan, tried, best: the present plan, room for another, and the best one so far.
         once: whether everything is kept, so that nothing is computed twice.
+        spread: weight of the mean memory over the budget of all layers beside that of the peak.
         control: temperature, in duration units; penalty of memory over the budget, in duration units per size unit;
             relative change of the penalty per step: up while the plan is over the budget, down while it is not; least
-            memory over the budget so far, least duration with that, and the penalty then. Kept up.
+            peak over the budget so far, least duration with that, and the penalty then. Kept up.
     """
     temperature, penalty, adaption = control[TEMPERATURE], control[PENALTY], control[ADAPTION]
     evaluate(streams, plan, state, budget, np.int64(2) ** 62)
-    duration, over = state.totals[DURATION], state.totals[OVER]
+    duration, over = state.totals[DURATION], _excess(streams, state, budget, spread)
     for _ in range(steps):
         temperature *= cooling
         copy_plan(plan, tried)
@@ -126,10 +134,11 @@ def anneal(streams, state, plan, tried, best, generator, budget, once, steps, co
             change(streams, tried, generator, once)
         limit = duration + penalty * over - temperature * np.log(1.0 - unit(generator))
         if evaluate(streams, tried, state, budget, np.int64(min(limit, 4e18))):
-            now, excess = state.totals[DURATION], state.totals[OVER]
+            now, excess = state.totals[DURATION], _excess(streams, state, budget, spread)
             if now + penalty * excess <= limit:
                 copy_plan(tried, plan)
                 duration, over = now, excess
+            excess = max(0, state.totals[PEAK] - budget)
             if excess < control[LEAST] or (excess == control[LEAST] and now < control[BEST]):
                 control[LEAST], control[BEST], control[BEST_PENALTY] = excess, now, penalty
                 copy_plan(tried, best)

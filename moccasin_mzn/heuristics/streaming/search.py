@@ -10,7 +10,7 @@ import numpy as np
 
 from moccasin_mzn.heuristics.annealing import INCUMBENT, NOTHING, PENALTY, Annealing, Round
 from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
-from moccasin_mzn.heuristics.streaming.generator import LENGTH, OVER, SIZE, STRIP, evaluate, room_for
+from moccasin_mzn.heuristics.streaming.generator import LENGTH, SIZE, STRIP, evaluate, room_for
 from moccasin_mzn.heuristics.streaming.layers import Layers, single_layers, stream_arrays
 from moccasin_mzn.heuristics.streaming.moves import ADAPTION, BEST, BEST_PENALTY, LEAST, anneal
 from moccasin_mzn.problem.instance import Instance
@@ -39,7 +39,7 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
     def __init__(self, instance: Instance, layers: Layers, seed: int = 0, once: bool = False) -> None:
         self.order, self._streams = stream_arrays(instance, layers)
         self._room = room_for(self._streams)
-        self._budget, self._once = max(1, instance.budget), once
+        self._budget, self._once, self._spread = max(1, instance.budget), once, False
         count = len(self._streams.last)
         self._nothing = np.zeros((4, count), np.int64)
         self._nothing[SIZE], self._nothing[STRIP] = 1, self._streams.width
@@ -59,6 +59,8 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
             yield Round(INCUMBENT, WARM, FIRST_ROUND * cycle)
             yield Round(INCUMBENT, WARM, FIRST_ROUND * cycle)
 
+            self._spread = not self._spread
+
     def _start(self, plan: Round) -> np.ndarray:
         return self._best if plan.start == INCUMBENT else self._nothing
 
@@ -70,7 +72,7 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
     def _anneal(self, plan: Round, cooling: float) -> None:
         anneal(
             self._streams, self._room, self._plan, self._tried, self._best, self._generator, self._budget, self._once,
-            self._chunk, cooling, self._control,
+            float(self._spread), self._chunk, cooling, self._control,
         )  # fmt: skip
 
     def _over(self) -> float:
