@@ -11,6 +11,9 @@ first read, depth first. Layers a, b and c, of which c is a target, with groups 
 What is *kept* of a layer: everything (each part is computed once), or only what its band, its group or its wave reads:
 what the next one needs of it is computed again. A copy is held until its last read before it is computed again, so
 that the sequence alone says what memory it takes.
+
+A target that separates what comes before it from what comes after ends a *segment*. What a segment takes depends on
+nothing else, so that it is looked up where it is known.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ class StreamState(NamedTuple):
     """Room to work in, and the sequence that was made."""
 
     seq: np.ndarray
+    """Of a segment; it begins with the parts of the target before it, which are there."""
     held: np.ndarray
     """Of each node, the epoch in which it was computed; it is held as long as that lasts."""
     epoch: np.ndarray
@@ -59,23 +63,29 @@ class StreamState(NamedTuple):
     change: np.ndarray
     """Of memory, from the position before."""
     totals: np.ndarray
-    """Duration, peak, memory over the budget (see `measure`), number of positions."""
+    """Of a segment, then of all: duration, peak, sum over segments of the peak over the budget; number of positions."""
+    known: np.ndarray
+    """A row is the hash of a segment, its duration and its peak; see `evaluate`."""
 
 
 DURATION, PEAK, OVER, LENGTH = 0, 1, 2, 3
 LONGEST = 8
 """Sequences are at most so many times as long as the input order."""
+KNOWN = 2**15
+"""Number of segments whose duration and peak are kept."""
+IMPOSSIBLE = -1
+"""Duration of a segment that computes a node more often than is allowed."""
 
 
 def room_for(streams: StreamArrays) -> StreamState:
     """Room for any sequence of a graph."""
     n, layers = len(streams.size), len(streams.last)
-    longest = min(LONGEST * n, int(streams.most.sum()))
+    longest = n + min(LONGEST * n, int(streams.most.sum()))
     of_nodes = {name: np.zeros(n, np.int64) for name in ("held", "used", "mark", "latest")}
     return StreamState(
         **of_nodes, seq=np.zeros(longest, np.int64), epoch=np.zeros(4, np.int64), low=np.zeros(layers, np.int64),
         high=np.zeros(layers, np.int64), stack=np.zeros((n + 1, 2), np.int64), end=np.zeros(longest, np.int64),
-        change=np.zeros(longest + 1, np.int64), totals=np.zeros(4, np.int64),
+        change=np.zeros(longest + 1, np.int64), totals=np.zeros(4, np.int64), known=np.zeros((KNOWN, 3), np.int64),
     )  # fmt: skip
 
 
@@ -131,15 +141,15 @@ def _part(streams, plan, x, at):
 
 
 @compiled
-def _mark_needed(streams, plan, state, target, begin, end):
-    """Note, layer by layer, which nodes that are not held the parts begin..end - 1 of a target need.
+def _mark_needed(streams, plan, state, after, target, begin, end):
+    """Note, layer by layer after `after`, which nodes that are not held the parts begin..end - 1 of a target need.
 
     Returns:
         The first such layer.
     """
-    state.low[:] = len(streams.size)
-    state.high[:] = NONE
     group, least = state.epoch[GROUP], target
+    for x in range(after + 1, target):
+        state.low[x], state.high[x] = len(streams.size), NONE
     for at in range(begin, end):
         part = _part(streams, plan, target, at)
         top = NONE if _is_held(streams, plan, state, part) else _push(streams, state, 0, part)
@@ -177,7 +187,7 @@ def _waves(streams, plan, state, first, target, longest):
 
 
 @compiled
-def _target(streams, plan, state, x, with_waves, longest):
+def _target(streams, plan, state, after, x, with_waves, longest):
     """Compute a target, group by group."""
     parts, width, strip = streams.first[x + 1] - streams.first[x], streams.width[x], plan[STRIP, x]
     before = np.int64(NONE)
@@ -190,7 +200,7 @@ def _target(streams, plan, state, x, with_waves, longest):
         state.epoch[BAND] += band != before
         before = band
         if with_waves:
-            least = _mark_needed(streams, plan, state, x, begin, end)
+            least = _mark_needed(streams, plan, state, after, x, begin, end)
             if not _waves(streams, plan, state, least, x, longest):
                 return False
         for at in range(begin, end):
@@ -200,62 +210,122 @@ def _target(streams, plan, state, x, with_waves, longest):
 
 
 @compiled
-def _generate(streams, plan, state, longest):
-    """Make the sequence of a plan; False if it takes longer than it may."""
+def segment(streams, plan, state, after, end, longest):
+    """Make the sequence of a segment: what is computed from the target `after` (NONE: the beginning) to the target `end`;
+    False if it takes longer than it may."""
+    begin, stop = 0 if after == NONE else streams.first[after], streams.first[end + 1]
     state.totals[:] = 0
-    state.held[:] = 0
-    state.mark[:] = 0
-    state.used[:] = 0
     state.epoch[:] = 1
+    state.held[begin:stop] = 0
+    state.mark[begin:stop] = 0
+    state.used[begin:stop] = 0
+    for v in range(begin, streams.first[after + 1]):
+        state.seq[v - begin] = v
+        state.held[v] = 1
+        state.totals[LENGTH] += 1
     waves = False
-    for x in range(len(streams.last)):
+    for x in range(after + 1, end + 1):
         waves = waves or plan[ROLE, x] == WAVE
         if plan[ROLE, x] == TARGET or streams.last[x]:
-            if not _target(streams, plan, state, x, waves, longest):
+            if not _target(streams, plan, state, after, x, waves, longest):
                 return False
-    for v in range(len(streams.size)):  # parts that nothing reads
+    for v in range(streams.first[after + 1], stop):  # parts that nothing reads
         if state.used[v] == 0 and not _need(streams, plan, state, v, longest):
             return False
     return True
+
+
+@compiled
+def next_end(streams, plan, after):
+    """The layer that ends the segment after another one."""
+    for x in range(after + 1, len(streams.last)):
+        if streams.separates[x] and (plan[ROLE, x] == TARGET or streams.last[x]):
+            return x
+    return len(streams.last) - 1
 
 
 # --- What it takes --------------------------------------------------------------------------------------------
 
 
 @compiled
-def measure(streams, state, budget):
-    """Peak of the sequence, as the judge counts it, and memory over the budget: the most while parts of a layer are
-    computed, summed over layers."""
-    length = state.totals[LENGTH]
+def _peak(streams, state, after, end):
+    """Peak of a segment, as the judge counts it in the whole sequence."""
+    length, given = state.totals[LENGTH], 0
+    if after != NONE:
+        given = streams.first[after + 1] - streams.first[after]
     state.change[: length + 1] = 0
     for t in range(length):
         v = state.seq[t]
-        for at in range(streams.pred_ptr[v], streams.pred_ptr[v + 1]):
-            state.end[state.latest[streams.pred[at]]] = t
-        state.latest[v], state.end[t] = t, t
+        state.end[t] = t
+        if t >= given:
+            for at in range(streams.pred_ptr[v], streams.pred_ptr[v + 1]):
+                state.end[state.latest[streams.pred[at]]] = t
+        state.latest[v] = t
+    for v in range(streams.first[end], streams.first[end + 1]):
+        if streams.is_read[v]:
+            state.end[state.latest[v]] = length - 1
     for t in range(length):
         size = streams.size[state.seq[t]]
         state.change[t] += size
         state.change[state.end[t] + 1] -= size
-    memory, most = np.int64(0), state.high
-    most[:] = budget
-    state.totals[PEAK] = 0
+    memory, peak = np.int64(0), np.int64(0)
     for t in range(length):
-        v = state.seq[t]
         memory += state.change[t]
-        now = memory + streams.workspace[v]
-        state.totals[PEAK] = max(state.totals[PEAK], now)
-        most[streams.layer[v]] = max(most[streams.layer[v]], now)
-    state.totals[OVER] = 0
-    for x in range(len(most)):
-        state.totals[OVER] += most[x] - budget
+        if t >= given:
+            peak = max(peak, memory + streams.workspace[state.seq[t]])
+    return peak
+
+
+@compiled
+def _hash(plan, after, end):
+    """A hash of all that a segment depends on, other than 0."""
+    value = np.uint64(after + 2) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(end)
+    for x in range(after + 1, end + 1):
+        role = plan[ROLE, x]
+        of_layer = np.uint64(role * 4 + plan[KEPT, x])
+        if role != STREAM:
+            of_layer += np.uint64(plan[SIZE, x]) << np.uint64(4)
+        if role == TARGET:
+            of_layer += np.uint64(plan[STRIP, x]) << np.uint64(34)
+        value = (value ^ of_layer) * np.uint64(0xD6E8FEB86659FD93)
+        value ^= value >> np.uint64(32)
+    return np.int64(value | np.uint64(1 << 62))
 
 
 @compiled
 def evaluate(streams, plan, state, budget, longest):
-    """Make the sequence of a plan, and measure it; False if its duration is over `longest`, or it is no schedule within
-    the allowed computations of its nodes."""
-    if not _generate(streams, plan, state, longest):
-        return False
-    measure(streams, state, budget)
+    """Duration, peak and memory over the budget of the sequence of a plan; False if its duration is over `longest`, or
+    if it computes a node more often than is allowed."""
+    duration, peak, over = np.int64(0), np.int64(0), np.int64(0)
+    after = np.int64(NONE)
+    while after < len(streams.last) - 1:
+        end = next_end(streams, plan, after)
+        key = _hash(plan, after, end)
+        row = state.known[key & (KNOWN - 1)]
+        if row[0] != key:
+            made = segment(streams, plan, state, after, end, longest - duration)
+            if not made and state.totals[DURATION] > longest - duration:
+                return False
+            row[0], row[1] = key, state.totals[DURATION] if made else IMPOSSIBLE
+            row[2] = _peak(streams, state, after, end) if made else 0
+        if row[1] == IMPOSSIBLE:
+            return False
+        duration += row[1]
+        if duration > longest:
+            return False
+        peak = max(peak, row[2])
+        over += max(0, row[2] - budget)
+        after = end
+    state.totals[DURATION], state.totals[PEAK], state.totals[OVER] = duration, peak, over
     return True
+
+
+def sequence_of(streams: StreamArrays, plan: np.ndarray, state: StreamState) -> list[int]:
+    """The whole sequence of a plan that is known to be possible."""
+    after, found, given = NONE, list[int](), 0
+    while after < len(streams.last) - 1:
+        end = next_end(streams, plan, after)
+        segment(streams, plan, state, after, end, np.int64(2**62))
+        found += state.seq[given : state.totals[LENGTH]].tolist()
+        after, given = end, int(streams.first[end + 1] - streams.first[end])
+    return found

@@ -100,6 +100,11 @@ class StreamArrays(NamedTuple):
     """Of each layer, the parts of each of its bands; all of its parts if bands differ."""
     last: np.ndarray
     """True for layers that no other layer reads."""
+    separates: np.ndarray
+    """True for layers all of which is read, of them and those before, by layers after them: with it whole, nothing
+    before it is needed any more. Also for the last one."""
+    is_read: np.ndarray
+    """True for nodes that others read."""
 
 
 def stream_arrays(instance: Instance, layers: Layers) -> tuple[tuple[int, ...], StreamArrays]:
@@ -115,15 +120,19 @@ def stream_arrays(instance: Instance, layers: Layers) -> tuple[tuple[int, ...], 
     graph.check_order(order)
     arrays, at = graph_arrays(graph, order), np.array(order)
     layer = np.array(layers.layer, np.int64)
-    last = np.ones(layer.max() + 1, np.bool_)
     tail, head = layer[graph.edge_ends.T]
+    last = np.ones(layer.max() + 1, np.bool_)
     last[tail[tail != head]] = False
+    farthest = np.arange(len(last))
+    np.maximum.at(farthest, tail, head)
+    before = np.maximum.accumulate(np.concatenate(([0], farthest[:-1])))
     layer, band = layer[at], np.array(layers.band, np.int64)[at]
     first = np.searchsorted(layer, np.arange(len(last) + 1)).astype(np.int64)
     return order, StreamArrays(
         duration=arrays.duration, size=arrays.size, workspace=arrays.workspace, pred_ptr=arrays.pred_ptr,
         pred=arrays.pred, most=np.array([instance.max_computations[v] for v in order], np.int64), layer=layer, band=band,
-        first=first, width=_widths(first, band), last=last,
+        first=first, width=_widths(first, band), last=last, separates=before <= np.arange(len(last)),
+        is_read=np.diff(arrays.succ_ptr) > 0,
     )  # fmt: skip
 
 

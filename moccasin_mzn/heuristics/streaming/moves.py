@@ -81,6 +81,18 @@ def _swap(streams, plan, x, y):
 
 
 @compiled
+def _fuse(streams, plan, x, end, generator, once):
+    """Have the layers from x to before the last of them be computed for each group of that."""
+    role = WAVE if unit(generator) < 0.3 else STREAM
+    kept = _kept(generator, once)
+    for y in range(x, end - 1):
+        plan[ROLE, y], plan[KEPT, y] = role, kept
+    plan[ROLE, end - 1] = TARGET if unit(generator) < 0.6 else WAVE
+    plan[KEPT, end - 1] = ALL
+    _resize(streams, plan, end - 1, generator)
+
+
+@compiled
 def change(streams, plan, generator, once):
     """Change a plan at random: a layer, or a few in a row."""
     layers = len(streams.last)
@@ -98,18 +110,23 @@ def change(streams, plan, generator, once):
                 break
             x = below(generator, layers)
         _resize(streams, plan, x, generator)
-    elif kind < 0.75:
+    elif kind < 0.7:
+        _fuse(streams, plan, x, end, generator, once)
+    elif kind < 0.78:
         plan[KEPT, x:end] = _kept(generator, once)
-    elif kind < 0.85:
+    elif kind < 0.86:
         plan[ROLE, x:end] = _role(generator)
     else:
         _swap(streams, plan, x, max(0, min(layers - 1, x + 1 - 2 * below(generator, 2))))
+    for x in range(layers):
+        if plan[ROLE, x] == TARGET:
+            plan[KEPT, x] = ALL
 
 
 @compiled
-def _excess(streams, state, budget, spread):
-    """Memory over the budget, as it is penalised: that of the peak, and a share of that of all layers."""
-    return max(0, state.totals[PEAK] - budget) + spread * state.totals[OVER] / len(streams.last)
+def _excess(state, budget, spread):
+    """Memory over the budget, as it is penalised: that of all segments, or that of the worst."""
+    return float(state.totals[OVER] if spread else max(0, state.totals[PEAK] - budget))
 
 
 @compiled
@@ -119,14 +136,14 @@ def anneal(streams, state, plan, tried, best, generator, budget, once, spread, s
     Args:
         plan, tried, best: the present plan, room for another, and the best one so far.
         once: whether everything is kept, so that nothing is computed twice.
-        spread: weight of the mean memory over the budget of all layers beside that of the peak.
+        spread: whether memory over the budget is summed over all segments.
         control: temperature, in duration units; penalty of memory over the budget, in duration units per size unit;
             relative change of the penalty per step: up while the plan is over the budget, down while it is not; least
             peak over the budget so far, least duration with that, and the penalty then. Kept up.
     """
     temperature, penalty, adaption = control[TEMPERATURE], control[PENALTY], control[ADAPTION]
     evaluate(streams, plan, state, budget, np.int64(2) ** 62)
-    duration, over = state.totals[DURATION], _excess(streams, state, budget, spread)
+    duration, over = state.totals[DURATION], _excess(state, budget, spread)
     for _ in range(steps):
         temperature *= cooling
         copy_plan(plan, tried)
@@ -134,7 +151,7 @@ def anneal(streams, state, plan, tried, best, generator, budget, once, spread, s
             change(streams, tried, generator, once)
         limit = duration + penalty * over - temperature * np.log(1.0 - unit(generator))
         if evaluate(streams, tried, state, budget, np.int64(min(limit, 4e18))):
-            now, excess = state.totals[DURATION], _excess(streams, state, budget, spread)
+            now, excess = state.totals[DURATION], _excess(state, budget, spread)
             if now + penalty * excess <= limit:
                 copy_plan(tried, plan)
                 duration, over = now, excess

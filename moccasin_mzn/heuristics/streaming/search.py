@@ -10,7 +10,7 @@ import numpy as np
 
 from moccasin_mzn.heuristics.annealing import INCUMBENT, NOTHING, PENALTY, Annealing, Round
 from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
-from moccasin_mzn.heuristics.streaming.generator import LENGTH, SIZE, STRIP, evaluate, room_for
+from moccasin_mzn.heuristics.streaming.generator import SIZE, STRIP, room_for, sequence_of
 from moccasin_mzn.heuristics.streaming.layers import Layers, single_layers, stream_arrays
 from moccasin_mzn.heuristics.streaming.moves import ADAPTION, BEST, BEST_PENALTY, LEAST, anneal
 from moccasin_mzn.problem.instance import Instance
@@ -19,9 +19,9 @@ PARTS_PER_CHUNK = 400_000
 """Plans between two looks at the clock, times nodes."""
 FIRST_ROUND = 4_000
 """Plans of the first round; later ones are longer and longer."""
-HOT, WARM, COLD = 0.1, 0.02, 1e-4
+HOTS, WARM, COLD = (0.1, 1.0, 0.3), 0.02, 1e-4
 """Temperatures in durations of everything once: a round from nothing begins hot, one from the best plan warm."""
-PENALTY_FACTOR = 5.0
+FACTORS = 5.0, 20.0, 1.0, 5.0, 1.0
 """A peak so many times the budget costs, at first, as much as everything, times this factor."""
 ADAPTIONS = 3.0
 """The penalty of memory over the budget changes by so many factors of e at most in a round."""
@@ -45,7 +45,8 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
         self._nothing[SIZE], self._nothing[STRIP] = 1, self._streams.width
         self._plan, self._tried, self._best = (self._nothing.copy() for _ in range(3))
         unit = float(max(1, self._streams.duration.sum()))
-        penalty = PENALTY_FACTOR * unit / self._budget
+        self._factor = FACTORS[0]
+        penalty = self._factor * unit / self._budget
         chunk = max(1, min(FIRST_ROUND, PARTS_PER_CHUNK // len(self.order)))
         super().__init__(seed, unit, [penalty], chunk, [0.0, math.inf, math.inf, penalty])
 
@@ -54,12 +55,12 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
         return self._control[BEST] if self._control[LEAST] == 0 else math.inf
 
     def _rounds(self) -> Iterator[Round]:
-        for cycle in itertools.count(1):
-            yield Round(NOTHING, HOT, FIRST_ROUND * cycle)
-            yield Round(INCUMBENT, WARM, FIRST_ROUND * cycle)
-            yield Round(INCUMBENT, WARM, FIRST_ROUND * cycle)
-
-            self._spread = not self._spread
+        for cycle in itertools.count():
+            steps = FIRST_ROUND * (1 + cycle // 2)
+            self._spread = cycle % 2 == 1
+            self._factor = FACTORS[cycle % len(FACTORS)]
+            yield Round(NOTHING, HOTS[cycle // len(FACTORS) % len(HOTS)], steps)
+            yield Round(INCUMBENT, WARM, steps)
 
     def _start(self, plan: Round) -> np.ndarray:
         return self._best if plan.start == INCUMBENT else self._nothing
@@ -67,20 +68,19 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
     def _enter(self, plan: Round, start: np.ndarray) -> None:
         self._plan[:] = start
         self._control[ADAPTION] = ADAPTIONS / plan.steps
-        self._control[PENALTY] = self._control[BEST_PENALTY] if plan.start == INCUMBENT else self._penalties[0]
+        self._control[PENALTY] = self._control[BEST_PENALTY] if plan.start == INCUMBENT else self._penalties[0] * self._factor / FACTORS[0]
 
     def _anneal(self, plan: Round, cooling: float) -> None:
         anneal(
             self._streams, self._room, self._plan, self._tried, self._best, self._generator, self._budget, self._once,
-            float(self._spread), self._chunk, cooling, self._control,
+            self._spread, self._chunk, cooling, self._control,
         )  # fmt: skip
 
     def _over(self) -> float:
         return self._control[LEAST]
 
     def _found(self) -> tuple[int, ...]:
-        evaluate(self._streams, self._best, self._room, self._budget, np.int64(2**62))
-        return tuple(self.order[k] for k in self._room.seq[: self._room.totals[LENGTH]].tolist())
+        return tuple(self.order[k] for k in sequence_of(self._streams, self._best, self._room))
 
     _nearest = _found
 
