@@ -24,7 +24,7 @@ from moccasin_mzn.heuristics.streaming.generator import (
     evaluate,
 )
 
-ADAPTION, LEAST, BEST, BEST_PENALTY = range(2, 6)
+ADAPTION, LEAST, BEST, BEST_PENALTY, ROUND_LEAST, ROUND_BEST = range(2, 8)
 """Where they stand in the control array, after those of every annealing."""
 
 
@@ -130,16 +130,16 @@ def _excess(state, budget, spread):
 
 
 @compiled
-def anneal(streams, state, plan, tried, best, generator, budget, once, spread, steps, cooling, control):
+def anneal(streams, state, plan, tried, best, round_best, generator, budget, once, spread, steps, cooling, control):
     """Make `steps` changes, cooling by a factor after each.
 
     Args:
-        plan, tried, best: the present plan, room for another, and the best one so far.
+        plan, tried, best, round_best: the present plan, room for another, the best one so far, and the best of this round.
         once: whether everything is kept, so that nothing is computed twice.
         spread: whether memory over the budget is summed over all segments.
         control: temperature, in duration units; penalty of memory over the budget, in duration units per size unit;
             relative change of the penalty per step: up while the plan is over the budget, down while it is not; least
-            peak over the budget so far, least duration with that, and the penalty then. Kept up.
+            peak over the budget so far, least duration with that, and the penalty then; both again of this round. Kept up.
     """
     temperature, penalty, adaption = control[TEMPERATURE], control[PENALTY], control[ADAPTION]
     evaluate(streams, plan, state, budget, np.int64(2) ** 62)
@@ -156,6 +156,9 @@ def anneal(streams, state, plan, tried, best, generator, budget, once, spread, s
                 copy_plan(tried, plan)
                 duration, over = now, excess
             excess = max(0, state.totals[PEAK] - budget)
+            if excess < control[ROUND_LEAST] or (excess == control[ROUND_LEAST] and now < control[ROUND_BEST]):
+                control[ROUND_LEAST], control[ROUND_BEST] = excess, now
+                copy_plan(tried, round_best)
             if excess < control[LEAST] or (excess == control[LEAST] and now < control[BEST]):
                 control[LEAST], control[BEST], control[BEST_PENALTY] = excess, now, penalty
                 copy_plan(tried, best)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from moccasin_mzn.heuristics.annealing import INCUMBENT, NOTHING, PENALTY, Annealing, Round
+from moccasin_mzn.heuristics.annealing import DRAFT, INCUMBENT, NOTHING, PENALTY, Annealing, Round
 from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
 from moccasin_mzn.heuristics.streaming.generator import SIZE, STRIP, room_for, sequence_of
 from moccasin_mzn.heuristics.streaming.layers import Layers, single_layers, stream_arrays
-from moccasin_mzn.heuristics.streaming.moves import ADAPTION, BEST, BEST_PENALTY, LEAST, anneal
+from moccasin_mzn.heuristics.streaming.moves import (
+    ADAPTION,
+    BEST,
+    BEST_PENALTY,
+    LEAST,
+    ROUND_BEST,
+    ROUND_LEAST,
+    anneal,
+)
 from moccasin_mzn.problem.instance import Instance
 
 PARTS_PER_CHUNK = 400_000
@@ -28,27 +36,33 @@ ADAPTIONS = 3.0
 
 
 class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
-    """Annealing over plans: in turn from nothing (what is read streams, and is kept) and twice from the best plan.
+    """Annealing over plans: from nothing (what is read streams, and is kept), from the best plan of that, and now and then
+    from the best of all.
 
     Args:
         once: computes every node once, whatever the instance allows.
+        on_round: gets the best sequence of each round from nothing, made better, within the budget or not.
     """
 
     cold = COLD
 
-    def __init__(self, instance: Instance, layers: Layers, seed: int = 0, once: bool = False) -> None:
+    def __init__(
+        self, instance: Instance, layers: Layers, seed: int = 0, once: bool = False,
+        on_round: Callable[[Sequence[int]], object] = ignore,
+    ) -> None:  # fmt: skip
         self.order, self._streams = stream_arrays(instance, layers)
         self._room = room_for(self._streams)
         self._budget, self._once, self._spread = max(1, instance.budget), once, False
         count = len(self._streams.last)
         self._nothing = np.zeros((4, count), np.int64)
         self._nothing[SIZE], self._nothing[STRIP] = 1, self._streams.width
-        self._plan, self._tried, self._best = (self._nothing.copy() for _ in range(3))
+        self._plan, self._tried, self._best, self._round_best = (self._nothing.copy() for _ in range(4))
+        self._on_round = on_round
         unit = float(max(1, self._streams.duration.sum()))
         self._factor = FACTORS[0]
         penalty = self._factor * unit / self._budget
         chunk = max(1, min(FIRST_ROUND, PARTS_PER_CHUNK // len(self.order)))
-        super().__init__(seed, unit, [penalty], chunk, [0.0, math.inf, math.inf, penalty])
+        super().__init__(seed, unit, [penalty], chunk, [0.0, math.inf, math.inf, penalty, math.inf, math.inf])
 
     @property
     def _value(self) -> float:
@@ -60,19 +74,26 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
             self._spread = cycle % 2 == 1
             self._factor = FACTORS[cycle % len(FACTORS)]
             yield Round(NOTHING, HOTS[cycle // len(FACTORS) % len(HOTS)], steps)
-            yield Round(INCUMBENT, WARM, steps)
+            yield Round(DRAFT, WARM, steps)
+            self._on_round(self._sequence_of(self._round_best))
+            if cycle % 2:
+                yield Round(INCUMBENT, WARM, steps)
 
     def _start(self, plan: Round) -> np.ndarray:
-        return self._best if plan.start == INCUMBENT else self._nothing
+        return {NOTHING: self._nothing, DRAFT: self._round_best, INCUMBENT: self._best}[plan.start]
 
     def _enter(self, plan: Round, start: np.ndarray) -> None:
         self._plan[:] = start
+        if plan.start == NOTHING:
+            self._control[[ROUND_LEAST, ROUND_BEST]] = math.inf
         self._control[ADAPTION] = ADAPTIONS / plan.steps
-        self._control[PENALTY] = self._control[BEST_PENALTY] if plan.start == INCUMBENT else self._penalties[0] * self._factor / FACTORS[0]
+        self._control[PENALTY] = (
+            self._control[BEST_PENALTY] if plan.start == INCUMBENT else self._penalties[0] * self._factor / FACTORS[0]
+        )
 
     def _anneal(self, plan: Round, cooling: float) -> None:
         anneal(
-            self._streams, self._room, self._plan, self._tried, self._best, self._generator, self._budget, self._once,
+            self._streams, self._room, self._plan, self._tried, self._best, self._round_best, self._generator, self._budget, self._once,
             self._spread, self._chunk, cooling, self._control,
         )  # fmt: skip
 
@@ -80,7 +101,10 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
         return self._control[LEAST]
 
     def _found(self) -> tuple[int, ...]:
-        return tuple(self.order[k] for k in sequence_of(self._streams, self._best, self._room))
+        return self._sequence_of(self._best)
+
+    def _sequence_of(self, plan: np.ndarray) -> tuple[int, ...]:
+        return tuple(self.order[k] for k in sequence_of(self._streams, plan, self._room))
 
     _nearest = _found
 

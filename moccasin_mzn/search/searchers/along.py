@@ -27,6 +27,8 @@ from moccasin_mzn.solvers.minizinc.run import SolverError
 STAGED, INPUT_ORDER, ORDERS = "staged search", "input order", "orders"
 FIRST_SHARE = 0.3
 """Share of the time limit for the staged search along the input order before other orders have their turn."""
+STREAMED_SHARE = 0.5
+"""Share of the time limit after which the input order has its turn where layers are in parts: there it is a poor one."""
 LEAST_FIRST, CLOSE = 5.0, 0.9
 """The search along the input order is left behind if others, after its share and so many seconds, add less than this
 part of what it adds to the duration."""
@@ -71,6 +73,8 @@ class AlongInputOrder(Searcher):
             return _left_behind(runner, board)
 
         left_behind = None if _only_order(runner) else overtaken
+        while runner.streams and runner.board.seconds < slice_of(runner, STREAMED_SHARE) and not runner.over():
+            runner.pause()
         _along(runner, runner.instance.order, runner.remaining_limit, left_behind, _patience(runner))
 
 
@@ -89,7 +93,7 @@ class AlongOrders(Searcher):
         begin, first, patience = time.monotonic(), slice_of(runner, FIRST_SHARE), _patience(runner)
         while not runner.over():
             waited = time.monotonic() - begin
-            turn = patience + (first if runner.alive(INPUT_ORDER) else 0.0)
+            turn = patience + (first if runner.alive(INPUT_ORDER) and not runner.streams else 0.0)
             order = _next_order(runner) if waited > turn else None
             if order is not None:
                 _along(runner, order, slice_of(runner, LATER_SHARE))
@@ -186,9 +190,12 @@ def _only_order(runner: Runner) -> bool:
 
 
 def _next_order(runner: Runner) -> tuple[int, ...] | None:
-    """Return the order of the best schedule, or without one of a draft, along which no staged search has been."""
+    """Return the order of the best schedule, or without one of a draft, along which no staged search has been; of a graph
+    of parts then those of other drafts, the latest first."""
     best = runner.board.answer
-    near = [best] if best is not None else list(runner.shared.all_starts)
+    near = [best] if best is not None else []
+    if best is None or runner.streams:
+        near += reversed(runner.shared.all_starts) if runner.streams else runner.shared.all_starts
     orders = (runner.instance.order_of(sequence) for sequence in near)
     return next((order for order in orders if order not in runner.shared.orders_done), None)
 

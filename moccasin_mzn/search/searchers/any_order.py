@@ -21,7 +21,7 @@ from moccasin_mzn.search.searchers.model import ModelSearch
 from moccasin_mzn.solvers.minizinc.run import Limits
 from moccasin_mzn.strategies.kumar import KUMAR_RETAINED
 
-ANNEALING, STARTS, PROOF = "annealing", "search for orders", "proof"
+ANNEALING, STARTS, PROOF, STREAMING_PARTS = "annealing", "search for orders", "proof", "streaming"
 LONGEST_SLICE = 30.0
 """Seconds of each search in turn, without a time limit."""
 STARTS_SHARE, LONGEST_STARTS = 0.1, 10.0
@@ -49,6 +49,12 @@ def slice_of(runner: Runner, share: float) -> float:
     return LONGEST_SLICE if limit is None else share * limit
 
 
+def wait_for_streaming(runner: Runner) -> None:
+    """Wait, on a graph of parts, for a first schedule or a first sequence to start from."""
+    while not (runner.over() or runner.board.answer or runner.shared.starts) and runner.alive(STREAMING_PARTS):
+        runner.pause()
+
+
 class AnnealingSearcher(Searcher):
     """Annealing over any sequences, from several drafts; see `heuristics.free_order`."""
 
@@ -67,7 +73,10 @@ class AnnealingSearcher(Searcher):
         from moccasin_mzn.heuristics.free_order.search import OrderAnnealing
 
         board, waiting = runner.board, runner.shared.starts
-        OrderAnnealing(runner.instance, runner.seed).run(
+        if runner.streams:
+            wait_for_streaming(runner)
+        first = board.answer or (waiting.popleft() if runner.streams and waiting else None)
+        OrderAnnealing(runner.instance, runner.seed, first).run(
             lambda sequence: board.offer(sequence, ANNEALING), runner.over, runner.better_than,
             lambda: waiting.popleft() if waiting else None, SMALL_ROUNDS if is_small(runner) else None,
             lambda sequence: board.offer(sequence, ANNEALING, "peak"),

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, CompiledSearch
 from moccasin_mzn.search.runner import Runner, Searcher
+from moccasin_mzn.search.searchers.any_order import STREAMING_PARTS
 
-NAME = "streaming"
 SECONDS_PER_START = 2.0
 """While nothing is within the budget, the annealing gets a sequence to start from every so many seconds."""
 
@@ -17,10 +17,10 @@ SECONDS_PER_START = 2.0
 class Streaming(Searcher):
     """Annealing over plans of what streams through memory, from nothing and from the best plan."""
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = STREAMING_PARTS
 
     def applies(self, runner: Runner) -> bool:
-        return runner.chooses_order and not runner.several_memories and runner.instance.graph.parts is not None
+        return runner.streams
 
     def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
         return (STREAMING,)
@@ -36,14 +36,14 @@ class Streaming(Searcher):
 
         def take_peak(sequence: Sequence[int]) -> None:
             nonlocal latest
-            board.offer(sequence, NAME, "peak")
+            board.offer(sequence, STREAMING_PARTS, "peak")
             if time.monotonic() >= latest + SECONDS_PER_START:
                 latest = time.monotonic()
                 runner.shared.starts.append(sequence)
 
-        PlanAnnealing(instance, layers_of(instance.graph, instance.order), runner.seed).run(
-            lambda sequence: board.offer(sequence, NAME), runner.over, on_peak=take_peak
-        )
+        PlanAnnealing(
+            instance, layers_of(instance.graph, instance.order), runner.seed, on_round=runner.shared.all_starts.append
+        ).run(lambda sequence: board.offer(sequence, STREAMING_PARTS), runner.over, on_peak=take_peak)
 
 
 SEARCHERS = (Streaming(),)
