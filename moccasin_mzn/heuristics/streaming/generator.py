@@ -2,11 +2,12 @@
 
 A *target* is a layer that is computed whole, in groups of its parts. For each group, *waves* are layers of which all
 that the group needs is computed before anything that reads it; all other layers are computed just before they are
-first read, depth first. Layers a, b and c, of which c is a target, with groups of one part::
+first read, depth first. Layers a, b and c in parts, of which each of b reads two of a, and each of c two of b; c is a
+target, in groups of one part, and all is kept::
 
-    b streams     a1 a2 b1 a3 b2 c1   a4 b3 c2         what c1 needs is b1 and b2, what b2 needs a1, a2 and a3
-    b is a wave   a1 a2 b1 a3 b2 c1   a4 b3 c2
-    a is a wave   a1 a2 a3 b1 b2 c1   a4 b3 c2
+    a and b stream     a1 a2 b1 a3 b2 c1   a4 b3 c2   a5 b4 c3
+    a is a wave        a1 a2 a3 b1 b2 c1   a4 b3 c2   a5 b4 c3
+    b is a target      a1 a2 b1 a3 b2 a4 b3 a5 b4   c1   c2   c3
 
 What is *kept* of a layer: everything (each part is computed once), or only what its band, its group or its wave reads:
 what the next one needs of it is computed again. A copy is held until its last read before it is computed again, so
@@ -34,8 +35,8 @@ target, of a wave), the number of columns of a strip (a target is computed strip
 STREAM, WAVE, TARGET = 0, 1, 2
 """Roles."""
 ALL, BAND, GROUP, PIECE = 0, 1, 2, 3
-"""What is kept of a layer: all of it, or what is needed by the present band of the target (or by its strip, if there are
-several), by the present group of the target, or by that of the wave."""
+"""What is kept of a layer: all of it; or what the present band of the target needs (its strip, if there are several),
+its present group, or that of the wave."""
 
 
 class StreamState(NamedTuple):
@@ -211,8 +212,8 @@ def _target(streams, plan, state, after, x, with_waves, longest):
 
 @compiled
 def segment(streams, plan, state, after, end, longest):
-    """Make the sequence of a segment: what is computed from the target `after` (NONE: the beginning) to the target `end`;
-    False if it takes longer than it may."""
+    """Make the sequence of a segment, from the target `after` (NONE: from the beginning) to the target `end`; False if it
+    takes longer than it may."""
     begin, stop = 0 if after == NONE else streams.first[after], streams.first[end + 1]
     state.totals[:] = 0
     state.epoch[:] = 1
@@ -226,9 +227,9 @@ def segment(streams, plan, state, after, end, longest):
     waves = False
     for x in range(after + 1, end + 1):
         waves = waves or plan[ROLE, x] == WAVE
-        if plan[ROLE, x] == TARGET or streams.last[x]:
-            if not _target(streams, plan, state, after, x, waves, longest):
-                return False
+        is_target = plan[ROLE, x] == TARGET or streams.last[x]
+        if is_target and not _target(streams, plan, state, after, x, waves, longest):
+            return False
     for v in range(streams.first[after + 1], stop):  # parts that nothing reads
         if state.used[v] == 0 and not _need(streams, plan, state, v, longest):
             return False

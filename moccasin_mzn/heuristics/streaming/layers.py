@@ -130,8 +130,8 @@ def stream_arrays(instance: Instance, layers: Layers) -> tuple[tuple[int, ...], 
     first = np.searchsorted(layer, np.arange(len(last) + 1)).astype(np.int64)
     return order, StreamArrays(
         duration=arrays.duration, size=arrays.size, workspace=arrays.workspace, pred_ptr=arrays.pred_ptr,
-        pred=arrays.pred, most=np.array([instance.max_computations[v] for v in order], np.int64), layer=layer, band=band,
-        first=first, width=_widths(first, band), last=last, separates=before <= np.arange(len(last)),
+        pred=arrays.pred, most=np.array(instance.max_computations, np.int64)[at], layer=layer, band=band, first=first,
+        width=_widths(first, band), last=last, separates=before <= np.arange(len(last)),
         is_read=np.diff(arrays.succ_ptr) > 0,
     )  # fmt: skip
 

@@ -134,12 +134,13 @@ def anneal(streams, state, plan, tried, best, round_best, generator, budget, onc
     """Make `steps` changes, cooling by a factor after each.
 
     Args:
-        plan, tried, best, round_best: the present plan, room for another, the best one so far, and the best of this round.
+        plan, tried, best, round_best: the present plan, room for another, the best one so far, and that of the round.
         once: whether everything is kept, so that nothing is computed twice.
         spread: whether memory over the budget is summed over all segments.
         control: temperature, in duration units; penalty of memory over the budget, in duration units per size unit;
             relative change of the penalty per step: up while the plan is over the budget, down while it is not; least
-            peak over the budget so far, least duration with that, and the penalty then; both again of this round. Kept up.
+            peak over the budget so far, least duration with that, and the penalty then; the first two again, of the
+            round. Kept up.
     """
     temperature, penalty, adaption = control[TEMPERATURE], control[PENALTY], control[ADAPTION]
     evaluate(streams, plan, state, budget, np.int64(2) ** 62)

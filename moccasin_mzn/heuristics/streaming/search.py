@@ -36,8 +36,8 @@ ADAPTIONS = 3.0
 
 
 class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
-    """Annealing over plans: from nothing (what is read streams, and is kept), from the best plan of that, and now and then
-    from the best of all.
+    """Annealing over plans: from nothing (what is read streams, and is kept), from the best plan of that round, and now
+    and then from the best of all.
 
     Args:
         once: computes every node once, whatever the instance allows.
@@ -93,8 +93,8 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
 
     def _anneal(self, plan: Round, cooling: float) -> None:
         anneal(
-            self._streams, self._room, self._plan, self._tried, self._best, self._round_best, self._generator, self._budget, self._once,
-            self._spread, self._chunk, cooling, self._control,
+            self._streams, self._room, self._plan, self._tried, self._best, self._round_best, self._generator,
+            self._budget, self._once, self._spread, self._chunk, cooling, self._control,
         )  # fmt: skip
 
     def _over(self) -> float:

@@ -28,7 +28,7 @@ STAGED, INPUT_ORDER, ORDERS = "staged search", "input order", "orders"
 FIRST_SHARE = 0.3
 """Share of the time limit for the staged search along the input order before other orders have their turn."""
 STREAMED_SHARE = 0.5
-"""Share of the time limit after which the input order has its turn where layers are in parts: there it is a poor one."""
+"""Share of the time limit after which the input order of a graph of parts, a poor one, has its turn."""
 LEAST_FIRST, CLOSE = 5.0, 0.9
 """The search along the input order is left behind if others, after its share and so many seconds, add less than this
 part of what it adds to the duration."""
@@ -190,8 +190,8 @@ def _only_order(runner: Runner) -> bool:
 
 
 def _next_order(runner: Runner) -> tuple[int, ...] | None:
-    """Return the order of the best schedule, or without one of a draft, along which no staged search has been; of a graph
-    of parts then those of other drafts, the latest first."""
+    """Return an order along which no staged search has been: of the best schedule, or without one of a draft; on a graph
+    of parts then of other drafts, the latest first."""
     best = runner.board.answer
     near = [best] if best is not None else []
     if best is None or runner.streams:
