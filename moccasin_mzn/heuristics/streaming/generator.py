@@ -31,7 +31,8 @@ from moccasin_mzn.heuristics.streaming.layers import StreamArrays
 
 ROLE, KEPT, SIZE, STRIP = 0, 1, 2, 3
 """Rows of a plan, which has a column for each layer: its role, what is kept of it, the number of parts of a group (of a
-target, of a wave), the number of columns of a strip (a target is computed strip by strip, band by band within one)."""
+target, of a wave), the number of columns of a strip (a target is computed strip by strip, band by band within one).
+Layers that no other reads are targets, and all of a target is kept."""
 STREAM, WAVE, TARGET = 0, 1, 2
 """Roles."""
 ALL, BAND, GROUP, PIECE = 0, 1, 2, 3
@@ -212,8 +213,11 @@ def _target(streams, plan, state, after, x, with_waves, longest):
 
 @compiled
 def segment(streams, plan, state, after, end, longest):
-    """Make the sequence of a segment, from the target `after` (NONE: from the beginning) to the target `end`; False if it
-    takes longer than it may."""
+    """Make the sequence of a segment, from the target `after` (NONE: from the beginning) to the target `end`.
+
+    Returns:
+        False if it takes longer than it may.
+    """
     begin, stop = 0 if after == NONE else streams.first[after], streams.first[end + 1]
     state.totals[:] = 0
     state.epoch[:] = 1
@@ -227,8 +231,7 @@ def segment(streams, plan, state, after, end, longest):
     waves = False
     for x in range(after + 1, end + 1):
         waves = waves or plan[ROLE, x] == WAVE
-        is_target = plan[ROLE, x] == TARGET or streams.last[x]
-        if is_target and not _target(streams, plan, state, after, x, waves, longest):
+        if plan[ROLE, x] == TARGET and not _target(streams, plan, state, after, x, waves, longest):
             return False
     for v in range(streams.first[after + 1], stop):  # parts that nothing reads
         if state.used[v] == 0 and not _need(streams, plan, state, v, longest):
@@ -240,7 +243,7 @@ def segment(streams, plan, state, after, end, longest):
 def next_end(streams, plan, after):
     """The layer that ends the segment after another one."""
     for x in range(after + 1, len(streams.last)):
-        if streams.separates[x] and (plan[ROLE, x] == TARGET or streams.last[x]):
+        if streams.separates[x] and plan[ROLE, x] == TARGET:
             return x
     return len(streams.last) - 1
 

@@ -106,7 +106,7 @@ def change(streams, plan, generator, once):
         plan[KEPT, x] = _kept(generator, once)
     elif kind < 0.6:
         for _ in range(8):
-            if plan[ROLE, x] != STREAM or streams.last[x]:
+            if plan[ROLE, x] != STREAM:
                 break
             x = below(generator, layers)
         _resize(streams, plan, x, generator)
@@ -119,8 +119,8 @@ def change(streams, plan, generator, once):
     else:
         _swap(streams, plan, x, max(0, min(layers - 1, x + 1 - 2 * below(generator, 2))))
     for x in range(layers):
-        if plan[ROLE, x] == TARGET:
-            plan[KEPT, x] = ALL
+        if plan[ROLE, x] == TARGET or streams.last[x]:
+            plan[ROLE, x], plan[KEPT, x] = TARGET, ALL
 
 
 @compiled

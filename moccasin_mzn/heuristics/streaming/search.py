@@ -10,7 +10,7 @@ import numpy as np
 
 from moccasin_mzn.heuristics.annealing import DRAFT, INCUMBENT, NOTHING, PENALTY, Annealing, Round
 from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
-from moccasin_mzn.heuristics.streaming.generator import SIZE, STRIP, room_for, sequence_of
+from moccasin_mzn.heuristics.streaming.generator import ROLE, SIZE, STRIP, TARGET, room_for, sequence_of
 from moccasin_mzn.heuristics.streaming.layers import Layers, single_layers, stream_arrays
 from moccasin_mzn.heuristics.streaming.moves import (
     ADAPTION,
@@ -56,6 +56,7 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
         count = len(self._streams.last)
         self._nothing = np.zeros((4, count), np.int64)
         self._nothing[SIZE], self._nothing[STRIP] = 1, self._streams.width
+        self._nothing[ROLE, self._streams.last] = TARGET
         self._plan, self._tried, self._best, self._round_best = (self._nothing.copy() for _ in range(4))
         self._on_round = on_round
         unit = float(max(1, self._streams.duration.sum()))

@@ -190,8 +190,8 @@ def _only_order(runner: Runner) -> bool:
 
 
 def _next_order(runner: Runner) -> tuple[int, ...] | None:
-    """Return an order along which no staged search has been: of the best schedule, or without one of a draft; on a graph
-    of parts then of other drafts, the latest first."""
+    """Return an order along which no staged search has been: of the best schedule, or without one of a draft; of parts,
+    then of other drafts, the latest first."""
     best = runner.board.answer
     near = [best] if best is not None else []
     if best is None or runner.streams:
