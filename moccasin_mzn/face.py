@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
 from moccasin_mzn.api.request import Given, Memories, prepared
 from moccasin_mzn.api.solve import answer
+from moccasin_mzn.api.tiling import Tiles, tiled
 from moccasin_mzn.arguments import check_certificate_file, checked, file_name, file_names
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
 from moccasin_mzn.doc_links import Page
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 Graph = ComputationGraph | str | PathLike[str]
 Order = str | PathLike[str] | Iterable[int | str]
 Counts = int | Iterable[int] | str | PathLike[str]
+TilesGiven = int | str | tuple[int, int]
 Start = Result | JudgedSchedule | Iterable[int | str] | Plan | str | PathLike[str]
 DEFAULT_SECONDS, SWEEP_SECONDS = 60.0, 600.0
 """Time limits in seconds of `order` and of each method of `compare`, and of `frontier`, where none is given."""
@@ -64,6 +66,7 @@ def solve(
     max_computations: Counts | None = None,
     count_fixed: bool = False,
     in_place: bool = False,
+    tile: TilesGiven | None = None,
     strategy: StrategyName | None = None,
     paging: PagingCosts | Mapping[str, object] | None = None,
     slow_memory: Amount | None = None,
@@ -98,6 +101,7 @@ def solve(
         mz.solve(graph, "1.5GiB", order="free", addresses=True, alignment=64)
         mz.solve(graph, 0.8, paging={"out_time": "0.25"}, goal="energy")
         mz.solve(graph, devices={"gpu": "16GiB", "cpu": "64GiB:4"}, copies={"time": "1e-6", "latency": 20})
+        mz.solve(graph, "64KiB", tile="auto", time_limit=60)
         mz.solve(graph, 0.8, stop=[mz.stop.Gap(0.01), mz.stop.NoImprovement(10)])
 
     Args:
@@ -110,6 +114,8 @@ def solve(
             and no limit for Checkmate's formulations or a strategy, which have none.
         count_fixed: the budget is for the graph's fixed memory too.
         in_place: outputs overwrite inputs where the graph allows it, and nobody reads those later.
+        tile: compute outputs in parts of so many rows, such as 4, or tiles, such as (4, 16), in any order; "auto": in
+            the coarsest parts that are enough for the budget. The answer's `graph` is that of the parts; see `tile`.
         strategy: the name of a rule from the literature, in place of a search.
         paging: what writing to slow memory and reading back costs per size unit, which is then possible; such as
             {"out_time": 0.25, "in_time": "0.5", "out_energy": 2}. What is not given for reading is as for writing.
@@ -166,6 +172,11 @@ def solve(
     several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, goal=goal)
     if several and in_place:
         raise InputError("in place is for one memory, it does not go with several")
+    tiles = None if tile is None else Tiles.of(tile)
+    if tiles is not None and (several or strategy is not None):
+        raise InputError("tile is for one memory and for searches, not for strategies, paging or devices")
+    if tiles is not None and max_computations is None:
+        max_computations = "auto"
     how = _given(
         formulation=formulation, solver=solver, search=search, time_limit=criteria.time_limit, until_gap=criteria.gap,
         iterations=criteria.iterations, threads=threads, seed=seed, two_phase=two_phase, if_none=if_none,
@@ -177,11 +188,14 @@ def solve(
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
     check_certificate_file(certificate, graph, bool(several), in_place)
     prepare = prepared(how, strategy, memories, alignment if addresses else None)
+    notes: list[str] = []
+    if tiles is not None:
+        prepare = tiled(prepare, tiles, notes.append, drive.over)
     request = prepare(graph_given(graph, in_place), budget=budget, order=order, count_fixed=count_fixed)
     found = answer(request, drive.heard(request.problem.graph), begin, drive.over)
     if drive.why and found.status in ("feasible", "unknown"):
         found = replace(found, notes=(*found.notes, f"stopped by {drive.why}"))
-    found = replace(found, ended_by=drive.ended_by(found))
+    found = replace(found, ended_by=drive.ended_by(found), notes=(*notes, *found.notes))
     result = drive.ended(Result(found), found.interrupted)
     if certificate is not None:
         from moccasin_mzn.bounds.certificates.document import certificate_text

@@ -1,4 +1,4 @@
-"""Chains of published networks in rows: bytes and computation of our schedules beside those of msf-CNN's fusion.
+"""Chains of published networks in rows: bytes and computation of our schedules, and of msf-CNN's fusion.
 
     python scripts/bench_tiling.py [NETWORK[@BYTES] ...] [--time-limit 120] [--seed 0]
 
@@ -123,11 +123,11 @@ def row_of(name: str, budget: int, arguments: argparse.Namespace) -> list[str]:
     tiled = tile(graph_of(name), rows=arguments.rows, columns=arguments.columns)
     found = mz.solve(
         tiled, budget, order="free", max_computations="auto", time_limit=arguments.time_limit, seed=arguments.seed,
-        threads=2, if_none="return",
+        threads=2, if_none="stop",
     )  # fmt: skip
     factor = f"{found.duration / tiled.total_duration:.3f}" if found.sequence else "none found"
-    peak = f"{found.peak_memory:,}" if found.sequence else "-"
-    bound = f"{(found.lower_bound or tiled.total_duration) / tiled.total_duration:.3f}"
+    peak = f"{found.peak:,}" if found.sequence else "-"
+    bound = f"{(found.bound or tiled.total_duration) / tiled.total_duration:.3f}"
     mark = published_at(CHAINS[name], budget)
     return [name, str(len(tiled.nodes)), f"{budget:,}", mark, factor, bound, peak, f"{found.seconds:.0f}"]
 

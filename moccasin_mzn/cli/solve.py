@@ -38,7 +38,10 @@ from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from moccasin_mzn.api.json_lines import JsonStream
+    from moccasin_mzn.api.request import Prepare
     from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.result import Result
 
@@ -82,6 +85,9 @@ def checker_lines(result: Result) -> list[str]:
     ORDER_OR_FREE,
     COUNT_FIXED,
     IN_PLACE,
+    option("--tile", metavar="auto|ROWS|RxC",
+           help="Compute outputs in parts of so many rows, or tiles, in any order; auto: the coarsest parts that are "
+           "enough for the budget. GRAPH must know its operators, see `tile`."),
 )  # fmt: skip
 @option_group(
     "Search",
@@ -94,6 +100,8 @@ def checker_lines(result: Result) -> list[str]:
 @option_group(
     "Output",
     option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
+    option("--tiled", type=click.Path(path_type=Path), metavar="FILE",
+           help="Write the graph of the parts, which the schedule is for; goes with --tile."),
     option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
            help="Write the schedule and a proof of a lower bound, for `check-certificate`. The proof takes up to "
            "another --time-limit, or 60 s if there is none; after Ctrl-C up to 5 s."),
@@ -122,7 +130,8 @@ def checker_lines(result: Result) -> list[str]:
 def solve(
     graph: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool, strategy: str | None,
     check: bool, output: Path | None, plot: Path | None, as_json: bool, json_stream: bool, addresses: bool,
-    alignment: int | None, buffers: Path | None, certificate: Path | None, **options: OptionValue,
+    alignment: int | None, buffers: Path | None, certificate: Path | None, tile: str | None, tiled: Path | None,
+    **options: OptionValue,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
@@ -144,16 +153,19 @@ def solve(
         graph, budget = _example(budget, several)
     if budget is None and not several.device and several.platform is None:  # only devices have budgets of their own
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
-    outputs = {"--output": output, "--plot": plot, "--buffers": buffers, "--certificate": certificate}
+    outputs = {
+        "--output": output, "--plot": plot, "--buffers": buffers, "--certificate": certificate, "--tiled": tiled
+    }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     _check_files(outputs, {"the graph": graph, "the order": order}, given)
     if several.several:
         more = {"strategy": strategy, "buffers": buffers, "certificate": certificate, "in_place": in_place or None}
         several.refuse_others([*(name for name, value in more.items() if value is not None), *given])
+    tiles = _tiles(tile, tiled, several.several or strategy is not None, given)
     _check_answer(outputs, as_json and json_stream, addresses, alignment, in_place)
     arenas = (alignment or 1) if addresses else None
     memories = partial(several.problem, options=given) if several.several else None
-    prepare = prepared(given, strategy, memories, arenas, flag)
+    prepare = tiles(prepared(given, strategy, memories, arenas, flag))
     checked_budget = budget if several.several or budget is None else Budget.parse(budget)
     computation_graph = read_graph(graph).run_in_place(in_place)
     read_seconds = time.monotonic() - begin
@@ -176,14 +188,16 @@ def _write(
 ) -> int:
     """Write the files of a result, print it, and return the exit status; `time_limit` is for the certificate."""
     from moccasin_mzn.cli.found_schedules import offer
+    from moccasin_mzn.graphs.formats.node_link import graph_text
     from moccasin_mzn.report.schedules import print_result, print_shortfall
 
     offered = offer(result)
     if result.shortfall is not None and (as_json or stream is not None):
         print_shortfall(result, sys.stderr, offered)
     files = file_jobs(
-        (outputs["--output"], lambda: json_line(result)), (outputs["--buffers"], lambda: _buffers_text(result))
-    )
+        (outputs["--output"], lambda: json_line(result)), (outputs["--buffers"], lambda: _buffers_text(result)),
+        (outputs["--tiled"], lambda: graph_text(result.problem.graph)),
+    )  # fmt: skip
     files += pictures(outputs["--plot"], lambda: _picture(result))
     all_written = write_files(files if result.valid else ())  # before the proof, which takes its time
     proof = _certificate(result, outputs["--certificate"], time_limit)
@@ -192,6 +206,25 @@ def _write(
         result, result.valid, (), as_json, stream, lambda found, out: print_result(found, out, offered)
     )
     return status if all_written else EXIT_BAD_INPUT
+
+
+def _tiles(
+    tile: str | None, tiled: Path | None, otherwise: bool, given: dict[str, OptionValue]
+) -> Callable[[Prepare], Prepare]:
+    """Return what turns the making of requests into one for parts, if wanted; nodes may be computed often then, unless
+    a limit is given."""
+    from moccasin_mzn.api.tiling import Tiles
+    from moccasin_mzn.api.tiling import tiled as for_parts
+
+    if tile is None:
+        if tiled is not None:
+            raise InputError("--tiled goes with --tile")
+        return lambda prepare: prepare
+    if otherwise:
+        raise InputError("--tile is for one memory and for searches: leave out strategies, --paging and --device")
+    given.setdefault("max_computations", "auto")
+    chosen = Tiles.of(tile)
+    return lambda prepare: for_parts(prepare, chosen, partial(click.echo, err=True))
 
 
 def _check_files(outputs: dict[str, Path | None], inputs: dict[str, object], given: OptionValues) -> None:

@@ -43,7 +43,7 @@ def tile(
     """Cut the outputs of GRAPH into parts, each a node of its own, so that no layer is whole in memory.
 
     GRAPH must know what its nodes compute, as graphs of `import onnx`, `import tflite` and `generate network` do. Parts
-    overlap in what they read, not in what they are: what is read twice is kept, or computed again.
+    overlap in what they read, not in what they are: what is read twice is kept, or recomputed.
     """
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.graphs.tiling.cutting import tile as tiled_of

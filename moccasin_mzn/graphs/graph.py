@@ -143,7 +143,7 @@ class ComputationGraph:
     operators: tuple[Operator | None, ...] | None = None
     """What each node computes, as far as it is known, for `graphs.tiling`; None: of no node."""
     parts: tuple[Part | None, ...] | None = None
-    """Of a tiled graph, what part of which layer each node is; None for what is whole."""
+    """The part of a layer that each node of a tiled graph is; None for what is whole."""
 
     if TYPE_CHECKING:  # what is taken; the fields are what it becomes
 

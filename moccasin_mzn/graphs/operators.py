@@ -41,7 +41,7 @@ class Reach:
     """
 
     axis: int
-    """Of the output."""
+    """An axis of the output."""
     stride: int = 1
     window: int = 1
     dilation: int = 1
@@ -120,7 +120,7 @@ class Operator:
     name: str
     """As the model's format has it, such as "CONV_2D"."""
     shape: Shape
-    """Of the output; empty: one number."""
+    """Shape of the output; empty: one number."""
     reads: tuple[Read, ...] = ()
     accumulator: int = 0
     """Bytes of an element of a partial result, where the operator may be computed as a chain of steps, each over some
@@ -179,7 +179,7 @@ class Part:
     box: tuple[tuple[int, int], ...]
     """For each axis of the layer's output the first place, and the one after the last."""
     step: int | None = None
-    """Of a result that is accumulated: the number of the step, from 0; None: it is computed at once."""
+    """The number of the step, from 0, if the result is accumulated; None: it is computed at once."""
 
     def __post_init__(self) -> None:
         if type(self.layer) is not str or not self.layer:

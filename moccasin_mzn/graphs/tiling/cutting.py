@@ -7,8 +7,8 @@
     mean over rows     step 0 -> 1 -> 2            a chain of partial results, each overwriting the one before
 
 Each part is computed at once and is a tensor of its own. Parts of one layer do not overlap, so that they are the whole
-together: their sizes and durations add up to those of the layer. What a computation of a part reads twice over is kept
-or computed again, which is what schedules decide.
+together: their sizes and durations add up to those of the layer. What several parts read is kept, or recomputed, which
+is what schedules decide.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class _Node:
     layer: int
     part: Part | None
     share: tuple[int, int, int]
-    """Of the work of the layer: from, to, of how much in all."""
+    """The share of the layer's work: from, to, and the total."""
     size: int
     reads: tuple[int, ...]
     overwrites: tuple[int, ...] = ()
@@ -291,9 +291,9 @@ def _overwritten(
         return tuple(made.last[u, 0] for u in graph.in_place[v])
     found = []
     for u in graph.in_place[v]:
-        alike = tilings[u].shape == tilings[v].shape and list(tilings[u].cuts.items()) == list(tilings[v].cuts.items())
+        same = tilings[u].shape == tilings[v].shape and list(tilings[u].cuts.items()) == list(tilings[v].cuts.items())
         reads = [read for read in operator.reads if read.source == u] if operator is not None else []
-        if alike and reads and all(_is_aligned(read) for read in reads) and graph.sizes[v] <= graph.sizes[u]:
+        if same and reads and all(_is_aligned(read) for read in reads) and graph.sizes[v] <= graph.sizes[u]:
             found.append(made.last[u, number])
     return tuple(found)
 

@@ -16,6 +16,7 @@ from plotly.graph_objects import Scatter
 from plotly.subplots import make_subplots
 
 from moccasin_mzn.formatting import duration_text
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.report.plots.html_page import LAYOUT, MARGINS, Entry, NamedRows, Page, table_of
 from moccasin_mzn.report.plots.picture import (
@@ -26,6 +27,7 @@ from moccasin_mzn.report.plots.picture import (
     GRID,
     GROUND,
     KINDS,
+    LONGEST,
     MARKS,
     PALE,
     Bar,
@@ -34,6 +36,7 @@ from moccasin_mzn.report.plots.picture import (
     Profile,
     clean,
     row_name,
+    shortened,
 )
 
 _ALL_NAMED = 100
@@ -96,10 +99,11 @@ class _Drawing:
     # intervals
 
     def draw_intervals(self, panel: Panel, row: int) -> None:
-        for kind, text in KINDS.items():
-            bars = [bar for bar in panel.bars if bar.kind == kind]
+        for kind in KINDS:
+            bars, text = [bar for bar in panel.bars if bar.kind == kind], self.picture.meaning(panel, kind)
             if bars:
-                self.add(_bars(self.picture, panel, bars), row, _INTERVALS, Entry(text, "bar", COLOURS[kind], ()))
+                colour = self.picture.colour(panel, bars[0])
+                self.add(_bars(self.picture, panel, bars), row, _INTERVALS, Entry(text, "bar", colour, ()))
         self._draw_marks(panel, row)
         self._name_rows(panel, row)
 
@@ -126,9 +130,10 @@ class _Drawing:
 
     def _name_rows(self, panel: Panel, row: int) -> None:
         graph, marked = self.picture.graph, {panel.rows[v] for v in panel.marked}
-        names, short = (_coloured([row_name(graph, v, *most) for v in panel.order], marked)
-                        for most in ((), (_NARROW_NAME,)))  # fmt: skip
-        self.rows.append(NamedRows(_axis("y", row), names, short, tuple(sorted(marked)), _pixels(panel)))
+        shown = {each.middle for each in panel.layers} or marked
+        names, short = (_coloured(_names(graph, panel, most), set() if panel.layers else marked)
+                        for most in (LONGEST, _NARROW_NAME))  # fmt: skip
+        self.rows.append(NamedRows(_axis("y", row), names, short, tuple(sorted(shown)), _pixels(panel)))
         self.figure.update_yaxes(
             type="category", categoryorder="array", categoryarray=list(map(str, range(len(names)))), row=row, col=1,
             labelalias={str(at): name for at, name in enumerate(names)}, title=_shown(panel.nodes_title),
@@ -185,6 +190,13 @@ def _pixels(panel: Panel) -> int:
     return max(_NAME_PIXELS * rows, _FEWEST_PIXELS) if rows <= _ALL_NAMED else _THIN_ROWS_PIXELS
 
 
+def _names(graph: ComputationGraph, panel: Panel, most: int) -> list[str]:
+    """Return the names of rows: of nodes, or of the layers whose parts they are."""
+    if panel.layers:
+        return [shortened(panel.layers[number].name, most) for number in panel.layer_of_row]
+    return [row_name(graph, v, most) for v in panel.order]
+
+
 def _coloured(names: Sequence[str], marked: set[int]) -> tuple[str, ...]:
     """Return names for plotly, those of the marked rows in their colour."""
     colour = COLOURS["again"]
@@ -200,8 +212,11 @@ def _bars(picture: Picture, panel: Panel, bars: list[Bar]) -> BarTrace:
         base=[edges[bar.start - 1] for bar in bars],
         x=[edges[bar.end] - edges[bar.start - 1] for bar in bars],
         width=0.72,
-        marker={"color": COLOURS[kind], "line": {"width": 0}},
-        name=KINDS[kind],
+        marker={
+            "color": [picture.colour(panel, bar) for bar in bars] if panel.layers else COLOURS[kind],
+            "line": {"width": 0},
+        },
+        name=picture.meaning(panel, kind),
         hovertext=[_bar_text(picture, bar) for bar in bars],
         hovertemplate=_HOVER,
     )

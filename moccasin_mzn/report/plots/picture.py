@@ -22,7 +22,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from moccasin_mzn.errors import InputError, shown
@@ -43,6 +43,10 @@ KINDS = {
 """The meanings of the colours of bars, by `Bar.kind`."""
 COLOURS = {"only": "#9DB4C8", "first": "#0072B2", "again": "#D55E00", "copied": "#009E73"}
 """Distinct to the colour-blind (after Okabe and Ito) and in grey."""
+LAYER_COLOURS = ("#4477AA", "#66AABB", "#228833", "#B8A636", "#8E4A9E", "#7A7A7A")
+"""The colours of parts of one layer after the other, in a tiled graph."""
+PART = "part, in a colour of its layer"
+"""The meaning of these colours."""
 BEFORE, AFTER, BUDGET, INK, PALE = "#9A9A9A", "#0072B2", "#000000", "#333333", "#D5E4F0"
 GROUND, GRID, SHADE = "#FFFFFF", "#E6E6E6", "#F2F2F2"
 MARKS = {"again": ("recomputation", "again"), "in": ("copied in", "copied"), "out": ("copied out", "copied")}
@@ -201,6 +205,20 @@ class Gap:
 
 
 @dataclass(frozen=True)
+class LayerRows:
+    """The rows of the parts of one layer, which are neighbours."""
+
+    name: str
+    first: int
+    last: int
+
+    @property
+    def middle(self) -> int:
+        """The row at which the layer is named."""
+        return (self.first + self.last) // 2
+
+
+@dataclass(frozen=True)
 class Panel:
     """The part of a picture that shows one memory."""
 
@@ -220,11 +238,18 @@ class Panel:
     """Place and row of each mark: "again" for a recomputation, "in" for a copy to this memory, "out" for a copy from
     it."""
     gaps: tuple[Gap, ...]
+    layers: tuple[LayerRows, ...] = ()
+    """The layers of a tiled graph, from the top; empty for other graphs."""
 
     @cached_property
     def rows(self) -> dict[int, int]:
         """The row of each node, from the top."""
         return {v: row for row, v in enumerate(self.order)}
+
+    @cached_property
+    def layer_of_row(self) -> tuple[int, ...]:
+        """The number of the layer of each row, in a tiled graph."""
+        return tuple(number for number, each in enumerate(self.layers) for _ in range(each.first, each.last + 1))
 
     @cached_property
     def marked(self) -> tuple[int, ...]:
@@ -244,7 +269,8 @@ class Panel:
     @property
     def nodes_title(self) -> str:
         """The title of the rows; short where a panel may be low."""
-        return f"{self.name}: nodes" if self.name else "nodes in input order"
+        what = "parts of layers" if self.layers else "nodes"
+        return f"{self.name}: {what}" if self.name else f"{what} in input order"
 
 
 @dataclass(frozen=True)
@@ -353,7 +379,33 @@ class Picture:
             before=None if m else self.profile_before,
             marks={what: tuple((edges[b.start - 1], rows[b.node]) for b in some) for what, some in named.items()},
             gaps=tuple(gaps),
+            layers=self._layers(order),
         )
+
+    def _layers(self, order: Sequence[int]) -> tuple[LayerRows, ...]:
+        """The layers of a tiled graph as rows; none where the parts of one are no neighbours."""
+        parts = self.graph.parts
+        if parts is None:
+            return ()
+        found: list[LayerRows] = []
+        for row, v in enumerate(order):
+            part = parts[v]
+            name = part.layer if part is not None else str(self.graph.nodes[v])
+            if found and found[-1].name == name:
+                found[-1] = replace(found[-1], last=row)
+            else:
+                found.append(LayerRows(name, row, row))
+        return tuple(found) if len({each.name for each in found}) == len(found) else ()
+
+    def colour(self, panel: Panel, bar: Bar) -> str:
+        """The colour of a bar: that of its kind, or of its layer."""
+        if not panel.layers or bar.kind not in ("only", "first"):
+            return COLOURS[bar.kind]
+        return LAYER_COLOURS[panel.layer_of_row[panel.rows[bar.node]] % len(LAYER_COLOURS)]
+
+    def meaning(self, panel: Panel, kind: str) -> str:
+        """The meaning of the colours of a kind of bars."""
+        return PART if panel.layers and kind in ("only", "first") else KINDS[kind]
 
     @property
     def copies(self) -> int:
@@ -407,7 +459,10 @@ class Picture:
     def title(self) -> str:
         """The graph and the size of the plan, in one line."""
         again = len(self.plan) - self.copies - len(self.order)
-        counts = [count_text(len(self.order), "node"), count_text(again, "recomputation")]
+        layers = self.panels[0].layers
+        what = f" of {count_text(len(layers), 'layer')}" if layers else ""
+        counts = [f"{count_text(len(self.order), 'part' if layers else 'node')}{what}"]
+        counts.append(count_text(again, "recomputation"))
         if self.what == "plan":
             counts.append(count_text(self.copies, "copy", "copies"))
         return f"{self.graph.name or 'graph'}: {', '.join(counts)}"

@@ -28,6 +28,7 @@ from moccasin_mzn.report.plots.picture import (
     COLOURS,
     INK,
     KINDS,
+    LONGEST,
     MARKS,
     PALE,
     Bar,
@@ -37,6 +38,7 @@ from moccasin_mzn.report.plots.picture import (
     Profile,
     clean,
     row_name,
+    shortened,
     spread,
 )
 
@@ -125,25 +127,33 @@ class _Drawing:
         rows = max(1, len(panel.order))
         axes.set_ylim(rows - 0.4, -0.6)  # the first node of the input order on top
         row_points = _POINTS * inches / rows
+        meanings = set[str]()
         for kind in KINDS:
-            bars = [bar for bar in panel.bars if bar.kind == kind]
+            bars, meaning = [bar for bar in panel.bars if bar.kind == kind], self.picture.meaning(panel, kind)
             if bars:
-                thin = _HALF_BAR if kind == "only" else max(_HALF_BAR, _HALF_OF_RECOMPUTED / row_points)
-                self._draw_bars(axes, bars, thin)
+                thin = (
+                    _HALF_BAR
+                    if kind == "only" and not panel.layers
+                    else max(_HALF_BAR, _HALF_OF_RECOMPUTED / row_points)
+                )
+                self._draw_bars(axes, bars, thin, meaning if meaning not in meanings else "_")
+                meanings.add(meaning)
         self._mark(axes, min(max(0.55 * row_points, 2.5), 5.5))
         self._name_rows(axes, row_points)
         axes.tick_params(axis="x", labelbottom=False)
         _add_legend(axes)
 
-    def _draw_bars(self, axes: Axes, bars: list[Bar], half: float) -> None:
-        """Draw bars of one kind, which extend `half`, in rows, above and below the middle of their row."""
+    def _draw_bars(self, axes: Axes, bars: list[Bar], half: float, meaning: str) -> None:
+        """Draw bars of one kind, which extend `half`, in rows, above and below the middle of their row; a meaning that
+        begins with "_" is not in the legend."""
         edges, kind, corners = self.picture.edges, bars[0].kind, []
         for bar in bars:
             left, right, row = edges[bar.start - 1], edges[bar.end], self.panel.rows[bar.node]
             corners.append([(left, row - half), (right, row - half), (right, row + half), (left, row + half)])
         axes.add_collection(
             PolyCollection(
-                corners, facecolors=COLOURS[kind], linewidths=0, label=KINDS[kind], gid=f"bars-{kind}{self.suffix}",
+                corners, facecolors=[self.picture.colour(self.panel, bar) for bar in bars], linewidths=0,
+                label=meaning, gid=f"bars-{kind}{self.suffix}",
                 rasterized=self._many, zorder=2 if kind == "only" else 3,
             ),
             autolim=False,
@@ -177,6 +187,9 @@ class _Drawing:
         panel = self.panel
         marked = [panel.rows[v] for v in panel.marked]
         distance = _READABLE / row_points
+        if panel.layers:
+            self._name_layers(axes, distance)
+            return
         if distance > 1:
             self._name_marked(axes, marked, distance)
             return
@@ -186,6 +199,20 @@ class _Drawing:
         for row in marked:
             labels[row].set(color=COLOURS["again"], fontweight="bold")
         axes.tick_params(axis="y", length=0)
+        axes.set_ylabel(panel.nodes_title, parse_math=False)
+
+    def _name_layers(self, axes: Axes, distance: float) -> None:
+        """Write names of layers in the middle of their rows, of as many as fit."""
+        panel = self.panel
+        named = {each.middle: clean(shortened(each.name, LONGEST)) for each in panel.layers}
+        places = spread(list(named), distance, len(panel.order) - 1)
+        for row, place in places.items():
+            axes.plot([0, -0.004, -0.01], [row, row, place], color=INK, linewidth=0.5, clip_on=False,
+                      transform=axes.get_yaxis_transform())  # fmt: skip
+        axes.set_yticks(
+            list(places.values()), [named[row] for row in places], fontsize=0.85 * _READABLE, parse_math=False
+        )
+        axes.tick_params(axis="y", length=0, pad=0.012 * _POINTS * _WIDTH)
         axes.set_ylabel(panel.nodes_title, parse_math=False)
 
     def _name_marked(self, axes: Axes, marked: list[int], distance: float) -> None:
