@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from moccasin_mzn.strategies.strategy import Strategy
 
 
-MODULES = ("simple", "chen", "griewank", "dtr", "kumar", "lp_rounding")
+MODULES = ("simple", "chen", "griewank", "dtr", "kumar", "lp_rounding", "fusion")
 """The modules of strategies, the simplest first."""
 
 
