@@ -31,6 +31,8 @@ HOTS, WARM, COLD = (0.1, 1.0, 0.3), 0.02, 1e-4
 """Temperatures in durations of everything once: a round from nothing begins hot, one from the best plan warm."""
 FACTORS = 5.0, 20.0, 1.0, 5.0, 1.0
 """A peak so many times the budget costs, at first, as much as everything, times this factor."""
+ONCE_EVERY = 3
+"""One round from nothing in so many computes every node once."""
 ADAPTIONS = 3.0
 """The penalty of memory over the budget changes by so many factors of e at most in a round."""
 
@@ -58,7 +60,7 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
         self._nothing[SIZE], self._nothing[STRIP] = 1, self._streams.width
         self._nothing[ROLE, self._streams.last] = TARGET
         self._plan, self._tried, self._best, self._round_best = (self._nothing.copy() for _ in range(4))
-        self._on_round = on_round
+        self._on_round, self._cycles, self._keeps_all = on_round, itertools.count(), once
         unit = float(max(1, self._streams.duration.sum()))
         self._factor = FACTORS[0]
         penalty = self._factor * unit / self._budget
@@ -70,13 +72,15 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
         return self._control[BEST] if self._control[LEAST] == 0 else math.inf
 
     def _rounds(self) -> Iterator[Round]:
-        for cycle in itertools.count():
+        for cycle in self._cycles:
+            self._keeps_all = self._once or cycle % ONCE_EVERY == ONCE_EVERY - 1
             steps = FIRST_ROUND * (1 + cycle // 2)
             self._spread = cycle % 2 == 1
             self._factor = FACTORS[cycle % len(FACTORS)]
             yield Round(NOTHING, HOTS[cycle // len(FACTORS) % len(HOTS)], steps)
             yield Round(DRAFT, WARM, steps)
             self._on_round(self._sequence_of(self._round_best))
+            self._keeps_all = self._once
             if cycle % 2:
                 yield Round(INCUMBENT, WARM, steps)
 
@@ -95,7 +99,7 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
     def _anneal(self, plan: Round, cooling: float) -> None:
         anneal(
             self._streams, self._room, self._plan, self._tried, self._best, self._round_best, self._generator,
-            self._budget, self._once, self._spread, self._chunk, cooling, self._control,
+            self._budget, self._keeps_all, self._spread, self._chunk, cooling, self._control,
         )  # fmt: skip
 
     def _over(self) -> float:

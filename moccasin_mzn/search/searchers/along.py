@@ -21,7 +21,7 @@ from moccasin_mzn.search.conclusion import RELAXATION
 from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.result import Progress
 from moccasin_mzn.search.runner import Runner, Searcher
-from moccasin_mzn.search.searchers.any_order import PATIENCE, PATIENCE_SHARE, is_small, slice_of
+from moccasin_mzn.search.searchers.any_order import PATIENCE, PATIENCE_SHARE, is_small, slice_of, wait_for_streaming
 from moccasin_mzn.solvers.minizinc.run import SolverError
 
 STAGED, INPUT_ORDER, ORDERS = "staged search", "input order", "orders"
@@ -90,6 +90,7 @@ class AlongOrders(Searcher):
         return True
 
     def search(self, runner: Runner) -> None:
+        wait_for_streaming(runner)
         begin, first, patience = time.monotonic(), slice_of(runner, FIRST_SHARE), _patience(runner)
         while not runner.over():
             waited = time.monotonic() - begin
