@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar
@@ -193,10 +193,10 @@ def _only_order(runner: Runner) -> bool:
 def _next_order(runner: Runner) -> tuple[int, ...] | None:
     """Return an order along which no staged search has been: of the best schedule, or without one of a draft; of parts,
     then of other drafts, the latest first."""
-    best = runner.board.answer
-    near = [best] if best is not None else []
-    if best is None or runner.streams:
-        near += reversed(runner.shared.all_starts) if runner.streams else runner.shared.all_starts
+    best, drafts = runner.board.answer, list(runner.shared.all_starts)
+    near: list[Sequence[int]] = [best] if best is not None else drafts
+    if runner.streams:
+        near = [*([best] if best is not None else []), *reversed(drafts)]
     orders = (runner.instance.order_of(sequence) for sequence in near)
     return next((order for order in orders if order not in runner.shared.orders_done), None)
 
