@@ -21,17 +21,19 @@ With `fuse`, v may be anywhere in the order, and an elementwise v may read other
 The merged node reads them before u is computed, too, so schedules that compute them between u and v are lost.
 
 A merged node may overwrite what its first member may, unless another member reads that too; it is computed once if one
-of its members is.
+of its members is. It is known what it computes where each member but the first reads only its own place of the others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from moccasin_mzn.graphs.access_maps import every
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+from moccasin_mzn.graphs.operators import Operator
 
 ELEMENTWISE = frozenset(
     """
@@ -122,8 +124,29 @@ def reduce_graph(graph: ComputationGraph, *, fuse: bool = False, elementwise: It
             device: tuple(_sum_on_device(of, members[head]) for head in heads)
             for device, of in graph.device_durations.items()
         },
+        operators=tuple(_operator(graph, members[head], group, position) for head in heads),
     )
     return Reduction(graph, reduced, tuple(tuple(members[head]) for head in heads))
+
+
+def _operator(
+    graph: ComputationGraph, row: Sequence[int], group: Sequence[int], position: Mapping[int, int]
+) -> Operator | None:
+    """What a merged node computes: what its first member does, on all that is read; None where others do more."""
+    operators = [graph.operators[v] if graph.operators else None for v in row]
+    first, reads = operators[0], []
+    for each in operators:
+        if first is None or each is None or each.shape != first.shape:
+            return None
+        for read in each.reads:
+            if read.source is None:
+                reads.append(read)
+            elif group[read.source] != row[0]:
+                reads.append(replace(read, source=position[group[read.source]]))
+            elif read.axes != every(len(read.shape)):
+                return None
+    alone = first is not None and len(reads) == len(first.reads)
+    return first and replace(first, reads=tuple(reads), accumulator=first.accumulator if alone else 0)
 
 
 def _overwritable(

@@ -20,7 +20,7 @@ from moccasin_mzn.formatting import exact_memory_text, memory_text
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.log import note
 from moccasin_mzn.problem.budget import Budget
-from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import forked_python_state, forked_random_state
 from moccasin_mzn.pytorch.errors import NoPlanError
@@ -32,7 +32,7 @@ from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
 from moccasin_mzn.pytorch.operator_costs import QuickCosts
 from moccasin_mzn.pytorch.planning import plan, traced_as_run
 from moccasin_mzn.pytorch.plans import Plan
-from moccasin_mzn.pytorch.starts import least_checkpointed
+from moccasin_mzn.pytorch.starts import least_start, start_within
 from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.vocabulary import Gradients
@@ -275,10 +275,12 @@ class _Trials:
         constant = peaks(traced.linear(order)).whole - unlimited(traced, 1).baseline.peak
         asked = self.budget - max(0, constant)
         if asked > 0:
-            within = fitting_schedule(replace(instance, budget=asked), self.options.seed or 0, soon.over)
+            within = start_within(traced.problem, asked, (AUTO_COMPUTATIONS,))
+            if within is None:
+                within = fitting_schedule(replace(instance, budget=asked), self.options.seed or 0, soon.over)
             if within is not None and peaks(traced.linear(within)).whole <= self.budget:
                 return within, 0
-        known = least_checkpointed(traced.problem)
+        known = least_start(traced.problem, AUTO_COMPUTATIONS)
         least = least_schedules(instance, self.options, Deadline(seconds), known=known)
         return LeastFound.of(traced, least).sequence, least.proven
 

@@ -6,8 +6,9 @@ import contextlib
 import pickle
 import random
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -220,25 +221,55 @@ def replayed(
         generator.set_state(before.get_state())
 
 
+# --- Recurrent layers: where a library computes a layer as one operator, a plan has its cells -------------------------
+
+
+LIBRARIES = {CPU: ("mkldnn", "oneDNN"), CUDA: ("cudnn", "cuDNN")}
+"""By device what computes recurrent layers: its name in `torch.backends`, and for people."""
+
+
 @dataclass
 class RecurrentCells:
     """What tracing has met of recurrent layers."""
 
-    seen: bool = False
-    """There is such a layer."""
+    devices: set[str] = field(default_factory=set)
+    """Where there are layers that a library computes as one operator, if it is on."""
+
+
+def is_on(device: str) -> bool:
+    """Is the library of recurrent layers on?"""
+    import torch
+
+    return bool(getattr(torch.backends, LIBRARIES[device][0]).enabled)
+
+
+def switch_text(device: str) -> str:
+    """How to have recurrent layers computed by cells, as in a plan, which is what they differ from by rounding."""
+    name, title = LIBRARIES[device]
+    return (
+        f"{title} computes a recurrent layer as one operator, and a plan by cells, which differ by rounding: make the "
+        f"plan and train within torch.backends.{name}.flags(enabled=False)"
+        + (", or by run torch --no-onednn" if device == CPU else "")
+    )
 
 
 @contextlib.contextmanager
-def recurrent_cells() -> Iterator[RecurrentCells]:
-    """Trace recurrent layers as cells meanwhile, instead of as one operator of cuDNN.
+def recurrent_cells(network: torch.nn.Module | None = None) -> Iterator[RecurrentCells]:
+    """Trace recurrent layers as cells meanwhile, instead of as one operator of oneDNN or cuDNN.
 
-    A trace does not show what that operator keeps for the backward pass, and cannot repeat its dropout. The operators
-    of oneDNN are switched off together with all of oneDNN.
+    A trace does not show what such an operator keeps for the backward pass, and cannot repeat its dropout.
+
+    Args:
+        network: its plan is to compute what its own step does; None: what is computed is of no meaning.
+
+    Raises:
+        UntraceableError: a layer of the network would be one operator, as PyTorch is set.
     """
     import torch
     from torch.overrides import TorchFunctionMode
 
     layers = {getattr(torch, name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+    on = {device for device in LIBRARIES if network is not None and is_on(device)}
     found = RecurrentCells()
 
     class Mode(TorchFunctionMode):
@@ -247,9 +278,33 @@ def recurrent_cells() -> Iterator[RecurrentCells]:
         ) -> PyTree:
             if function not in layers:
                 return function(*args, **(kwargs or {}))
-            found.seen = True
+            device = kind_of_device(str(args[0].device))
+            if device == CUDA or (device == CPU and function is torch.lstm and _is_for_onednn(*args)):
+                found.devices.add(device)
+                if network is not None and device in on:
+                    raise UntraceableError(f"{_layer_text(network)}: {switch_text(device)}")
             with torch.backends.cudnn.flags(enabled=False), torch.backends.mkldnn.flags(enabled=False):
                 return function(*args, **(kwargs or {}))
 
     with Mode():
         yield found
+
+
+def _is_for_onednn(data: torch.Tensor, states: PyTree, *_: PyTree) -> bool:
+    """Can oneDNN compute an LSTM of these arguments? Not one of packed sequences or with projections."""
+    import torch
+
+    if isinstance(states, torch.Tensor) or data.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        return False
+    return bool(states[0].shape[-1] == states[1].shape[-1])
+
+
+def _layer_text(network: torch.nn.Module) -> str:
+    """The recurrent layer that is being called, by name, and the user's line."""
+    import torch
+
+    names = {id(module): name for name, module in network.named_modules()}
+    callers = (frame.f_locals.get("self") for frame, _ in traceback.walk_stack(None))
+    layers = (names.get(id(each)) for each in callers if isinstance(each, torch.nn.Module))
+    name, place = next(filter(None, layers), ""), line_here(network)
+    return " at ".join(filter(None, (f"recurrent layer '{name}'" if name else "a recurrent layer", place)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -187,6 +188,13 @@ def prepare(instance: Instance) -> None:
     least_budget_bound(instance.graph)
 
 
+def with_computations(instance: Instance, schedule: Sequence[int]) -> Instance:
+    """An instance that allows as many computations as a schedule has."""
+    counts = Counter(schedule)
+    fits = all(counts[v] <= most for v, most in enumerate(instance.max_computations))
+    return instance if fits else instance.with_more_computations() or instance
+
+
 def least_schedules(
     instance: Instance,
     options: Options,
@@ -204,13 +212,14 @@ def least_schedules(
         options: more computations are tried if `if_none` is "more"; the time limit is not used.
         deadline: after some minutes all ends in any case.
         enough: a peak in the graph's size unit.
-        known: a schedule to begin near.
+        known: a schedule to begin near; if it has more computations, so may others.
     """
+    instance = instance if known is None else with_computations(instance, known)
     seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
     search = _Search(instance, replace(options, if_none=STOP), stop, enough)
     if known is not None:
         peak = simulate(instance.graph, known).peak
-        search.knowledge.learn(peak, BudgetAnswer(((tuple(known), "checkpoints"),)))
+        search.knowledge.learn(peak, BudgetAnswer(((tuple(known), "start"),)))
     if options.search != "off":
         begin += ready(*compiled_for(free_order=False))
         more = instance.with_more_computations() if options.if_none == MORE else None

@@ -81,8 +81,8 @@ class Joint:
     apart: tuple[fx.Node, ...] = field(default=(), repr=False)
     """Placeholders whose gradients are returned summand by summand, in the order in which autograd adds them up: each
     as often as it has summands."""
-    recurrent: bool = False
-    """Recurrent layers were traced as cells, see `recurrent_cells`."""
+    recurrent: frozenset[str] = frozenset()
+    """Devices of recurrent layers that were traced as cells, and would be one operator of a library that is off."""
 
     @property
     def nodes(self) -> list[fx.Node]:
@@ -122,7 +122,7 @@ def trace_joint(
     import torch
 
     with (
-        quiet(), forked_random_state(), plain_checkpoints(), torch.enable_grad(), recurrent_cells() as cells,
+        quiet(), forked_random_state(), plain_checkpoints(), torch.enable_grad(), recurrent_cells(step.model) as cells,
         _inputs(step.model, forms, numbers) as (inputs, mode), attributes_read(step.model) as attributes,
     ):  # fmt: skip
         try:
@@ -142,7 +142,7 @@ def trace_joint(
                 f"the network has data-dependent control flow, it cannot be planned ({text})"
             ) from error
     _check_captured(joint, step.model)
-    return replace(joint, recurrent=cells.seen, attributes=attributes)
+    return replace(joint, recurrent=frozenset(cells.devices), attributes=attributes)
 
 
 @contextlib.contextmanager
@@ -202,6 +202,7 @@ def _trace(
     check_repeated(first, while_traced, run_noted)
     attributes.read += unchanged()
     _turned_into_views(graph_module)
+    _added_in_place(graph_module)
     with_checks(graph_module)
     kinds = [PARAMETER] * len(parameters) + [BUFFER] * len(buffers) + [INPUT] * len(inputs) + [TANGENT] * len(tangents)
     names = [*state, *argument_names(*arguments.filled(inputs))]
@@ -293,6 +294,30 @@ def _turned_into_views(graph_module: fx.GraphModule) -> None:
                 own = own.args[0]  # the same tensor
             if isinstance(own, fx.Node) and own.op == "call_function":
                 node.target = view
+    graph_module.recompile()
+
+
+def _added_in_place(graph_module: fx.GraphModule) -> None:
+    """New zeros that nothing else reads are written to in place, as autograd does where nothing is traced."""
+    import torch
+    from torch import fx
+
+    aten = torch.ops.aten
+    zeros = {aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default}
+    in_place = {
+        aten.index_add.default: aten.index_add_.default,
+        aten.scatter_add.default: aten.scatter_add_.default,
+        aten.scatter.value: aten.scatter_.value,
+        aten.scatter.src: aten.scatter_.src,
+        aten.index_put.default: aten.index_put_.default,
+        aten.put.default: aten.put_.default,
+    }
+    for node in graph_module.graph.nodes:
+        own = node.args[0] if node.target in in_place else None
+        if isinstance(own, fx.Node) and own.target in zeros and list(own.users) == [node]:
+            forms = [(each.shape, each.stride(), each.dtype) for each in (own.meta["val"], node.meta["val"])]
+            if forms[0] == forms[1]:
+                node.target = in_place[node.target]
     graph_module.recompile()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +15,6 @@ from moccasin_mzn.clock import Deadline
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
-from moccasin_mzn.log import note_once
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
@@ -32,7 +30,7 @@ from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
 from moccasin_mzn.pytorch.regions import RegionPlan
 from moccasin_mzn.pytorch.searching import Searching
-from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, hint_of, step_times
+from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, step_times
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.stop import Criteria, Stop
@@ -213,8 +211,6 @@ def plan(
     except UntraceableError as error:
         text = f'{error.reason}; to plan the parts that can be: plan(..., regions="auto")'
         raise UntraceableError(text, Page.REGIONS) from error
-    if hint := hint_of(traced):
-        note_once(f"results may differ by rounding: {hint}", logging.WARNING)
     fraction = amount is not None and amount.fraction is not None
     peak = eager_peak_or_none(traced, inputs, kwargs or {}) if fraction else None
     searching = Searching(traced, memory, max_computations, drive, _search_begin(deadline), peak)

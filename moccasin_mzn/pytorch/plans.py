@@ -19,7 +19,7 @@ from moccasin_mzn.pytorch.infeasibility import called
 from moccasin_mzn.pytorch.instructions import Linear, Peaks, gradient_bytes
 from moccasin_mzn.pytorch.loops import ByShape, Make, Run, install, installed, planned_module, remove
 from moccasin_mzn.pytorch.runtime import Runtime
-from moccasin_mzn.pytorch.steps import hint_of, runtime_of
+from moccasin_mzn.pytorch.steps import runtime_of
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
 from moccasin_mzn.vocabulary import Axis, BudgetOf, Status
 
@@ -251,8 +251,6 @@ class Plan:
             lines.append(f"slow      {bytes_text(self.predicted_slow_peak)} at most, {copies} there and back")
         if without_memory(self.traced.step.model, self.traced.forms):
             lines.append("estimated nothing was run: the peak has no workspaces of operators, durations are FLOP")
-        if hint := hint_of(self.traced):
-            lines.append(f"rounding  results may differ: {hint}")
         failed, untimed = ((), ()) if (costs := self.traced.costs) is None else (costs.estimated, costs.untimed)
         if failed:
             some = ", ".join([*failed][:3]) + (", ..." if len(failed) > 3 else "")

@@ -59,6 +59,11 @@ class Planned:
         """How often each node may be computed."""
         return [most if many else 1 for many in self.most]
 
+    def is_backward(self, v: int) -> bool:
+        """Does a node come after the cut?"""
+        meaning = self.meanings[v]
+        return meaning.backward if isinstance(meaning, Computation) else not isinstance(meaning, Cut)
+
 
 def planned(program: Computations, accumulated: bool = False) -> Planned:
     """The graph of a traced step.

@@ -28,7 +28,7 @@ from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Joint
-from moccasin_mzn.pytorch.steps import Copies, hint_of
+from moccasin_mzn.pytorch.steps import Copies
 from moccasin_mzn.pytorch.summands import edge_of, nodes_behind
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.pytorch.values import is_check, shaped_by_values
@@ -286,7 +286,7 @@ class _Search:
             return error.reason
         except Exception as error:  # an operator that cannot be traced, or whatever the network raises then
             return f"{type(error).__name__}: {one_line(error)}"
-        why = _values_read(traced.joint) or ("it has recurrent layers" if hint_of(traced) else "")
+        why = _values_read(traced.joint)
         if not why:
             self.traces.setdefault(call.name, []).append(traced)
             self.counts[traced] += 1

@@ -22,6 +22,7 @@ from moccasin_mzn.doc_links import Page
 from moccasin_mzn.pytorch.attributes import Attributes
 from moccasin_mzn.pytorch.binding import Call
 from moccasin_mzn.pytorch.call import Form
+from moccasin_mzn.pytorch.devices import is_on, switch_text
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import check_parameters, targets
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Value
@@ -201,6 +202,8 @@ class Guards:
     training: tuple[tuple[str, torch.nn.Module, bool], ...] = field(repr=False)
     autocast: Autocast
     attributes: Attributes = field(repr=False)
+    recurrent: frozenset[str]
+    """See `Joint.recurrent`."""
 
     @classmethod
     def of(cls, joint: Joint, call: Call) -> Guards:
@@ -214,7 +217,7 @@ class Guards:
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
         training = tuple((name, module, module.training) for name, module in model.named_modules())
         stand = tuple(tuple(places[id(each)]) for each in state)
-        return cls(call, given, stand, training, autocast_now(), joint.attributes)
+        return cls(call, given, stand, training, autocast_now(), joint.attributes, joint.recurrent)
 
     def state(self) -> list[torch.Tensor]:
         """The parameters and buffers as they are now.
@@ -251,6 +254,8 @@ class Guards:
         now = autocast_now()
         if now != self.autocast:
             raise PlanError(f"planned {autocast_text(self.autocast)}, called {autocast_text(now)}")
+        for device in filter(is_on, self.recurrent):
+            raise PlanError(switch_text(device))
         self.attributes.check()
 
 

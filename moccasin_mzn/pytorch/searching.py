@@ -1,6 +1,6 @@
 """The search for a plan: the shortest within an amount of memory, or that of least peak. ::
 
-    start      the shortest schedule with blocks recomputed that is within the amount, see `starts`
+    start      the shortest schedule by blocks or on demand that is within the amount, see `starts`
     search     from there on, for the shortest schedule
     least      where none is found: schedules of less and less peak, until one is within the amount; search from there
 
@@ -18,7 +18,7 @@ from functools import cached_property
 from moccasin_mzn.api.driving import Drive
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.problem.budget import Budget
-from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.errors import NoPlanError
 from moccasin_mzn.pytorch.infeasibility import (
@@ -29,12 +29,14 @@ from moccasin_mzn.pytorch.infeasibility import (
     prepare,
     unlimited,
     why_none,
+    with_computations,
 )
 from moccasin_mzn.pytorch.instructions import Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Search
 from moccasin_mzn.pytorch.plans import Plan
-from moccasin_mzn.pytorch.starts import checkpointed_within, least_checkpointed
+from moccasin_mzn.pytorch.starts import least_start, start_within
 from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.search.options import MORE
 from moccasin_mzn.search.result import Listener, Progress, Result
 from moccasin_mzn.vocabulary import Status
 
@@ -85,7 +87,10 @@ class Searching:
             if result is None or result.answer is None:
                 raise NoPlanError(infeasible_with_copies(traced.problem, unlimited(traced, self.most), amount))
             return self._plan(result, amount), result.interrupted
-        result = self._tried(instance, amount, self._start(self.memory, instance))
+        start = self._start(self.memory, amount)
+        if start is not None:
+            instance = with_computations(instance, start)
+        result = self._tried(instance, amount, start)
         if result is None or result.answer is None:
             least = self._least(self.memory, amount, result is not None and result.interrupted)
             if least.peaks.whole > amount:
@@ -100,7 +105,9 @@ class Searching:
         prepare(instance)
         search = replace(self, begin=self.begin + time.monotonic() - ready)
         deadline = Deadline(self.memory.options.time_limit, search.begin).part(LEAST_SHARE)
-        known = least_checkpointed(self.traced.problem) if self.most > 1 else None
+        known = (
+            least_start(self.traced.problem, self._counts(self.memory)[-1], self.drive.over) if self.most > 1 else None
+        )
         found = least_schedules(instance, self.memory.options, deadline, self.drive.over, known=known)
         least = LeastFound.of(self.traced, found)
         result = search._from(least, least.peaks.whole)
@@ -112,12 +119,23 @@ class Searching:
     def _taken(self, sequence: Sequence[int]) -> Peaks:
         return peaks(self.traced.linear(sequence))
 
-    def _start(self, memory: OneMemory, instance: Instance) -> tuple[int, ...] | None:
-        """A schedule by blocks within the budget of an instance, to begin with; None: there is none."""
+    def _counts(self, memory: OneMemory) -> tuple[int, ...]:
+        """How often anything may be computed, and how often if that is not enough."""
+        more = memory.options.if_none == MORE and self.most < AUTO_COMPUTATIONS
+        return (self.most, AUTO_COMPUTATIONS) if more else (self.most,)
+
+    def _start(self, memory: OneMemory, amount: int) -> tuple[int, ...] | None:
+        """A schedule within an amount to begin with, made without a search; None: there is none."""
         if self.most < 2 or memory.options.search == "off":  # noqa: PLR2004
             return None
-        start = checkpointed_within(self.traced.problem, instance.budget, self.drive.over)
-        return None if start is None or self._taken(start).whole > instance.budget else start
+        asked = amount
+        for _ in range(_TRIES):
+            start = start_within(self.traced.problem, asked, self._counts(memory), self.drive.over)
+            more = 0 if start is None else self._taken(start).whole - amount
+            if more <= 0 or more >= asked:
+                return start if more <= 0 else None
+            asked -= more
+        return None
 
     def _tried(self, instance: Instance, amount: int, start: Sequence[int] | None = None) -> Result | None:
         """The shortest schedule found whose plan is within an amount, at the worst the one to start with.
@@ -157,7 +175,7 @@ class Searching:
         seconds = _SEEK_LONGEST if left is None else min(_SEEK_LONGEST, _SEEK_SHARE * left)
         deadline = Deadline(0.0 if interrupted or self.drive.over() else seconds)
         copied = max(0, self.unplanned.whole - simulate(instance.graph, instance.order).peak)
-        known = least_checkpointed(self.traced.problem) if self.most > 1 else None
+        known = least_start(self.traced.problem, self._counts(memory)[-1], self.drive.over) if self.most > 1 else None
         least = least_schedules(
             instance, memory.options, deadline, self.drive.over, enough=amount - copied, known=known
         )

@@ -16,7 +16,7 @@ from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
 from moccasin_mzn.pytorch.gradients import ACCUMULATED
 from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, storage_peak, time_of
 from moccasin_mzn.pytorch.offloading import slow_meter
-from moccasin_mzn.pytorch.steps import differences, hint_of
+from moccasin_mzn.pytorch.steps import differences
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 
 if TYPE_CHECKING:
@@ -68,8 +68,6 @@ class SideBySide:
     """What is not equal bit for bit after some step, by name."""
     largest_difference: float
     """Largest difference of two numbers that are compared."""
-    hint: str = ""
-    """What may be the reason, where something is not equal."""
 
     @property
     def equal(self) -> bool | None:
@@ -123,7 +121,7 @@ def side_by_side(
             _forget_gradients(leaves)
     eager, planned = (side.measured(done) if side in fitting else None for side in sides)
     assert planned is not None
-    return SideBySide(eager, planned, done, tuple(unequal), largest, hint_of(found.traced) if unequal else "")
+    return SideBySide(eager, planned, done, tuple(unequal), largest)
 
 
 class _Side:
@@ -310,8 +308,7 @@ def equality_text(measured: SideBySide) -> str:
     those = ", ".join(measured.unequal[:_UNEQUAL_SHOWN])
     more = len(measured.unequal) - _UNEQUAL_SHOWN
     those += f" and {more} more" if more > 0 else ""
-    hint = f" ({measured.hint})" if measured.hint else ""
-    return f"not equal after {steps}: {those}; the largest difference is {measured.largest_difference:.3g}{hint}"
+    return f"not equal after {steps}: {those}; the largest difference is {measured.largest_difference:.3g}"
 
 
 def side_by_side_dict(found: Plan, measured: SideBySide) -> JsonObject:

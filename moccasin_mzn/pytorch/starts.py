@@ -4,49 +4,93 @@
     backward                                d e  F E D  a b  C B A
 
 A network that has checkpoints of its own is trained within less memory than a plan without recomputation takes. So a
-plan begins with the same recomputations. Modules make blocks too, at each level, from the network's children down.
+plan begins with the same recomputations. Modules make blocks too, at each level, from the network's children down; and
+there are schedules on demand, see `on_demand`, which need no blocks.
 """
 
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator, Sequence
 
-from moccasin_mzn.clock import never
+from moccasin_mzn.clock import Deadline, never
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.pytorch.checkpoints import CHECKPOINT
 from moccasin_mzn.pytorch.computations import Computation
-from moccasin_mzn.pytorch.problem import Cut, Planned
+from moccasin_mzn.pytorch.on_demand import on_demand
+from moccasin_mzn.pytorch.problem import Planned
 from moccasin_mzn.strategies.retention import retained
 
 _SECONDS = 2.0
-"""What is retained more of a schedule is sought for so long, at most."""
+"""Schedules on demand are sought for so long, at most, and what may be retained more."""
+_STEPS = 400
+"""A budget is not halved any more in as small a part of the peak."""
 
 
-def checkpointed_within(problem: Planned, budget: int, stop: Callable[[], bool] = never) -> tuple[int, ...] | None:
-    """The shortest schedule with blocks recomputed that is within a budget, in the graph's size unit; None: none is."""
-    graph, found = problem.graph, list[tuple[int, tuple[int, ...]]]()
-    for blocks in _partitions(problem):
-        sequence = _fewest(problem, blocks, budget)
-        if sequence is not None:
-            found.append((simulate(graph, sequence).duration, sequence))
-        if stop():
+def start_within(
+    problem: Planned, budget: int, counts: Sequence[int], stop: Callable[[], bool] = never
+) -> tuple[int, ...] | None:
+    """The shortest schedule within a budget that is made by blocks or on demand; None: there is none.
+
+    Args:
+        budget: in the graph's size unit.
+        counts: how often anything may be computed, 2 or more; where there is no schedule, that of the next.
+        stop: ends it by returning true.
+    """
+    graph, deadline = problem.graph, Deadline(_SECONDS)
+
+    def over() -> bool:
+        return stop() or deadline.over()
+
+    found = [*_by_blocks(problem, budget, stop)]
+    for count in counts:
+        demanded = on_demand(problem, budget, count, over)
+        found += [] if demanded is None else [demanded]
+        if found:
             break
-    if not found:
-        return None
-    sequence = min(found)[1]
-    until = time.monotonic() + _SECONDS
-    shorter = retained(graph, sequence, budget, lambda: stop() or time.monotonic() > until)
+    tighter = [_with_more_retained(graph, each, budget, over) for each in found]
+    return min(tighter, key=lambda sequence: simulate(graph, sequence).duration, default=None)
+
+
+def least_start(problem: Planned, most: int, stop: Callable[[], bool] = never) -> tuple[int, ...]:
+    """The schedule by blocks, on demand or without recomputation that has the least peak.
+
+    Args:
+        most: how often anything may be computed on demand.
+    """
+    graph, deadline = problem.graph, Deadline(_SECONDS)
+    found = (checkpointed(problem, blocks) for blocks in ([], *_partitions(problem)))
+    high, least = min((simulate(graph, sequence).peak, sequence) for sequence in found)
+    low, apart = max(graph.working_sets) - 1, max(1, high // _STEPS)
+    while high - low > apart and not deadline.over():
+        middle = (low + high) // 2
+        sequence = on_demand(problem, middle, most, lambda: stop() or deadline.over())
+        if sequence is None:
+            low = middle
+        else:
+            high, least = simulate(graph, sequence).peak, sequence
+    return least
+
+
+def _with_more_retained(
+    graph: ComputationGraph, sequence: tuple[int, ...], budget: int, stop: Callable[[], bool]
+) -> tuple[int, ...]:
+    """A schedule without recomputations that need not be."""
+    shorter = retained(graph, sequence, budget, stop)
     return shorter if first_out_of_stage(graph.input_order(), shorter) is None else sequence
 
 
-def least_checkpointed(problem: Planned) -> tuple[int, ...]:
-    """The schedule with blocks recomputed that has the least peak, or without any."""
-    found = (checkpointed(problem, blocks) for blocks in ([], *_partitions(problem)))
-    return min(found, key=lambda sequence: simulate(problem.graph, sequence).peak)
+def _by_blocks(problem: Planned, budget: int, stop: Callable[[], bool] = never) -> Iterator[tuple[int, ...]]:
+    """For each kind of blocks the schedule with as few of them recomputed as a budget asks for."""
+    for blocks in _partitions(problem):
+        sequence = _fewest(problem, blocks, budget)
+        if sequence is not None:
+            yield sequence
+        if stop():
+            return
 
 
 def _fewest(problem: Planned, blocks: Sequence[Sequence[int]], budget: int) -> tuple[int, ...] | None:
@@ -79,27 +123,21 @@ def checkpointed(problem: Planned, blocks: Sequence[Sequence[int]]) -> tuple[int
 
     def is_inner(node: int) -> bool:
         readers = graph.successors[node]
-        return all(block_of.get(x) == block_of[node] or _is_backward(problem, x) for x in readers)
+        return all(block_of.get(x) == block_of[node] or problem.is_backward(x) for x in readers)
 
     dropped = {node for node in block_of if problem.most[node] and is_inner(node)}
     again: dict[int, set[int]] = {}
     for node in reversed(order):
         readers = graph.successors[node] if node in dropped else ()
-        if any(_is_backward(problem, x) or x in again.get(block_of[node], ()) for x in readers):
+        if any(problem.is_backward(x) or x in again.get(block_of[node], ()) for x in readers):
             again.setdefault(block_of[node], set()).add(node)
     sequence = list[int]()
     position = {node: at for at, node in enumerate(order)}
     for node in order:
-        read = [each for each in graph.predecessors[node] if each in dropped] if _is_backward(problem, node) else []
+        read = [each for each in graph.predecessors[node] if each in dropped] if problem.is_backward(node) else []
         needed = [each for number in {block_of[each] for each in read} for each in again.pop(number, ())]
         sequence += [*sorted(needed, key=position.__getitem__), node]
     return tuple(sequence)
-
-
-def _is_backward(problem: Planned, node: int) -> bool:
-    """Does it come after the cut?"""
-    meaning = problem.meanings[node]
-    return meaning.backward if isinstance(meaning, Computation) else not isinstance(meaning, Cut)
 
 
 def _partitions(problem: Planned) -> Iterator[list[list[int]]]:

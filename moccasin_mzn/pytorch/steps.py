@@ -6,7 +6,7 @@ import gc
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.importers.torch.trace import other_state, scratch
 from moccasin_mzn.log import underway
 from moccasin_mzn.pytorch.call import Structure
-from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, kind_of_device, no_autocast
+from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, no_autocast
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT, Placeholder
@@ -277,8 +277,6 @@ class Verification:
     predicted_slow_peak: int
     slow_peak: int
     """Measured of host memory, with the plan."""
-    hint: str = ""
-    """What may be the reason, where something is not equal."""
 
 
 def verified(
@@ -295,8 +293,7 @@ def verified(
     own = installed(traced.step.model)
     eager = traced.step if own is None else own.original
     copies = partial(scratch_copy, traced, inputs, kwargs)
-    found = compared(copies, planned, eager, traced.device, predicted)
-    return found if found.equal else replace(found, hint=hint_of(traced))
+    return compared(copies, planned, eager, traced.device, predicted)
 
 
 def compared(
@@ -321,19 +318,6 @@ def compared(
         not unequal, largest, tuple(unequal), predicted.whole, predicted.storages, peak, storages, eager_peak,
         eager_storages, predicted.slow, slow[0],
     )  # fmt: skip
-
-
-def hint_of(traced: Traced) -> str:
-    """Why a step with a plan and one without may differ as PyTorch is set now, and what to do; "" if unknown."""
-    import torch
-
-    on_cpu = kind_of_device(traced.device) == CPU
-    library, name = (torch.backends.mkldnn, "mkldnn") if on_cpu else (torch.backends.cudnn, "cudnn")
-    if not traced.joint.recurrent or not library.enabled:
-        return ""
-    how = f"torch.backends.{name}.flags(enabled=False)" + (", or run torch --no-onednn," if on_cpu else "")
-    title = "oneDNN" if on_cpu else "cuDNN"
-    return f"a plan has recurrent layers as cells, without it they are those of {title}: {how} makes them equal"
 
 
 def differences(

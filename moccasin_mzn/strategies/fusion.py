@@ -89,19 +89,19 @@ class TiledChain:
                 waiting.extend(reversed(missing))
 
     def cost(self, sequence: Sequence[int]) -> tuple[int, int]:
-        """Duration of a block and its peak memory, from its end to its beginning: what is read later is held.
+        """Duration of a block and its peak memory, from its end to its beginning: what is read later is in memory.
 
         All of the last layer is retained to the end, and of the layer before the first one what is still to be read.
         """
-        graph, held = self.graph, set(self.layers[max(map(self.number.__getitem__, sequence))])
-        used = sum(graph.sizes[v] for v in held)
+        graph, retained = self.graph, set(self.layers[max(map(self.number.__getitem__, sequence))])
+        used = sum(graph.sizes[v] for v in retained)
         peak = used
         for v in reversed(sequence):
-            read = {v, *graph.predecessors[v]} - held
-            held |= read
+            read = {v, *graph.predecessors[v]} - retained
+            retained |= read
             used += sum(graph.sizes[u] for u in read)
             peak = max(peak, used + graph.workspace_of[v])
-            held.remove(v)
+            retained.remove(v)
             used -= graph.sizes[v]
         return sum(graph.durations[v] for v in sequence), peak
 

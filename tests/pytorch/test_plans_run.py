@@ -21,6 +21,7 @@ from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.pytorch import NoPlanError, memories, plan
 from moccasin_mzn.pytorch import infeasibility as limits
+from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 
 BUDGETS = {"mlp": (0.9, 0.7, 0.5), "resnet": (0.9, 0.7, 0.6), "gpt": (0.9, 0.7, 0.5), "unet": (0.9, 0.8, 0.7),
            "llama": (0.9, 0.7, 0.6), "lstm": (0.9, 0.8, 0.7)}  # fmt: skip
@@ -230,18 +231,69 @@ def test_what_is_traced_otherwise_than_it_runs_is_reported_by_verifying():
     model, x = Product(), torch.rand(2, 6)
     told = planned(model, [x], 1.0).verify([x])
     assert not told.equal and 0 < told.largest_difference < 1e-6
-    assert "gradient of line.weight" in told.unequal and told.hint == ""
+    assert "gradient of line.weight" in told.unequal
 
 
-@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="without oneDNN there is nothing to differ")
-@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
-def test_verifying_names_the_switch_for_recurrent_layers(kind):
+class Tagger(torch.nn.Module):
+    """A recurrent layer between others."""
+
+    def __init__(self, layer, packed=False):
+        super().__init__()
+        self.up, self.cells, self.packed = torch.nn.Linear(16, 16), layer, packed
+        self.down = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.GELU(), torch.nn.Linear(64, 4))
+
+    def forward(self, x):
+        x = self.up(x)
+        if self.packed:
+            x = torch.nn.utils.rnn.pack_padded_sequence(x, [6] * 4 + [3] * 4, batch_first=True)
+        made = self.cells(x)[0]
+        return self.down(made.data if self.packed else made).square().mean()
+
+
+ONEDNN = pytest.mark.skipif(
+    not torch.backends.mkldnn.is_available(), reason="without oneDNN there is nothing to differ"
+)
+SWITCH = r"torch.backends.mkldnn.flags\(enabled=False\), or by run torch --no-onednn"
+
+
+@ONEDNN
+def test_an_lstm_is_refused_unless_onednn_is_off():
     torch.manual_seed(0)
-    model, x = kind(16, 16, batch_first=True), torch.rand(8, 6, 16)
+    model, x = Tagger(torch.nn.LSTM(16, 16, batch_first=True)), torch.rand(8, 6, 16)
     with torch.backends.mkldnn.flags(enabled=True):
-        found = planned(model, [x], 1.0)
-        told = found.verify([x])
-        assert told.equal == (told.hint == "") and "rounding  results may differ: a plan has rec" in found.report()
-        assert kind is not torch.nn.LSTM or "torch.backends.mkldnn.flags(enabled=False)" in told.hint
+        place = r"recurrent layer 'cells' at .*test_plans_run.py:\d+, `made = self.cells\(x\)\[0\]`: oneDNN computes"
+        with pytest.raises(UntraceableError, match=f'{place}.*{SWITCH}.*regions="auto"'):
+            planned(model, [x], 1.0)
     with torch.backends.mkldnn.flags(enabled=False):
-        assert found.verify([x]).equal and found.verify([x]).hint == ""
+        found = planned(model, [x], 1.0)
+        assert found.verify([x]).equal
+    with torch.backends.mkldnn.flags(enabled=True), pytest.raises(PlanError, match=SWITCH):
+        found.module()(x)
+
+
+@ONEDNN
+def test_regions_leave_an_lstm_of_onednn_outside():
+    torch.manual_seed(0)
+    model, x = Tagger(torch.nn.LSTM(16, 16, batch_first=True)), torch.rand(8, 6, 16)
+    with torch.backends.mkldnn.flags(enabled=True):
+        found = plan(model, [x], budget=1.0, regions="auto", time_limit=5.0)
+        assert found.verify([x]).equal and "down" in found.regions and "oneDNN" in found.outside["cells"]
+
+
+@ONEDNN
+@pytest.mark.parametrize(
+    "model",
+    [
+        Tagger(torch.nn.GRU(16, 16, batch_first=True)),
+        Tagger(torch.nn.RNN(16, 16, batch_first=True)),
+        Tagger(torch.nn.LSTM(16, 32, batch_first=True, proj_size=16)),
+        Tagger(torch.nn.LSTM(16, 16, batch_first=True), packed=True),
+        Tagger(torch.nn.LSTM(16, 16, batch_first=True)).double(),
+    ],
+    ids=["gated", "plain", "projected", "packed", "double"],
+)
+def test_recurrent_layers_that_onednn_does_not_compute_are_planned(model):
+    torch.manual_seed(0)
+    x = torch.rand(8, 6, 16, dtype=next(model.parameters()).dtype)
+    with torch.backends.mkldnn.flags(enabled=True):
+        assert planned(model, [x], 1.0).verify([x]).equal

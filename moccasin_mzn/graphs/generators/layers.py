@@ -1,4 +1,5 @@
-"""Layers: the shape of the output, the cost of the forward pass and the number of parameters, for one sample.
+"""Layers: the shape of the output, what each place of it reads, the cost of the forward pass and the number of
+parameters, for one sample.
 
 Shapes are (height, width, channels), (positions, channels) or (units,), and leave out the batch. Costs are those of
 Checkmate's FLOP mode (Jain et al., MLSys 2020), which counts a multiply-add as one operation and moving data as none;
@@ -9,10 +10,23 @@ attention) costs by the same principle, as its docstring explains.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from math import prod
 from typing import ClassVar
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.access_maps import (
+    Axes,
+    every,
+    joined,
+    reshaped,
+    resized,
+    shifted,
+    total_padding,
+    transposed_window,
+    window,
+)
+from moccasin_mzn.graphs.operators import Reach, own
 
 Shape = tuple[int, ...]
 
@@ -28,6 +42,8 @@ class Output:
     """Trained or not; those of weights shared with another layer count there."""
     untrained: int = 0
     """Those of `parameters` that no gradient changes: batch normalization's running means and variances."""
+    reads: tuple[Axes, ...] = ()
+    """For each input which places are read, along axes of the output. Empty: its own place of each."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,10 @@ class Layer:
             InputError: the inputs do not fit this layer.
         """
         return Output(inputs[0])
+
+    def reads(self, *inputs: Shape) -> tuple[Axes, ...]:
+        """What is read of each of these inputs, see `Output.reads`."""
+        return self.output(*inputs).reads or tuple(every(len(shape)) for shape in inputs)
 
     def error(self, message: str) -> InputError:
         """To raise, with the name of the layer's kind."""
@@ -90,6 +110,14 @@ class Layer:
             raise self.error(f"a window of {window} does not fit into {height} x {width}")
         return (height - window) // stride + 1, (width - window) // stride + 1
 
+    def windows(self, shape: Shape, put_out: Shape, size: int, stride: int, channels: Reach | None = None) -> Axes:
+        """Which places of an image such a window reads; of channels all, if none are given."""
+        sides = []
+        for axis in (0, 1):
+            before = total_padding(shape[axis], put_out[axis], size, stride) // 2
+            sides.append(window(axis, shape[axis], put_out[axis], size, stride, before=before))
+        return (*sides, channels)
+
 
 # --- convolutions of images ----------------------------------------------------------------------------------
 
@@ -107,7 +135,8 @@ class Convolution(Layer):
     def output(self, *inputs: Shape) -> Output:
         shape = (*self.slid(inputs[0], self.kernel, self.stride, self.padding), self.channels)
         met = self.kernel**2 * inputs[0][2]
-        return Output(shape, flops=met * prod(shape), parameters=(met + self.bias) * self.channels)
+        reads = (self.windows(inputs[0], shape, self.kernel, self.stride),)
+        return Output(shape, flops=met * prod(shape), parameters=(met + self.bias) * self.channels, reads=reads)
 
 
 @dataclass(frozen=True)
@@ -120,7 +149,8 @@ class DepthwiseConvolution(Layer):
 
     def output(self, *inputs: Shape) -> Output:
         shape = (*self.slid(inputs[0], self.kernel, self.stride, self.padding), inputs[0][2])
-        return Output(shape, flops=self.kernel**2 * prod(shape), parameters=self.kernel**2 * inputs[0][2])
+        reads = (self.windows(inputs[0], shape, self.kernel, self.stride, own(2)),)
+        return Output(shape, self.kernel**2 * prod(shape), parameters=self.kernel**2 * inputs[0][2], reads=reads)
 
 
 @dataclass(frozen=True)
@@ -136,7 +166,8 @@ class SeparableConvolution(Layer):
         depthwise = DepthwiseConvolution(self.kernel, self.stride, self.padding).output(*inputs)
         pointwise = Convolution(self.channels, kernel=1, bias=False).output(depthwise.shape)
         parameters = depthwise.parameters + pointwise.parameters
-        return Output(pointwise.shape, depthwise.flops + pointwise.flops, parameters)
+        reads = (self.windows(inputs[0], depthwise.shape, self.kernel, self.stride),)
+        return Output(pointwise.shape, depthwise.flops + pointwise.flops, parameters, reads=reads)
 
 
 @dataclass(frozen=True)
@@ -153,7 +184,8 @@ class TransposedConvolution(Layer):
         sides = ((side - 1) * self.stride + self.kernel for side in (height, width))
         shape = (*sides, self.channels)
         parameters = (self.kernel**2 * channels + self.bias) * self.channels
-        return Output(shape, flops=channels * prod(shape), parameters=parameters)
+        reads = ((*(transposed_window(axis, self.kernel, self.stride) for axis in (0, 1)), None),)
+        return Output(shape, flops=channels * prod(shape), parameters=parameters, reads=reads)
 
 
 # --- on each element, or normalizing over some ---------------------------------------------------------------
@@ -166,10 +198,13 @@ class Dropout(Layer):
 
 @dataclass(frozen=True)
 class Activation(Layer):
-    """An activation function of its own, not fused into the layer before; softmax is one."""
+    """An activation function of its own, not fused into the layer before; softmax is one, over the last axis."""
+
+    softmax: bool = False
 
     def output(self, *inputs: Shape) -> Output:
-        return Output(inputs[0], flops=prod(inputs[0]))
+        reads = ((*every(len(inputs[0]) - 1), None),) if self.softmax else ()
+        return Output(inputs[0], flops=prod(inputs[0]), reads=reads)
 
 
 @dataclass(frozen=True)
@@ -189,7 +224,8 @@ class LayerNorm(Layer):
     """
 
     def output(self, *inputs: Shape) -> Output:
-        return Output(inputs[0], flops=4 * prod(inputs[0]), parameters=2 * inputs[0][-1])
+        reads = ((*every(len(inputs[0]) - 1), None),)
+        return Output(inputs[0], flops=4 * prod(inputs[0]), parameters=2 * inputs[0][-1], reads=reads)
 
 
 @dataclass(frozen=True)
@@ -214,7 +250,7 @@ class ReluConvolution(Layer):
     stride: int = 1
 
     def output(self, *inputs: Shape) -> Output:
-        return _fused(self, Convolution(self.channels, self.kernel, self.stride, bias=False), inputs[0])
+        return _fused(self, Convolution(self.channels, self.kernel, self.stride, bias=False), *inputs)
 
 
 @dataclass(frozen=True)
@@ -228,16 +264,18 @@ class ReluSeparableConvolution(Layer):
     stride: int = 1
 
     def output(self, *inputs: Shape) -> Output:
-        parts = _fused(self, SeparableConvolution(self.channels, self.kernel, self.stride), self.equal(*inputs))
+        self.equal(*inputs)
+        parts = _fused(self, SeparableConvolution(self.channels, self.kernel, self.stride), *inputs)
         total = Add().output(*inputs).flops if len(inputs) > 1 else 0
         return replace(parts, flops=total + parts.flops)
 
 
-def _fused(whole: Layer, convolution: Layer, shape: Shape) -> Output:
-    """ReLU, a convolution and batch norm, one after the other, as parts of a layer that reads an image."""
+def _fused(whole: Layer, convolution: Layer, shape: Shape, *others: Shape) -> Output:
+    """ReLU, a convolution and batch norm, one after the other, as parts of a layer that reads images of one shape."""
     made = convolution.output(whole.image(shape))
     norm = BatchNorm().output(made.shape)
-    return Output(made.shape, prod(shape) + made.flops + norm.flops, made.parameters + norm.parameters, norm.untrained)
+    flops, parameters = prod(shape) + made.flops + norm.flops, made.parameters + norm.parameters
+    return Output(made.shape, flops, parameters, norm.untrained, made.reads * (1 + len(others)))
 
 
 # --- matrix products -----------------------------------------------------------------------------------------
@@ -254,7 +292,8 @@ class Dense(Layer):
         if len(inputs[0]) != 1:
             raise self.error(f"the input {inputs[0]} is not flat")
         read = inputs[0][0]
-        return Output((self.units,), flops=read * self.units, parameters=(read + self.bias) * self.units)
+        parameters = (read + self.bias) * self.units
+        return Output((self.units,), flops=read * self.units, parameters=parameters, reads=((None,),))
 
 
 @dataclass(frozen=True)
@@ -268,7 +307,8 @@ class Linear(Layer):
     def output(self, *inputs: Shape) -> Output:
         positions, channels = self.sequence(inputs[0])
         parameters = ((0 if self.shared else channels) + self.bias) * self.units
-        return Output((positions, self.units), flops=channels * positions * self.units, parameters=parameters)
+        shape, flops = (positions, self.units), channels * positions * self.units
+        return Output(shape, flops=flops, parameters=parameters, reads=((own(0), None),))
 
 
 @dataclass(frozen=True)
@@ -281,7 +321,7 @@ class Embedding(Layer):
     def output(self, *inputs: Shape) -> Output:
         if len(inputs[0]) != 1:
             raise self.error(f"the input {inputs[0]} is not a sequence of numbers")
-        return Output((*inputs[0], self.channels), parameters=self.vocabulary * self.channels)
+        return Output((*inputs[0], self.channels), parameters=self.vocabulary * self.channels, reads=((own(0),),))
 
 
 @dataclass(frozen=True)
@@ -307,7 +347,9 @@ class AttentionScores(Layer):
         positions, channels = self.sequence(self.equal(*inputs))
         if channels % self.heads:
             raise self.error(f"{channels} channels do not divide into {self.heads} heads")
-        return Output((self.heads, positions, positions), flops=channels * positions**2)
+        head = Reach(0, channels // self.heads, channels // self.heads)
+        reads = (own(1), head), (own(2), head)
+        return Output((self.heads, positions, positions), flops=channels * positions**2, reads=reads)
 
 
 @dataclass(frozen=True)
@@ -321,7 +363,8 @@ class AttentionContext(Layer):
         heads = inputs[0][0]
         if inputs[0] != (heads, positions, positions) or channels % heads:
             raise self.error(f"the inputs {shown(inputs)} do not fit each other")
-        return Output((positions, channels), flops=positions**2 * channels)
+        reads = (Reach(1, divisor=channels // heads), own(0), None), (None, own(1))
+        return Output((positions, channels), flops=positions**2 * channels, reads=reads)
 
 
 # --- moving, dropping or repeating elements: free in the cost model, if not noted otherwise -------------------
@@ -336,7 +379,8 @@ class Pooling(Layer):
     padding: str = "valid"
 
     def output(self, *inputs: Shape) -> Output:
-        return Output((*self.slid(inputs[0], self.window, self.stride, self.padding), inputs[0][2]))
+        shape = (*self.slid(inputs[0], self.window, self.stride, self.padding), inputs[0][2])
+        return Output(shape, reads=(self.windows(inputs[0], shape, self.window, self.stride, own(2)),))
 
 
 @dataclass(frozen=True)
@@ -344,7 +388,7 @@ class GlobalPooling(Layer):
     """The mean over height and width."""
 
     def output(self, *inputs: Shape) -> Output:
-        return Output(self.image(inputs[0])[2:])
+        return Output(self.image(inputs[0])[2:], reads=((None, None, own(0)),))
 
 
 @dataclass(frozen=True)
@@ -357,7 +401,16 @@ class Upsampling(Layer):
     def output(self, *inputs: Shape) -> Output:
         height, width, channels = self.image(inputs[0])
         shape = height * self.factor, width * self.factor, channels
-        return Output(shape, flops=(5 if self.bilinear else 1) * prod(shape))
+        sides = map(self._side, (0, 1), (height, width))
+        return Output(shape, flops=(5 if self.bilinear else 1) * prod(shape), reads=((*sides, own(2)),))
+
+    def _side(self, axis: int, extent: int) -> Reach | None:
+        import numpy as np
+
+        if not self.bilinear:
+            return Reach(axis, divisor=self.factor)
+        at = (np.arange(extent * self.factor) + 0.5) / self.factor - 0.5
+        return resized(axis, extent, at, Fraction(1, self.factor), lambda at: np.floor([at, at + 1]))
 
 
 @dataclass(frozen=True)
@@ -372,7 +425,8 @@ class Unpooling(Layer):
     factor: int = 2
 
     def output(self, *inputs: Shape) -> Output:
-        return Upsampling(self.factor).output(self.image(self.equal(*inputs)))
+        larger = Upsampling(self.factor).output(self.image(self.equal(*inputs)))
+        return replace(larger, reads=larger.reads * 2)
 
 
 @dataclass(frozen=True)
@@ -388,12 +442,13 @@ class ZeroPadding(Layer):
 
     def output(self, *inputs: Shape) -> Output:
         height, width, channels = self.image(inputs[0])
-        return Output((height + self.top + self.bottom, width + self.left + self.right, channels))
+        shape = height + self.top + self.bottom, width + self.left + self.right, channels
+        return Output(shape, reads=(shifted(3, {0: self.top, 1: self.left}),))
 
 
 @dataclass(frozen=True)
 class Crop(Layer):
-    """The image cut down to a given height and width."""
+    """The image cut down to a given height and width, wherever that lies in it."""
 
     height: int
     width: int
@@ -402,7 +457,8 @@ class Crop(Layer):
         height, width, channels = self.image(inputs[0])
         if self.height > height or self.width > width:
             raise self.error(f"{self.height} x {self.width} is larger than the input, {height} x {width}")
-        return Output((self.height, self.width, channels))
+        sides = Reach(0, window=height - self.height + 1), Reach(1, window=width - self.width + 1)
+        return Output((self.height, self.width, channels), reads=((*sides, own(2)),))
 
 
 @dataclass(frozen=True)
@@ -410,7 +466,7 @@ class Flatten(Layer):
     """All elements in one row."""
 
     def output(self, *inputs: Shape) -> Output:
-        return Output((prod(inputs[0]),))
+        return Reshape((prod(inputs[0]),)).output(*inputs)
 
 
 @dataclass(frozen=True)
@@ -422,7 +478,7 @@ class Reshape(Layer):
     def output(self, *inputs: Shape) -> Output:
         if prod(self.shape) != prod(inputs[0]):
             raise self.error(f"{inputs[0]} does not have the {prod(self.shape)} elements of {self.shape}")
-        return Output(self.shape)
+        return Output(self.shape, reads=(reshaped(inputs[0], self.shape),))
 
 
 @dataclass(frozen=True)
@@ -435,4 +491,4 @@ class Concatenate(Layer):
         images = [self.image(shape) for shape in inputs]
         if len({shape[:2] for shape in images}) != 1:
             raise self.error(f"the inputs {shown(inputs)} differ in height or width")
-        return Output((*images[0][:2], sum(shape[2] for shape in images)))
+        return Output((*images[0][:2], sum(shape[2] for shape in images)), reads=tuple(joined(2, images)))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import closest
+from moccasin_mzn.graphs.access_maps import read_of
 from moccasin_mzn.graphs.generators.layers import Layer, Output, Shape
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.operators import Operator, own
 
 BYTES_PER_ELEMENT = 4
 """Single precision."""
@@ -90,11 +92,25 @@ class Network:
             labels=tuple(self.names[number] for number in layer_order),
             duration_unit="FLOP",
             size_unit="byte",
+            operators=tuple(self._operator(number, batch, place) for number in layer_order),
             fixed_memory={
                 "parameters": BYTES_PER_ELEMENT * self.parameters(),
                 "inputs": BYTES_PER_ELEMENT * batch * prod(self.input_shape),
             },
         )
+
+    def _operator(self, number: int, batch: int, place: Mapping[int, int]) -> Operator:
+        """What a layer computes for the whole batch, whose axis is the first one.
+
+        Args:
+            place: by number of a layer its position in the graph.
+        """
+        shape, inputs = (batch, *self.shape(number)), self.inputs[number]
+        reads = []
+        for source, axes in zip(inputs, self.layers[number].reads(*map(self.shape, inputs)), strict=True):
+            moved = own(0), *(each and replace(each, axis=each.axis + 1) for each in axes)
+            reads.append(read_of(place.get(source), (batch, *self.shape(source)), moved, shape))
+        return Operator(type(self.layers[number]).__name__, shape, tuple(reads))
 
     def flops(self) -> int:
         """Cost of the forward pass of one sample, in FLOP."""

@@ -22,7 +22,9 @@ from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown, some_of
 from moccasin_mzn.files import Json
 from moccasin_mzn.formatting import count_text
+from moccasin_mzn.graphs.access_maps import composed
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+from moccasin_mzn.graphs.operators import Operator, Read
 
 _NAMED = 5
 """So many nodes of a kind of trouble are named in a message."""
@@ -70,6 +72,9 @@ class Operation:
     once: bool = False
     """To recompute it would take much more time and memory than this, or may put out something else: whoever
     executes a schedule wants it computed once, see `ComputationGraph.computed_once`."""
+    operator: Operator | None = None
+    """What it computes, if it is known; the source of a `Read` is a place in `inputs`, or None for what is no
+    operation."""
 
     def __post_init__(self) -> None:
         for what in ("size", "elements", "duration", "workspace", "scratch"):
@@ -159,9 +164,11 @@ def program_graph(
         InputError: a size or a duration is unknown and `missing` is to stop; nothing is left.
     """
     memory = _memory(program) if merge_views else {operation.name: operation.name for operation in program.operations}
+    known = _operators(program, memory)
     operations = [
         replace(
             operation,
+            operator=known[operation.name],
             inputs=_distinct(memory[read] for read in operation.inputs),
             in_place=_distinct(memory[read] for read in operation.in_place or operation.inputs[: operation.view]),
         )
@@ -196,7 +203,44 @@ def program_graph(
         backward=tuple(operation.backward for operation in kept) if in_backward else None,
         fixed_memory=program.fixed_memory,
         workspaces=tuple((operation.scratch or 0) + operation.workspace * workspaces for operation in kept),
+        operators=tuple(_placed(operation, position) for operation in kept),
     )
+
+
+def _operators(program: Program, memory: Mapping[str, str | None]) -> dict[str, Operator | None]:
+    """What operations compute of that in whose memory their inputs are, by name; a source is a place among these."""
+    found: dict[str, Operator | None] = {}
+    for operation in program.operations:
+        bases = _distinct(memory[name] for name in operation.inputs)
+
+        def read_of(read: Read, operation: Operation = operation, bases: tuple[str, ...] = bases) -> Read | None:
+            name = None if read.source is None else operation.inputs[read.source]
+            base = None if name is None else memory[name]
+            source = None if base is None else bases.index(base)
+            if name == base:
+                return replace(read, source=source)
+            view = found[name] if name else None
+            if view is None or len(view.reads) != 1:
+                return None
+            return Read(source, view.reads[0].shape, composed(view.reads[0].axes, read.axes))
+
+        reads = [*map(read_of, operation.operator.reads)] if operation.operator else []
+        known = tuple(read for read in reads if read is not None)
+        found[operation.name] = (
+            replace(operation.operator, reads=known) if operation.operator and len(known) == len(reads) else None
+        )
+    return found
+
+
+def _placed(operation: Operation, position: Mapping[str, int]) -> Operator | None:
+    """What an operation computes, with positions of nodes for sources."""
+    if operation.operator is None:
+        return None
+    reads = (
+        read if read.source is None else replace(read, source=position[operation.inputs[read.source]])
+        for read in operation.operator.reads
+    )
+    return replace(operation.operator, reads=tuple(reads))
 
 
 def _overwritable(

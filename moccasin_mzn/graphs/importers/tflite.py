@@ -2,14 +2,16 @@
 
 Ids are positions of operators in the file, and `RESULTS`; sizes are bytes of all outputs of an operator, each but the
 last rounded up to `ALIGNMENT`; durations are multiply-adds of convolutions and matrix products, one for each byte put
-out of what copies, and one for each element of others. Weights and the inputs of the network are fixed memory, and so
-are weights that are unpacked: TensorFlow Lite does that once, see `unpacking`.
+out of what copies, and one for each element of others; `tflite_operators` has what operators of one output read.
+Weights and the inputs of the network are fixed memory, and so are weights that are unpacked: TensorFlow Lite does that
+once, see `unpacking`.
 """
 
 from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +19,10 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, located, missing, shown
 from moccasin_mzn.files import load_bytes
+from moccasin_mzn.graphs.access_maps import read_of
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.importers.tflite_operators import Case, Value, accesses, accumulator
+from moccasin_mzn.graphs.operators import Operator
 
 if TYPE_CHECKING:
     from ai_edge_litert.schema_py_generated import ModelT, OperatorT
@@ -42,6 +47,8 @@ _BITS = {
     "FLOAT32": 32, "FLOAT16": 16, "INT32": 32, "UINT8": 8, "INT64": 64, "BOOL": 8, "INT16": 16, "COMPLEX64": 64,
     "INT8": 8, "FLOAT64": 64, "COMPLEX128": 128, "UINT64": 64, "UINT32": 32, "UINT16": 16, "INT4": 4,
 }  # fmt: skip
+_NUMBERS_READ = 512
+"""Bytes of the largest constant whose numbers are read, such as axes and paddings."""
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, UnicodeDecodeError)
 """What the reader of flatbuffers raises where offsets lead nowhere."""
 
@@ -117,6 +124,9 @@ def graph_of(model: ModelT, name: str = "") -> ComputationGraph:
         reads = [sorted({position[maker[x]] for x in found if maker.get(x) in position}) for found in read]
         labels = [f"{operator_name(model, operator)} {at}" for at, operator in zip(ids, operators, strict=True)]
         weights = {x for op in subgraph.operators for x in inputs(op) if maker.get(x) not in position}
+        sources = {int(x): None for x in subgraph.inputs} | {
+            x: position[at] for x, at in maker.items() if at in position
+        }
         return ComputationGraph(
             nodes=(*ids, RESULTS),
             durations=(*(_multiply_adds(model, operator) for operator in operators), 0),
@@ -126,6 +136,7 @@ def graph_of(model: ModelT, name: str = "") -> ComputationGraph:
             computed_once=tuple(
                 place for place, operator in enumerate(operators) if operator_name(model, operator) in CHANCE
             ),
+            operators=(*(_operator(model, operator, sources) for operator in operators), None),
             fixed_memory={"inputs": sum(size_of(model, x) for x in subgraph.inputs),
                           "parameters": sum(size_of(model, x) for x in weights - {*subgraph.inputs})},
         )  # fmt: skip
@@ -189,11 +200,11 @@ def size_of(model: ModelT, x: int) -> int:
     Raises:
         InputError: it has no known size.
     """
-    tensor = model.subgraphs[0].tensors[x]
-    kinds = {value: name for name, value in vars(schema().TensorType).items() if name.isupper()}
-    bits, shape = _BITS.get(kinds.get(tensor.type, "")), _shape(model, x)
+    kind, shape = _kind(model, x), _shape(model, x)
+    bits = _BITS.get(kind)
     if bits is None or any(side < 0 for side in shape):
-        raise InputError(f"tensor {x} ({shown(tensor.name)}): no size is known of {kinds.get(tensor.type)} {shape}")
+        name = model.subgraphs[0].tensors[x].name
+        raise InputError(f"tensor {x} ({shown(name)}): no size is known of {kind or None} {shape}")
     return -(-math.prod(shape) * bits // 8)
 
 
@@ -212,6 +223,39 @@ def _padded(model: object, operator: object) -> list[int]:
 def _shape(model: ModelT, x: int) -> list[int]:
     shape = model.subgraphs[0].tensors[x].shape
     return [] if shape is None else [int(side) for side in shape]
+
+
+def _kind(model: ModelT, x: int) -> str:
+    kinds = {value: name for name, value in vars(schema().TensorType).items() if name.isupper()}
+    return kinds.get(model.subgraphs[0].tensors[x].type, "")
+
+
+def _operator(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None]) -> Operator | None:
+    """What it computes; None if it has not one output.
+
+    Args:
+        sources: by tensor the position of the node that puts it out, None: an input of the network; the others are
+            parameters.
+    """
+    if len(outputs(operator)) != 1:
+        return None
+    read, (made,) = inputs(operator), outputs(operator)
+    values = tuple(_value(model, x, constant=x not in sources) for x in read)
+    case = Case(operator_name(model, operator), operator.builtinOptions, values, _value(model, made))
+    found, shape = accesses(case), case.put_out.shape
+    known = (read_of(sources[x], values[at].shape, found.get(at), shape) for at, x in enumerate(read) if x in sources)
+    reads = tuple(known)
+    return Operator(case.name, shape, reads, accumulator(case) if found and len(reads) == 1 else 0)
+
+
+def _value(model: ModelT, x: int, *, constant: bool = False) -> Value:
+    import numpy as np
+
+    kind, numbers = _kind(model, x), None
+    data = model.buffers[model.subgraphs[0].tensors[x].buffer].data if constant else None
+    if data is not None and kind in ("INT32", "INT64") and len(data) <= _NUMBERS_READ:
+        numbers = tuple(np.asarray(data, np.uint8).view(f"<i{_BITS[kind] // 8}").tolist())
+    return Value(tuple(_shape(model, x)), kind, numbers)
 
 
 def _multiply_adds(model: ModelT, operator: OperatorT) -> int:

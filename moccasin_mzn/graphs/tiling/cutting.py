@@ -53,7 +53,7 @@ def tile(
         layers: patterns such as "conv*" of ids or labels; only these layers are cut. Empty: all that can be.
 
     Returns:
-        The graph of parts, see the module; `parts` has what each node is, and its ids tell so: conv1[0:4].
+        The graph of parts, see the module; `parts` has what each node is, as its ids do: conv1[0:4].
 
     Raises:
         InputError: no operators are known; the graph is tiled; nothing is to be cut; an extent that is no integer of 1
@@ -169,11 +169,11 @@ class _Tiling:
         """The numbers of the parts of this tensor that some place of a reader's box reads, ascending."""
         along: list[Iterable[int]] = []
         for axis, reach in enumerate(read.axes):
-            points = self.cuts.get(axis, (0, self.shape[axis]))
+            points = self.cuts.get(axis, (0, read.shape[axis]))
             if reach is None:
                 along.append(range(len(points) - 1))
             else:
-                places = reach.places(*box[reach.axis], self.shape[axis])
+                places = reach.places(*box[reach.axis], read.shape[axis])
                 along.append(np.unique(np.searchsorted(points, places, "right") - 1).tolist())
         numbers = map(self.number_of, product(*along))
         return tuple(sorted(numbers))

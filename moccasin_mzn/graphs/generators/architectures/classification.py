@@ -115,7 +115,7 @@ def mobilenet(height: int = 224, width: int = 224, channels: int = 3, classes: i
     at = network.add("dropout", nn.Dropout(), at)
     at = network.add("conv_preds", nn.Convolution(classes, kernel=1), at)
     at = network.add("reshape_2", nn.Reshape((classes,)), at)
-    network.add("act_softmax", nn.Activation(), at)
+    network.add("act_softmax", nn.Activation(softmax=True), at)
     return network
 
 

@@ -91,7 +91,7 @@ def _add_pixel_softmax(network: Network, at: int) -> None:
     """Add the end: the classes' probabilities, pixels in one row."""
     height, width, classes = network.shape(at)
     at = network.add("pixels", nn.Reshape((height * width, classes)), at)
-    network.add("softmax", nn.Activation(), at)
+    network.add("softmax", nn.Activation(softmax=True), at)
 
 
 def _two_convolutions(network: Network, name: str, channels: int, at: int) -> int:

@@ -47,7 +47,7 @@ def _add_attention(network: Network, name: str, width: int, heads: int, source: 
     key = network.add(f"{name}_key", nn.Linear(width), normed)
     value = network.add(f"{name}_value", nn.Linear(width), normed)
     at = network.add(f"{name}_scores", nn.AttentionScores(heads), query, key)
-    at = network.add(f"{name}_softmax", nn.Activation(), at)
+    at = network.add(f"{name}_softmax", nn.Activation(softmax=True), at)
     at = network.add(f"{name}_context", nn.AttentionContext(), at, value)
     at = network.add(f"{name}_projection", nn.Linear(width), at)
     return network.add(f"{name}_add1", nn.Add(), source, at)

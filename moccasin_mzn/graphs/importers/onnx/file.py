@@ -23,6 +23,7 @@ from moccasin_mzn.graphs.importers.onnx.model import model_bytes, packages
 from moccasin_mzn.graphs.importers.onnx.network import Network, network_of
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize, check_numbers, optimized
 from moccasin_mzn.graphs.importers.program import Missing, Operation, Program, program_graph
+from moccasin_mzn.graphs.operators import operator_json, operator_of
 
 
 @dataclass(frozen=True)
@@ -190,12 +191,22 @@ def _failure(done: subprocess.CompletedProcess[bytes]) -> str:
     return f"its analysis with onnx {version} fails: {last}"
 
 
+def _answer(network: Network) -> JsonObject:
+    operations = network.program.operations
+    bare = replace(network.program, operations=tuple(replace(each, operator=None) for each in operations))
+    operators = [each.operator and operator_json(each.operator, each.inputs) for each in operations]
+    return {**asdict(replace(network, program=bare)), "operators": operators}
+
+
+def _operation(about: JsonObject, operator: JsonObject | None) -> Operation:
+    known = {names: tuple(about[names]) for names in ("inputs", "in_place")}
+    index = {name: at for at, name in enumerate(known["inputs"])}
+    return Operation(**{**about, **known, "operator": operator and operator_of(operator, index)})
+
+
 def _network(answer: JsonObject) -> Network:
     program = answer.pop("program")
-    operations = tuple(
-        Operation(**{**operation, **{names: tuple(operation[names]) for names in ("inputs", "in_place")}})
-        for operation in program.pop("operations")
-    )
+    operations = tuple(map(_operation, program.pop("operations"), answer.pop("operators")))
     results = tuple(program.pop("results"))
     positions = tuple(answer.pop("positions"))
     branches, folded = tuple(answer.pop("branches")), tuple(answer.pop("folded"))
@@ -212,7 +223,7 @@ def main() -> None:
         network = network_of(
             sys.stdin.buffer.read(), request["name"], request["dims"], request["sizes"], Fold(request["fold"])
         )
-        answer = asdict(network)
+        answer = _answer(network)
     except InputError as error:
         answer = {"error": str(error)}
     json.dump(answer, output)

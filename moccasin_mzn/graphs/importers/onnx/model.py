@@ -106,6 +106,12 @@ def is_standard(node: onnx.NodeProto) -> bool:
     return node.domain in _DEFAULT_DOMAINS
 
 
+def kind_of(node: onnx.NodeProto) -> str:
+    """What operator it is, printable; of a custom domain with that in front."""
+    text = node.op_type if is_standard(node) else f"{node.domain}.{node.op_type}"
+    return "".join(character if character.isprintable() else "_" for character in text)
+
+
 def operator_sets(model: onnx.ModelProto) -> dict[str, int]:
     """Version by domain; ONNX's own domain is "", version 1 if the file has none."""
     sets = {"" if one.domain in _DEFAULT_DOMAINS else one.domain: one.version for one in model.opset_import}

@@ -25,6 +25,7 @@ from moccasin_mzn.graphs.importers.onnx.model import (
     graph_inputs,
     initializer_names,
     is_standard,
+    kind_of,
     operator_sets,
     packages,
     parse_model,
@@ -33,6 +34,7 @@ from moccasin_mzn.graphs.importers.onnx.model import (
     subgraphs,
     title,
 )
+from moccasin_mzn.graphs.importers.onnx.operators import operator_of
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold, fix_dims, keep_operators
 from moccasin_mzn.graphs.importers.onnx.shapes import (
     OF_SHAPE,
@@ -166,10 +168,13 @@ def _operation(
     unread = [name for name in node.output if name and name not in wanted]
     within = inside_of(node, shapes)
     count = multiply_adds(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)])
+    inputs = tuple(dict.fromkeys(makers[name] for name in reads(node) if name in makers))
+    sources = {name: inputs.index(makers[name]) if name in makers else None
+               for name in reads(node) if name not in shapes.constants}  # fmt: skip
     return Operation(
         name=own,
-        kind=_printable(node.op_type if is_standard(node) else f"{node.domain}.{node.op_type}"),
-        inputs=tuple(dict.fromkeys(makers[name] for name in reads(node) if name in makers)),
+        kind=kind_of(node),
+        inputs=inputs,
         size=known_total(shapes.size_of(name) for name in outputs),
         elements=known_total(shapes.of(name).elements for name in outputs),
         duration=within.duration if any(subgraphs(node)) else count,
@@ -179,6 +184,7 @@ def _operation(
         copies=is_moving(node),
         once=not may_repeat(node, shapes),
         in_place=_overwritable(node, makers, wanted),
+        operator=operator_of(node, shapes, sources) if outputs == [node.output[0]] else None,
     )
 
 
@@ -187,10 +193,6 @@ def _overwritable(node: onnx.NodeProto, makers: Mapping[str, str], wanted: set[s
     if sum(name in wanted for name in node.output) != 1 or not is_elementwise(node):
         return ()
     return tuple(dict.fromkeys(makers[name] for name in node.input if name in makers))
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "_" for character in text)
 
 
 def _is_view(node: onnx.NodeProto, shapes: Shapes, makers: Mapping[str, str], wanted: set[str]) -> bool:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.files import Json
 from moccasin_mzn.graphs.importers.onnx.model import is_standard, operator_sets, packages
-from moccasin_mzn.graphs.importers.onnx.shapes import Shapes, Tensor
+from moccasin_mzn.graphs.importers.onnx.shapes import Call, Shapes, Tensor
 
 if TYPE_CHECKING:
-    import numpy as np
     import onnx
 
 
@@ -48,40 +46,10 @@ def ruled(node: onnx.NodeProto, shapes: Shapes, delegate: Delegate) -> dict[str,
 
 
 @dataclass(frozen=True)
-class _Operator:
+class _Operator(Call):
     """The input of a rule."""
 
-    node: onnx.NodeProto
-    shapes: Shapes
     delegate: Delegate
-
-    def read(self, at: int) -> Tensor:
-        """What is known of an input, whose shape is."""
-        tensor = self.shapes.of(self.node.input[at])
-        if tensor.shape is None:
-            raise LookupError
-        return tensor
-
-    def shape(self, at: int) -> Shape:
-        """Return the shape of an input."""
-        shape = self.read(at).shape
-        assert shape is not None
-        return shape
-
-    def has(self, at: int) -> bool:
-        """Is this input given?"""
-        return at < len(self.node.input) and bool(self.node.input[at])
-
-    def attribute(self, name: str, default: Json = None) -> Json:
-        """An attribute."""
-        for attribute in self.node.attribute:
-            if attribute.name == name:
-                return packages().helper.get_attribute_value(attribute)
-        return default
-
-    def value(self, at: int) -> np.ndarray:
-        """The value of an input that is a small constant."""
-        return self.shapes.values[self.node.input[at]]
 
     def as_standard(self, kind: str, reads: Sequence[Tensor], dropped: Sequence[str] = ()) -> Tensor:
         """What an operator of ONNX with the same attributes, but those dropped, puts out first for such inputs."""

@@ -10,6 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import Json
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
 from moccasin_mzn.graphs.importers.onnx.model import VALUES_KEPT, is_standard, operator_sets, packages, reads, subgraphs
 from moccasin_mzn.graphs.reduction import ELEMENTWISE
@@ -164,6 +165,46 @@ class Shapes:
         return packages().helper.make_tensor_type_proto(tensor.dtype, tensor.shape)
 
 
+@dataclass(frozen=True)
+class Call:
+    """An operator, with what is known of what it reads and puts out."""
+
+    node: onnx.NodeProto
+    shapes: Shapes
+
+    def read(self, at: int) -> Tensor:
+        """What is known of an input.
+
+        Raises:
+            LookupError: its shape is not.
+        """
+        tensor = self.shapes.of(self.node.input[at])
+        if tensor.shape is None:
+            raise LookupError
+        return tensor
+
+    def shape(self, at: int) -> tuple[int, ...]:
+        """Return the shape of an input."""
+        shape = self.read(at).shape
+        assert shape is not None
+        return shape
+
+    def has(self, at: int) -> bool:
+        """Is this input given?"""
+        return at < len(self.node.input) and bool(self.node.input[at])
+
+    def attribute(self, name: str, default: Json = None) -> Json:
+        """An attribute."""
+        for attribute in self.node.attribute:
+            if attribute.name == name:
+                return packages().helper.get_attribute_value(attribute)
+        return default
+
+    def value(self, at: int) -> numpy.ndarray:
+        """The value of an input that is a small constant."""
+        return self.shapes.values[self.node.input[at]]
+
+
 def varies(node: onnx.NodeProto) -> bool:
     """May it put out something else in each run though it reads the same?
 
@@ -312,8 +353,14 @@ _KNOWN_DOMAINS = ("ai.onnx.ml", "com.microsoft")
 """Custom ones whose operators are functions of what they read, but for those below."""
 _STATEFUL = re.compile("Random|Dropout|Sampling|PythonOp|Yield|Send|Recv|RecordEvent|WaitEvent|Optimizer|Accumul")
 
-_MORE_ELEMENTWISE = frozenset("max mean min mod not where isnan".split())  # noqa: SIM905
+_MORE_ELEMENTWISE = frozenset(
+    """
+    acos acosh and asin asinh atan atanh bitshift bitwiseand bitwisenot bitwiseor bitwisexor cosh equal greater
+    greaterorequal isinf isnan less lessorequal max mean min mod not or shrink sinh where xor
+    """.split()  # noqa: SIM905
+)
 """Operators, in lower case, that are elementwise besides those that graphs are reduced by; Mean is that of tensors."""
+_ELEMENTWISE = ELEMENTWISE | _MORE_ELEMENTWISE
 
 
 def may_repeat(node: onnx.NodeProto, shapes: Shapes) -> bool:
@@ -331,7 +378,7 @@ def may_repeat(node: onnx.NodeProto, shapes: Shapes) -> bool:
 def is_elementwise(node: onnx.NodeProto) -> bool:
     """Does each element of its output need those alone that stand in the same place of its inputs?"""
     training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
-    return is_standard(node) and node.op_type.lower() in ELEMENTWISE | _MORE_ELEMENTWISE and not training
+    return is_standard(node) and node.op_type.lower() in _ELEMENTWISE and not training
 
 
 def passes_through(node: onnx.NodeProto, shapes: Shapes) -> bool:
