@@ -1,4 +1,4 @@
-"""`solve --order free` of tiled graphs: layers stream through memory, no worse than `order` at the same limit."""
+"""`solve --order free` of tiled graphs: layers stream through memory; it is no worse than `order` at the same limit."""
 
 import pytest
 from solving import solve

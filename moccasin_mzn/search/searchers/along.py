@@ -193,10 +193,10 @@ def _only_order(runner: Runner) -> bool:
 def _next_order(runner: Runner) -> tuple[int, ...] | None:
     """Return an order along which no staged search has been: of the best schedule, or without one of a draft; of parts,
     then of other drafts, the latest first."""
-    best, drafts = runner.board.answer, list(runner.shared.all_starts)
-    near: list[Sequence[int]] = [best] if best is not None else drafts
-    if runner.streams:
-        near = [*([best] if best is not None else []), *reversed(drafts)]
+    best, drafts = runner.board.answer, list[Sequence[int]](runner.shared.all_starts)
+    near: list[Sequence[int]] = [best] if best is not None else []
+    if best is None or runner.streams:
+        near += drafts[::-1] if runner.streams else drafts
     orders = (runner.instance.order_of(sequence) for sequence in near)
     return next((order for order in orders if order not in runner.shared.orders_done), None)
 
