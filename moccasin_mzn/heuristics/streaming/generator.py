@@ -10,8 +10,8 @@ target, in groups of one part, and all is kept::
     b is a target      a1 a2 b1 a3 b2 a4 b3 a5 b4   c1   c2   c3
 
 What is *kept* of a layer: everything (each part is computed once), or only what its band, its group or its wave reads:
-what the next one needs of it is computed again. A copy is held until its last read before it is computed again, so
-that the sequence alone says what memory it takes.
+what the next one needs of it is recomputed. A copy is retained until its last read before it is recomputed, so that the
+sequence alone determines what memory it takes.
 
 A target that separates what comes before it from what comes after ends a *segment*. What a segment takes depends on
 nothing else, so that it is looked up where it is known.
@@ -44,28 +44,28 @@ class StreamState(NamedTuple):
     """Room to work in, and the sequence that was made."""
 
     seq: np.ndarray
-    """Of a segment; it begins with the parts of the target before it, which are there."""
-    held: np.ndarray
-    """Of each node, the epoch in which it was computed; it is held as long as that lasts."""
+    """The nodes of a segment; it begins with the parts of the target before it, which are resident."""
+    resident: np.ndarray
+    """The epoch in which each node was computed; it is resident as long as that lasts."""
     epoch: np.ndarray
     """The present band, group and so on, by what is kept; that of `ALL` never ends."""
     used: np.ndarray
     """Number of computations of each node."""
     mark: np.ndarray
-    """Of each node, the group that needs it."""
+    """The group that needs each node."""
     low: np.ndarray
     high: np.ndarray
-    """Of each layer, the first and the last node that the group needs."""
+    """The first and the last node of each layer that the group needs."""
     stack: np.ndarray
     """A row is a node and its next input."""
     latest: np.ndarray
-    """Of each node, where its latest copy is in the sequence."""
+    """The position of the latest copy of each node."""
     end: np.ndarray
-    """Of each position, the last one that reads its copy."""
+    """The last position that reads the copy of each position."""
     change: np.ndarray
-    """Of memory, from the position before."""
+    """The change of memory from each position to the next, in the size unit."""
     totals: np.ndarray
-    """Of a segment, then of all: duration, peak, sum over segments of the peak over the budget; number of positions."""
+    """Duration, peak, sum over segments of the peak over the budget; number of positions. First those of a segment."""
     known: np.ndarray
     """A row is the hash of a segment, its duration and its peak; see `evaluate`."""
 
@@ -83,7 +83,7 @@ def room_for(streams: StreamArrays) -> StreamState:
     """Room for any sequence of a graph."""
     n, layers = len(streams.size), len(streams.last)
     longest = n + min(LONGEST * n, int(streams.most.sum()))
-    of_nodes = {name: np.zeros(n, np.int64) for name in ("held", "used", "mark", "latest")}
+    of_nodes = {name: np.zeros(n, np.int64) for name in ("resident", "used", "mark", "latest")}
     return StreamState(
         **of_nodes, seq=np.zeros(longest, np.int64), epoch=np.zeros(4, np.int64), low=np.zeros(layers, np.int64),
         high=np.zeros(layers, np.int64), stack=np.zeros((n + 1, 2), np.int64), end=np.zeros(longest, np.int64),
@@ -95,8 +95,8 @@ def room_for(streams: StreamArrays) -> StreamState:
 
 
 @compiled
-def _is_held(streams, plan, state, v):
-    return state.held[v] == state.epoch[plan[KEPT, streams.layer[v]]]
+def _is_resident(streams, plan, state, v):
+    return state.resident[v] == state.epoch[plan[KEPT, streams.layer[v]]]
 
 
 @compiled
@@ -108,13 +108,13 @@ def _push(streams, state, top, v):
 @compiled
 def _need(streams, plan, state, part, longest):
     """Compute a part, and before it what it lacks, depth first; False if that takes longer than it may."""
-    top = NONE if _is_held(streams, plan, state, part) else _push(streams, state, 0, part)
+    top = NONE if _is_resident(streams, plan, state, part) else _push(streams, state, 0, part)
     while top >= 0:
         v, at = state.stack[top, 0], state.stack[top, 1]
         if at < streams.pred_ptr[v + 1]:
             state.stack[top, 1] += 1
             u = streams.pred[at]
-            if not _is_held(streams, plan, state, u):
+            if not _is_resident(streams, plan, state, u):
                 top = _push(streams, state, top + 1, u)
             continue
         top -= 1
@@ -125,7 +125,7 @@ def _need(streams, plan, state, part, longest):
             return False
         state.seq[length] = v
         state.totals[LENGTH] = length + 1
-        state.held[v] = state.epoch[plan[KEPT, streams.layer[v]]]
+        state.resident[v] = state.epoch[plan[KEPT, streams.layer[v]]]
     return True
 
 
@@ -144,7 +144,7 @@ def _part(streams, plan, x, at):
 
 @compiled
 def _mark_needed(streams, plan, state, after, target, begin, end):
-    """Note, layer by layer after `after`, which nodes that are not held the parts begin..end - 1 of a target need.
+    """Note, layer by layer after `after`, which nodes that are not resident the parts begin..end - 1 of a target need.
 
     Returns:
         The first such layer.
@@ -154,7 +154,7 @@ def _mark_needed(streams, plan, state, after, target, begin, end):
         state.low[x], state.high[x] = len(streams.size), NONE
     for at in range(begin, end):
         part = _part(streams, plan, target, at)
-        top = NONE if _is_held(streams, plan, state, part) else _push(streams, state, 0, part)
+        top = NONE if _is_resident(streams, plan, state, part) else _push(streams, state, 0, part)
         while top >= 0:
             v, i = state.stack[top, 0], state.stack[top, 1]
             if i == streams.pred_ptr[v + 1]:
@@ -162,7 +162,7 @@ def _mark_needed(streams, plan, state, after, target, begin, end):
                 continue
             state.stack[top, 1] += 1
             u = streams.pred[i]
-            if state.mark[u] != group and not _is_held(streams, plan, state, u):
+            if state.mark[u] != group and not _is_resident(streams, plan, state, u):
                 state.mark[u] = group
                 x = streams.layer[u]
                 state.low[x], state.high[x] = min(state.low[x], u), max(state.high[x], u)
@@ -179,7 +179,7 @@ def _waves(streams, plan, state, first, target, longest):
             continue
         count = 0
         for part in range(state.low[x], state.high[x] + 1):
-            if state.mark[part] == state.epoch[GROUP] and not _is_held(streams, plan, state, part):
+            if state.mark[part] == state.epoch[GROUP] and not _is_resident(streams, plan, state, part):
                 state.epoch[PIECE] += count % plan[SIZE, x] == 0
                 count += 1
                 if not _need(streams, plan, state, part, longest):
@@ -221,12 +221,12 @@ def segment(streams, plan, state, after, end, longest):
     begin, stop = 0 if after == NONE else streams.first[after], streams.first[end + 1]
     state.totals[:] = 0
     state.epoch[:] = 1
-    state.held[begin:stop] = 0
+    state.resident[begin:stop] = 0
     state.mark[begin:stop] = 0
     state.used[begin:stop] = 0
     for v in range(begin, streams.first[after + 1]):
         state.seq[v - begin] = v
-        state.held[v] = 1
+        state.resident[v] = 1
         state.totals[LENGTH] += 1
     waves = False
     for x in range(after + 1, end + 1):

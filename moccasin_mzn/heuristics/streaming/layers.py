@@ -16,7 +16,7 @@ from moccasin_mzn.problem.instance import Instance
 
 @dataclass(frozen=True)
 class Layers:
-    """Of each node, its layer and its place in that; layers are numbered 0.. in a topological order.
+    """The layer of each node and its place in that; layers are numbered 0.. in a topological order.
 
     Raises:
         InputError: arrays of different lengths, an entry below 0, or a layer without nodes.
@@ -91,13 +91,13 @@ class StreamArrays(NamedTuple):
     most: np.ndarray
     """How often each node may be computed."""
     layer: np.ndarray
-    """Of each node."""
+    """The layer of each node."""
     band: np.ndarray
-    """Of each node, within its layer."""
+    """The band of each node within its layer."""
     first: np.ndarray
     """Parts of layer x are the nodes first[x]..first[x + 1] - 1."""
     width: np.ndarray
-    """Of each layer, the parts of each of its bands; all of its parts if bands differ."""
+    """The number of parts of a band of each layer; of all of its parts if bands differ."""
     last: np.ndarray
     """True for layers that no other layer reads."""
     separates: np.ndarray
