@@ -32,7 +32,7 @@ FormulationName: TypeAlias = Literal["staged", "general", "checkmate-milp", "che
 StrategyName: TypeAlias = Literal[
     "keep-all", "recompute-all", "chen-sqrtn-ap", "chen-greedy-ap", "chen-sqrtn-linearized", "chen-greedy-linearized",
     "griewank", "dtr", "dtr-eq", "dtr-local", "dtr-msps", "dtr-lru", "dtr-size", "tree-decomposition",
-    "tree-decomposition-held", "checkmate-lp-rounding",
+    "tree-decomposition-held", "checkmate-lp-rounding", "mcunetv2-patches", "msf-cnn-fusion",
 ]  # fmt: skip
 """Rules from the literature."""
 Axis: TypeAlias = Literal["event", "stage"]

@@ -1,7 +1,7 @@
 """Networks of libraries that people use, each planned, run and compared with eager: a table, and a file of all figures.
 
     python scripts/bench_networks.py CASES.py [NAME ...] [--budget 0.7] [--time-limit 8] [--limit 240] [--jobs 1]
-                                     [--first MODULE] [--output networks.json] [--regions]
+                                     [--first MODULE] [--output networks.json] [--regions] [--of activations]
 
 CASES.py has a dictionary `CASES` of functions by name. Each returns a dictionary of "model", "args", "kwargs", and
 perhaps "loss" (of outputs and a target, the last of the arguments), "ctx" (a context of the forward pass, such as
@@ -159,8 +159,9 @@ def nodes_of(found: Plan | RegionPlan) -> int:
 
 
 def judged(
-    name: str, build: Callable[[], dict[str, Any]], budget: str, time_limit: float, regions: bool = False
-) -> dict[str, Any]:
+    name: str, build: Callable[[], dict[str, Any]], budget: str, time_limit: float, regions: bool = False,
+    of: str = "step",
+) -> dict[str, Any]:  # fmt: skip
     """Plan a network, run it and compare it with eager."""
     torch.manual_seed(0)
     case, row = Case(build()), {"network": name, "budget": budget}
@@ -170,7 +171,8 @@ def judged(
     except Exception as error:  # whatever the network raises
         return {**row, "outcome": "eager fails", "reason": f"{type(error).__name__}: {error}"}
     begin = time.monotonic()
-    make = partial(plan, case.model, case.args, kwargs=case.kwargs, loss=case.loss, time_limit=time_limit, seed=0)
+    asked = {"loss": case.loss, "time_limit": time_limit, "of": of, "seed": 0}
+    make = partial(plan, case.model, case.args, kwargs=case.kwargs, **asked)
     try:
         with case.context():
             found = by_regions(make, budget, row) if regions else planned(make, budget, row)
@@ -197,7 +199,7 @@ def judged(
 def in_process(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
     """Judge one network in a process of its own."""
     words = [str(arguments.cases), "--one", name, "--budget", arguments.budget, "--time-limit", arguments.time_limit]
-    words += ["--regions"] if arguments.regions else []
+    words += ["--of", arguments.of, *(["--regions"] if arguments.regions else [])]
     words += [word for module in arguments.first for word in ("--first", module)]
     command = [sys.executable, __file__, *map(str, words)]
     try:
@@ -244,11 +246,12 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--first", action="append", default=[], metavar="MODULE", help="a module to import first")
     parser.add_argument("--regions", action="store_true", help="plan all by regions, also those that can be whole")
+    parser.add_argument("--of", default="step", help="what the budget is a fraction of: step, or activations")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     cases = cases_of(arguments.cases, arguments.first)
     if arguments.one:
-        how = arguments.budget, arguments.time_limit, arguments.regions
+        how = arguments.budget, arguments.time_limit, arguments.regions, arguments.of
         print(json.dumps(judged(arguments.one, cases[arguments.one], *how)))
         return
     rows = []

@@ -260,6 +260,18 @@ def sequences(draw: random.Random) -> None:
         _local_search(draw, replace(instance, order=order, free_order=False), best)
 
 
+def streams(draw: random.Random) -> None:
+    """Streaming plans, of layers of a few parts each."""
+    from moccasin_mzn.heuristics.streaming.layers import Layers
+    from moccasin_mzn.heuristics.streaming.search import PlanAnnealing
+
+    instance, parts, width = draw_question(draw, staged=False).instance, draw.randint(1, 6), draw.randint(1, 3)
+    place = {v: at for at, v in enumerate(instance.order)}
+    places = [divmod(place[v], parts) for v in range(len(place))]
+    layers = Layers(*zip(*((x, part // width, part % width) for x, part in places), strict=True))
+    PlanAnnealing(instance, layers, draw.randrange(1000)).run(lambda sequence: check(instance, sequence), Looks())
+
+
 def orders(draw: random.Random) -> None:
     """Orders of least peak: beams, cuts, precedences and windows."""
     graph, seed = draw_graph(draw), draw.randrange(1000)
@@ -340,7 +352,8 @@ RUNS: dict[str, tuple[Callable[[random.Random], None], int]] = {
     "solve-warm": (solve_warm, 4),
     "solve-free": (solve_free, 4),
     "stages": (stages, 4),
-    "sequences": (sequences, 4),
+    "sequences": (sequences, 3),
+    "streams": (streams, 1),
     "orders": (orders, 1),
     "paging": (paging, 1),
     "addresses": (addresses, 1),

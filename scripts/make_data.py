@@ -96,6 +96,7 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 - `unet_training.svg` and `unet_front.svg`: pictures in the project's README and `docs/`, by
   `solve data/unet_training.json --budget 0.8 --seed 1 --plot data/unet_training.svg` and
   `frontier data/unet_training.json --time-limit 60 --plot data/unet_front.svg`.
+- `tiled_mobilenet.png`: the schedule of [tiling](../docs/tiling.md#an-example), by `plot parts.json schedule.json`.
 """
 
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from moccasin_mzn.graphs.tiling.choosing import tilings
 from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, cut, cuts_of, layers_of
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.search.options import STOP, Options
+from moccasin_mzn.search.result import Result
 
 AUTO = "auto"
 TRIAL_SHARE, LEAST_TRIAL, TRIAL = 0.15, 1.0, 10.0
@@ -128,33 +130,34 @@ def _chosen(
 ) -> Request:  # fmt: skip
     """The request for the coarsest tiling with which a schedule is found soon; for a finer one, if that computes less.
 
-    It starts from that schedule.
+    It starts from that schedule. If none is found, it is for the tiling with the least peak that was seen.
     """
     best: tuple[float, Request] | None = None
-    last = request(graph)
+    nearest: tuple[float, Request] = math.inf, request(graph)
     for cuts in tilings(graph, budget):
         parts = cutting(graph, cuts)
         if max(parts.working_sets) > budget:
             continue
-        last = request(parts)
-        limit = last.options.time_limit
+        tried = request(parts)
+        limit = tried.options.time_limit
         if stop() or (limit is not None and time.monotonic() - begin > limit / 2):
             break
-        found = _tried(last, stop)
-        if found is not None:
-            duration = float(found[0])
+        found = _tried(tried, stop)
+        if found.valid and found.sequence:
+            duration = float(found.simulation.duration)
             if best is not None and duration >= best[0]:
                 break
-            best = duration, replace(last, start=found[1])
+            best = duration, replace(tried, start=tuple(found.sequence))
             if duration <= LITTLE * graph.total_duration:
                 break
-    return last if best is None else best[1]
+        elif found.shortfall is not None and found.shortfall.least_peak < nearest[0]:
+            nearest = found.shortfall.least_peak, tried
+    return nearest[1] if best is None else best[1]
 
 
-def _tried(request: Request, stop: Callable[[], bool]) -> tuple[int, tuple[int, ...]] | None:
-    """The duration and the sequence of the best schedule that is found in a share of the time; None: none is."""
+def _tried(request: Request, stop: Callable[[], bool]) -> Result:
+    """What is found in a share of the time."""
     options = request.options
     assert isinstance(options, Options)
     limit = TRIAL if options.time_limit is None else max(LEAST_TRIAL, TRIAL_SHARE * options.time_limit)
-    result = answer(replace(request, options=replace(options, time_limit=limit, if_none=STOP)), stop=stop)
-    return (result.simulation.duration, tuple(result.sequence)) if result.valid and result.sequence else None
+    return answer(replace(request, options=replace(options, time_limit=limit, if_none=STOP)), stop=stop)

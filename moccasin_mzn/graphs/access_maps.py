@@ -1,12 +1,12 @@
 """Access maps: which places of an input are read, by shapes and options, for operators of any model format.
 
-A map has for each axis of an input what `operators.Reach` says, or None: all of it is read. ::
+A map has for each axis of an input an `operators.Reach`, or None: all of it is read. ::
 
     transposed((0, 2, 1))           (Reach(0), Reach(2), Reach(1))
     reshaped((1, 8, 8), (1, 64))    (Reach(0), Reach(1, divisor=8), None)        row = place // 8
     reduced(3, (1,), keep=False)    (Reach(0), None, Reach(1))                   a mean over rows
 
-A map may say more than is read, and never less.
+A map may have more than is read, and never less.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cache
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.operators import Reach, Read, elementwise
+from moccasin_mzn.graphs.operators import Reach, Read, aligned, own
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -27,23 +27,13 @@ Axes = tuple[Reach | None, ...]
 
 
 @cache
-def own(axis: int) -> Reach:
-    """The place itself, along an axis of the output."""
-    return Reach(axis)
-
-
 def every(rank: int) -> Axes:
     """The place itself along all axes."""
     return tuple(map(own, range(rank)))
 
 
-def aligned(shape: Sequence[int], put_out: Sequence[int]) -> Axes:
-    """Of an input that is broadcast to the shape of the output."""
-    return elementwise("", put_out, [(None, shape)]).reads[0].axes
-
-
 def composed(outer: Axes, inner: Axes) -> Axes:
-    """Of what is read in two steps, as far as one map can say that.
+    """The map of what is read in two steps, as far as one map can express that.
 
     Args:
         outer: of an input, along axes of what is between.
@@ -69,10 +59,11 @@ def read_of(source: int | None, shape: Sequence[int], axes: Axes | None, put_out
 # --- Windows --------------------------------------------------------------------------------------------------
 
 
+@cache
 def window(
     axis: int, extent: int, count: int, size: int, stride: int = 1, dilation: int = 1, before: int = 0
 ) -> Reach | None:
-    """Of convolutions and pooling along an axis.
+    """What convolutions and pooling read along an axis.
 
     Args:
         axis: of the output.
@@ -89,8 +80,9 @@ def window(
     return Reach(axis, stride, size, dilation, before)
 
 
+@cache
 def transposed_window(axis: int, size: int, stride: int = 1, dilation: int = 1, before: int = 0) -> Reach:
-    """Of transposed convolutions: place o reads (o + before - k * dilation) / stride where that is a place."""
+    """What transposed convolutions read: place o reads (o + before - k * dilation) / stride where that is a place."""
     return Reach(axis, 1, size, dilation, (size - 1) * dilation - before, stride, exact=stride > 1)
 
 
@@ -103,12 +95,12 @@ def total_padding(extent: int, count: int, size: int, stride: int, dilation: int
 
 
 def transposed(permutation: Sequence[int]) -> Axes:
-    """Of a transposition whose output has as axis k the axis permutation[k] of the input."""
+    """The map of a transposition whose output has as axis k the axis permutation[k] of the input."""
     return tuple(own([*permutation].index(axis)) for axis in range(len(permutation)))
 
 
 def reduced(rank: int, axes: Collection[int], *, keep: bool) -> Axes:
-    """Of a reduction.
+    """The map of a reduction.
 
     Args:
         rank: of the input.
@@ -122,7 +114,7 @@ def reduced(rank: int, axes: Collection[int], *, keep: bool) -> Axes:
 
 
 def reshaped(shape: Sequence[int], put_out: Sequence[int]) -> Axes:
-    """Of the same elements in another shape.
+    """The map of the same elements in another shape.
 
     The axes of both are taken apart into the smallest groups of equal products; of each group of the input the first
     axis is read as far as the first axis of the output's needs it, the others whole.
@@ -148,13 +140,19 @@ def reshaped(shape: Sequence[int], put_out: Sequence[int]) -> Axes:
 
 
 def joined(axis: int, shapes: Sequence[Sequence[int]]) -> list[Axes]:
-    """Of each input of a concatenation."""
+    """The maps of the inputs of a concatenation."""
     starts = [sum(shape[axis] for shape in shapes[:at]) for at in range(len(shapes))]
     return [shifted(len(shape), {axis: start}) for shape, start in zip(shapes, starts, strict=True)]
 
 
 def shifted(rank: int, before: dict[int, int], strides: dict[int, int] | None = None) -> Axes:
-    """Of padding, and of slices, where places are left out: by axis, so many before the first (below 0: left out)."""
+    """The map of padding and of slices.
+
+    Args:
+        rank: of the input.
+        before: by axis the places of padding before the first one; below 0: so many are left out.
+        strides: by axis the distance of the places that are read; default 1.
+    """
     steps = strides or {}
     return tuple(Reach(axis, steps.get(axis, 1), before=before.get(axis, 0)) for axis in range(rank))
 
@@ -162,7 +160,7 @@ def shifted(rank: int, before: dict[int, int], strides: dict[int, int] | None = 
 def multiplied(
     first: Sequence[int], second: Sequence[int], put_out: Sequence[int], turned: tuple[bool, bool] = (False, False)
 ) -> tuple[Axes, Axes]:
-    """Of both factors of a product of matrices, or of stacks of them, which are broadcast.
+    """The maps of both factors of a product of matrices, or of stacks of them, which are broadcast.
 
     Args:
         turned: the last two axes of a factor are the other way round.
@@ -197,7 +195,7 @@ def covering(axis: int, low: ndarray, high: ndarray, step: Fraction) -> Reach:
 
 
 def resized(axis: int, extent: int, at: ndarray, step: Fraction, reads: Callable[[ndarray], ndarray]) -> Reach | None:
-    """Of an axis of an image that is enlarged or made smaller.
+    """What is read along an axis of an image that is enlarged or made smaller.
 
     Args:
         axis: of the output.
@@ -222,7 +220,7 @@ _ROUNDING = 1e-6
 
 
 def mirrored(axis: int, extent: int, before: int, after: int) -> Reach:
-    """Of padding with what is near the border, mirrored or repeated."""
+    """What is read along an axis that is padded with places near the border, mirrored or repeated."""
     import numpy as np
 
     at = np.arange(-before, extent + after)

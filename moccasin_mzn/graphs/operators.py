@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from math import prod
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -151,12 +152,20 @@ def elementwise(name: str, shape: Sequence[int], inputs: Sequence[tuple[int | No
         inputs: the source and the shape of each; shapes are aligned at their last axes.
     """
 
-    def read(source: int | None, of: Sequence[int]) -> Read:
-        offset = len(shape) - len(of)
-        axes = (Reach(offset + at) if extent == shape[offset + at] else None for at, extent in enumerate(of))
-        return Read(source, tuple(of), tuple(axes))
+    reads = (Read(source, tuple(of), aligned(of, shape)) for source, of in inputs)
+    return Operator(name, tuple(shape), tuple(reads))
 
-    return Operator(name, tuple(shape), tuple(read(*each) for each in inputs))
+
+def aligned(shape: Sequence[int], put_out: Sequence[int]) -> tuple[Reach | None, ...]:
+    """What is read along each axis of an input that is broadcast to the shape of the output."""
+    offset = len(put_out) - len(shape)
+    return tuple(own(offset + at) if extent == put_out[offset + at] else None for at, extent in enumerate(shape))
+
+
+@cache
+def own(axis: int) -> Reach:
+    """The place itself, along an axis of the output."""
+    return Reach(axis)
 
 
 def _checked_shape(shape: object) -> Shape:

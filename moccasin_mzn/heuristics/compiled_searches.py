@@ -380,6 +380,7 @@ def ignore(found: object) -> None:
 LOCAL = CompiledSearch("local search", "moccasin_mzn.heuristics.staged.search")
 ORDERS = CompiledSearch("search for orders", "moccasin_mzn.heuristics.orders.order_search")
 FREE = CompiledSearch("annealing of orders", "moccasin_mzn.heuristics.free_order.search")
+STREAMING = CompiledSearch("streaming search", "moccasin_mzn.heuristics.streaming.search")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,9 @@ def _longest(graph: ComputationGraph, node: int, distance: int) -> float:
 
 
 _RULES: tuple[Rule, ...] = _smallest, _longest, _soonest
+_SHARES = 1.0, 0.9, 0.8, 0.7
+"""Fractions of the budget up to which outputs stay that may be recomputed; a later one is tried where an earlier one
+gives no schedule. Where less stays, it is recomputed sooner, with fewer gradients in memory."""
 
 
 def on_demand(
@@ -54,20 +57,24 @@ def on_demand(
         stop: ends it by returning true.
     """
     graph, found = problem.graph, list[tuple[int, tuple[int, ...]]]()
-    for rule in _RULES:
-        sequence = _OnDemand(problem, budget, rule, most).schedule(stop)
-        simulation = None if sequence is None else simulate(graph, sequence)
-        if sequence is not None and simulation is not None and simulation.peak <= budget:
-            found.append((simulation.duration, sequence))
-    return min(found)[1] if found else None
+    for share in _SHARES:
+        for rule in _RULES:
+            sequence = _OnDemand(problem, budget, int(share * budget), rule, most).schedule(stop)
+            simulation = None if sequence is None else simulate(graph, sequence)
+            if sequence is not None and simulation is not None and simulation.peak <= budget:
+                found.append((simulation.duration, sequence))
+        if found:
+            return min(found)[1]
+    return None
 
 
 class _OnDemand:
     """A schedule in the making."""
 
-    def __init__(self, problem: Planned, budget: int, rule: Rule, most: float) -> None:
+    def __init__(self, problem: Planned, budget: int, limit: int, rule: Rule, most: float) -> None:
         graph, order = problem.graph, problem.graph.input_order()
-        self.graph, self.budget, self.rule, self.most, self.order = graph, budget, rule, most, order
+        self.graph, self.budget, self.limit, self.order = graph, budget, limit, order
+        self.rule, self.most = rule, most
         self.position = {node: at for at, node in enumerate(order)}
         self.firm = [not many or most <= 1 or problem.is_backward(v) for v, many in enumerate(problem.most)]
         self.count = [0] * len(order)
@@ -93,7 +100,7 @@ class _OnDemand:
             if stop():
                 return None
             run = self._run(v)
-            if len(run) == 1 and taken + self.graph.sizes[v] + self.graph.workspace_of[v] <= self.budget:
+            if len(run) == 1 and taken + self.graph.sizes[v] + self.graph.workspace_of[v] <= self.limit:
                 self._computed(run)
                 self.present[v] = None
                 ended = [u for u in (v, *self.graph.predecessors[v]) if not self._read_after(u, stage)]
@@ -146,7 +153,7 @@ class _OnDemand:
         self.present = {}
         for u in wanted:
             rest = memory[ends.get(u, 0) :]
-            if self.firm[u] or not len(rest) or int(rest.max()) + sizes[u] <= self.budget:
+            if self.firm[u] or not len(rest) or int(rest.max()) + sizes[u] <= self.limit:
                 rest += sizes[u]
                 self.present[u] = None
         return int(memory.max()) <= self.budget

@@ -161,6 +161,11 @@ class Runner:
         return self.instance.free_order and self.form.staged
 
     @property
+    def streams(self) -> bool:
+        """True if the graph is one of parts, in which case schedules stream layers through memory."""
+        return self.chooses_order and not self.several_memories and self.instance.graph.parts is not None
+
+    @property
     def seed(self) -> int:
         return self.options.seed or 0
 

@@ -61,3 +61,24 @@ def read_share(operator: Operator, box: Box) -> float:
     """The share of its inputs that a box reads."""
     read = sum(np.prod([len(each) for each in places_read(one, box)]) for one in operator.reads)
     return float(read) / max(1, sum(np.prod(one.shape) for one in operator.reads))
+
+
+# --- Random numbers -------------------------------------------------------------------------------------------
+
+
+def drawn(random: np.random.Generator, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
+    """Random numbers, none of them 0."""
+    if dtype is bool:
+        return random.random(shape) < 0.5
+    if np.issubdtype(dtype, np.integer):
+        return random.integers(1, 100, shape).astype(dtype)
+    return np.asarray(random.uniform(0.5, 2, shape) * random.choice([-1, 1], shape), dtype)
+
+
+def unlike(random: np.random.Generator, value: np.ndarray) -> np.ndarray:
+    """Other numbers; integers are larger, so that sums of them are."""
+    if value.dtype == bool:
+        return ~value
+    if np.issubdtype(value.dtype, np.integer):
+        return value + random.integers(1, 50, value.shape).astype(value.dtype)
+    return drawn(random, value.shape, value.dtype.type)

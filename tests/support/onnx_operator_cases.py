@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 import onnx
+from access_judge import drawn
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 
 @dataclass
 class Case:
-    """One operator; names of inputs are those of its node, "" where it has none."""
+    """One operator; `inputs` are shapes of what the network reads."""
 
     kind: str
     inputs: dict[str, tuple[int, ...]]
-    """Shapes of what the network reads."""
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
     """Attributes."""
@@ -45,15 +45,6 @@ class Case:
     def numbers(self, random: np.random.Generator) -> list[np.ndarray]:
         """Random inputs."""
         return [drawn(random, shape, self.dtype) for shape in self.inputs.values()]
-
-
-def drawn(random: np.random.Generator, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
-    """Random numbers, none of them 0."""
-    if dtype is bool:
-        return random.random(shape) < 0.5
-    if np.issubdtype(dtype, np.integer):
-        return random.integers(1, 100, shape).astype(dtype)
-    return (random.uniform(0.5, 2, shape) * random.choice([-1, 1], shape)).astype(dtype)
 
 
 class Draw:
@@ -115,6 +106,12 @@ def windows(
     return about, kernel, extents
 
 
+def skips(about: dict[str, Any], kernel: list[int]) -> bool:
+    """May a runtime choose which places it leaves out, and more are said to be read?"""
+    strides = zip(about["strides"], kernel, strict=True)
+    return "SAME" in about.get("auto_pad", "") and any(stride > size + 1 for stride, size in strides)
+
+
 @kind
 def convolution(d: Draw) -> Case:
     about, kernel, extents = windows(d, d.upto(3))
@@ -124,7 +121,7 @@ def convolution(d: Draw) -> Case:
     if d.of(True, False):
         constants["b"] = d.weights(filters)
     return Case("Conv", {"x": (d.upto(2), depth, *extents)}, constants, {**about, "group": groups},
-                needed=groups in (1, depth))  # fmt: skip
+                needed=groups in (1, depth) and not skips(about, kernel))  # fmt: skip
 
 
 @kind
@@ -138,7 +135,9 @@ def convolution_of_two(d: Draw) -> Case:
 def integer_convolution(d: Draw) -> Case:
     about, kernel, extents = windows(d, 2)
     filters = d.random.integers(1, 9, (2, 2, *kernel)).astype(np.uint8)
-    return Case("ConvInteger", {"x": (1, 2, *extents)}, {"w": filters}, about, dtype=np.uint8, needed=True)
+    return Case(
+        "ConvInteger", {"x": (1, 2, *extents)}, {"w": filters}, about, dtype=np.uint8, needed=not skips(about, kernel)
+    )
 
 
 @kind
@@ -192,7 +191,12 @@ def pooling(d: Draw) -> Case:
         about["ceil_mode"] = 1
     if of == "AveragePool":
         about["count_include_pad"] = d.of(0, 1)
-    return Case(of, {"x": (d.upto(2), d.upto(3), *extents)}, about=about, needed=of == "AveragePool")
+    return Case(
+        of,
+        {"x": (d.upto(2), d.upto(3), *extents)},
+        about=about,
+        needed=of == "AveragePool" and not skips(about, kernel),
+    )
 
 
 @kind
@@ -281,7 +285,7 @@ def binary(d: Draw) -> Case:
     shape = d.shape()
     other = tuple(d.of(extent, 1) for extent in shape[d.upto(len(shape), 0) :])
     kind, first = d.of("Add", "Sub", "Mul", "Div", "Less", "PRelu"), d.of(True, False)
-    return Case(kind, {"a": shape, "b": other} if first or kind == "PRelu" else {"a": other, "b": shape}, needed=False)
+    return Case(kind, {"a": shape, "b": other} if first or kind == "PRelu" else {"a": other, "b": shape})
 
 
 @kind
@@ -370,7 +374,7 @@ def concatenation(d: Draw) -> Case:
     shape = d.shape(least_rank=2)
     axis = d.upto(len(shape) - 1, 0)
     inputs = {f"x{at}": (*shape[:axis], d.upto(4), *shape[axis + 1 :]) for at in range(d.upto(3))}
-    return Case("Concat", inputs, about={"axis": axis - d.of(0, len(shape))})
+    return Case("Concat", inputs, about={"axis": axis - d.of(0, len(shape))}, needed=True)
 
 
 @kind
@@ -380,7 +384,9 @@ def padding(d: Draw) -> Case:
     pads = [min(d.upto(most, 0), side - 1 if mode in ("reflect", "wrap") else most) for side in shape * 2]
     if mode == "constant" and d.of(True, False):
         pads[0] = -min(1, shape[0] - 1)
-    return Case("Pad", {"x": shape}, {"pads": np.array(pads, np.int64)}, {"mode": mode}, version=19)
+    return Case(
+        "Pad", {"x": shape}, {"pads": np.array(pads, np.int64)}, {"mode": mode}, version=19, needed=mode == "constant"
+    )
 
 
 @kind
@@ -391,15 +397,17 @@ def slicing(d: Draw) -> Case:
     steps = [d.of(1, 1, 2, 3, -1) for _ in axes]
     ends = [2**40 if step > 0 else -(2**40) for step in steps]
     given = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
-    return Case("Slice", {"x": shape}, {name: np.array(value, np.int64) for name, value in given.items()})
+    return Case(
+        "Slice", {"x": shape}, {name: np.array(value, np.int64) for name, value in given.items()}, needed=min(steps) > 0
+    )
 
 
 @kind
 def transposition(d: Draw) -> Case:
     shape = d.shape()
     if d.of(True, False):
-        return Case("Transpose", {"x": shape})
-    return Case("Transpose", {"x": shape}, about={"perm": d.draw(st.permutations(range(len(shape))))})
+        return Case("Transpose", {"x": shape}, needed=True)
+    return Case("Transpose", {"x": shape}, about={"perm": d.draw(st.permutations(range(len(shape))))}, needed=True)
 
 
 @kind
@@ -411,14 +419,10 @@ def reshaping(d: Draw) -> Case:
         [int(np.prod(parts[a:b])) for a, b in zip([0, *cut], [*cut, len(parts)], strict=True)] for cut in cuts
     )
     if d.of(True, False):
+        return Case("Flatten", {"x": tuple(read)}, about={"axis": d.upto(len(read), 0)})
+    if d.of(True, False):
         made = d.draw(st.permutations(made))
     return Case("Reshape", {"x": tuple(read)}, {"shape": np.array(made, np.int64)})
-
-
-@kind
-def flattening(d: Draw) -> Case:
-    shape = d.shape()
-    return Case("Flatten", {"x": shape}, about={"axis": d.upto(len(shape), 0)})
 
 
 @kind
@@ -476,7 +480,7 @@ def expansion(d: Draw) -> Case:
     shape = d.shape()
     made = [extent if extent > 1 else d.upto(4) for extent in shape]
     if d.of(True, False):
-        return Case("Expand", {"x": shape}, {"shape": np.array([*d.shape(1, 3, 0), *made], np.int64)})
+        return Case("Expand", {"x": shape}, {"shape": np.array([*d.shape(1, 3, 0), *made], np.int64)}, needed=True)
     return Case("Tile", {"x": shape}, {"repeats": np.array(d.ints(len(shape), 2), np.int64)})
 
 

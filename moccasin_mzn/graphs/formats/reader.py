@@ -138,7 +138,14 @@ def resolve(ids: list[NodeId], what: str, values: list[Json]) -> list[int]:
     Raises:
         InputError: a value is not among the ids.
     """
-    index = {node: at for at, node in enumerate(ids) if type(node) in (int, str)}
+    return _resolved(_index(ids), what, values)
+
+
+def _index(ids: list[NodeId]) -> dict[NodeId, int]:
+    return {node: at for at, node in enumerate(ids) if type(node) in (int, str)}
+
+
+def _resolved(index: dict[NodeId, int], what: str, values: list[Json]) -> list[int]:
     if set(map(type, values)) <= {int, str}:
         found = list(map(index.get, values, repeat(-1)))
     else:
@@ -230,4 +237,5 @@ def overwritable(ids: list[NodeId], given: list[Json]) -> tuple[tuple[int, ...],
     for node, row in zip(ids, given, strict=True):
         if not isinstance(row, list):
             raise InputError(f"node {shown(node)}: in_place is {shown(row)}, expected a list of node ids")
-    return tuple(tuple(resolve(ids, f"in_place of node {node}", row)) for node, row in zip(ids, given, strict=True))
+    index = _index(ids)
+    return tuple(tuple(_resolved(index, f"in_place of node {node}", row)) for node, row in zip(ids, given, strict=True))

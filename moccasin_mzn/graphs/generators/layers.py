@@ -19,7 +19,6 @@ from moccasin_mzn.graphs.access_maps import (
     Axes,
     every,
     joined,
-    own,
     reshaped,
     resized,
     shifted,
@@ -27,7 +26,7 @@ from moccasin_mzn.graphs.access_maps import (
     transposed_window,
     window,
 )
-from moccasin_mzn.graphs.operators import Reach
+from moccasin_mzn.graphs.operators import Reach, own
 
 Shape = tuple[int, ...]
 
@@ -112,7 +111,7 @@ class Layer:
         return (height - window) // stride + 1, (width - window) // stride + 1
 
     def windows(self, shape: Shape, put_out: Shape, size: int, stride: int, channels: Reach | None = None) -> Axes:
-        """Which places of an image such a window reads; of channels all, if nothing else is said."""
+        """Which places of an image such a window reads; of channels all, if none are given."""
         sides = []
         for axis in (0, 1):
             before = total_padding(shape[axis], put_out[axis], size, stride) // 2

@@ -8,10 +8,10 @@ from math import prod
 
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import closest
-from moccasin_mzn.graphs.access_maps import own, read_of
+from moccasin_mzn.graphs.access_maps import read_of
 from moccasin_mzn.graphs.generators.layers import Layer, Output, Shape
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.operators import Operator
+from moccasin_mzn.graphs.operators import Operator, own
 
 BYTES_PER_ELEMENT = 4
 """Single precision."""

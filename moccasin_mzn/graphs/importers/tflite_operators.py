@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.access_maps import (
     Axes,
-    aligned,
     composed,
     every,
     joined,
     mirrored,
     multiplied,
-    own,
     reduced,
     reshaped,
     resized,
@@ -30,7 +28,7 @@ from moccasin_mzn.graphs.access_maps import (
     transposed_window,
     window,
 )
-from moccasin_mzn.graphs.operators import Reach
+from moccasin_mzn.graphs.operators import Reach, aligned, own
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -44,7 +42,7 @@ class Value:
     kind: str
     """Its type, such as "INT8"."""
     numbers: tuple[int, ...] | None = None
-    """Of a constant of integers."""
+    """The values of a constant of integers; None: it is no such constant, or a large one."""
 
 
 @dataclass(frozen=True)

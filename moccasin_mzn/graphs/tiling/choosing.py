@@ -35,7 +35,7 @@ def tilings(graph: ComputationGraph, budget: int) -> Iterator[dict[int, Cuts]]:
         InputError: the graph has no operators, or is tiled.
     """
     check_operators_known(graph)
-    axes, before = tiling_axes(graph), dict[int, Cuts]()
+    axes, before = tiling_axes(graph), None
     for halving in range(1, _HALVINGS + 1):
         chosen = _fitting(graph, axes, budget >> halving)
         count = sum(prod(len(points) - 1 for points in cuts.values()) for cuts in chosen.values())

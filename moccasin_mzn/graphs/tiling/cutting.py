@@ -185,11 +185,11 @@ class _Tiling:
         """The numbers of the parts of this tensor that some place of a reader's box reads, ascending."""
         along: list[Iterable[int]] = []
         for axis, reach in enumerate(read.axes):
-            points = self.cuts.get(axis, (0, self.shape[axis]))
+            points = self.cuts.get(axis, (0, read.shape[axis]))
             if reach is None:
                 along.append(range(len(points) - 1))
             else:
-                places = reach.places(*box[reach.axis], self.shape[axis])
+                places = reach.places(*box[reach.axis], read.shape[axis])
                 along.append(np.unique(np.searchsorted(points, places, "right") - 1).tolist())
         numbers = map(self.number_of, product(*along))
         return tuple(sorted(numbers))

@@ -94,18 +94,22 @@ LOWER = 5.0
 
 
 class OrderAnnealing(Annealing[Sequence[int], np.ndarray]):
-    """Annealing from drafts: sequences to start from, within the budget or not; the first one is the input order."""
+    """Annealing from drafts: sequences to start from, within the budget or not.
+
+    Args:
+        first: the first of them; None: the input order.
+    """
 
     cold = COLD
 
-    def __init__(self, instance: Instance, seed: int = 0) -> None:
+    def __init__(self, instance: Instance, seed: int = 0, first: Sequence[int] | None = None) -> None:
         self.instance = instance
         self._problem = problem_of(instance)
         self._state = empty_state(self._problem)
         self._best = np.zeros(len(self._problem.slot_node) + 1, np.int64)
         self._trail = np.zeros((TRAIL, 2), np.int64)
         self._stack = np.zeros((SequenceMix().depth + 1, 5), np.int64)
-        self._drafts: list[np.ndarray] = [slots_of(instance, self._problem, instance.order)]
+        self._drafts: list[np.ndarray] = [slots_of(instance, self._problem, first or instance.order)]
         self._turn = itertools.count()
         self._first = max(FIRST_ROUND, MOVES_PER_NODE * len(instance.order))
         chunk = max(LEAST_CHUNK, min(CHUNK, NODES_PER_CHUNK // len(instance.order)))

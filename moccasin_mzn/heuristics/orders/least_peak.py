@@ -11,7 +11,7 @@ from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed
-from moccasin_mzn.heuristics.compiled_searches import ORDERS, ignore, kept_or_begun, ready
+from moccasin_mzn.heuristics.compiled_searches import ORDERS, STREAMING, ignore, kept_or_begun, ready
 from moccasin_mzn.log import note_once
 
 NOT_SOUGHT = "a better bound on the peak of all orders is not sought: the search for orders is still being compiled"
@@ -93,7 +93,7 @@ def least_peak_order(
         return _in_place(graph, start, time_limit, seed, stop, turns)
     from moccasin_mzn.heuristics.orders.order_search import OrderSearch  # here, because that takes a while
 
-    ready(ORDERS)
+    ready(ORDERS, *((STREAMING,) if graph.parts else ()))
     deadline = Deadline(time_limit)
 
     def report(new: bool) -> None:

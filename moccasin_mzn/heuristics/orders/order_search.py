@@ -16,6 +16,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.heuristics.orders.beam import Beam, Taste, widest_beam
 from moccasin_mzn.heuristics.orders.cut_bound import CutBound, Forced, PrecedenceBound, promising
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 
 # --- Local improvement of an order: windows around its peak, reordered by beam search -------------------------
@@ -135,6 +136,8 @@ class OrderSearch:
         cuts = CutBound(arrays)
         self._prove(cuts.improve(self.bound, simulate(self.graph, self.start).memory, over), "minimum cuts")
         methods = [self._widening(arrays, True, ended), self._widening(arrays, False, ended)]
+        if self.graph.parts is not None:
+            methods.insert(0, self._streams(ended))
         narrow = Beam(arrays, WINDOW_WIDTH, self._seed)
         if turns is not None:
             methods.append(self._counted_windows(narrow, ended))
@@ -163,6 +166,20 @@ class OrderSearch:
                 self.graph, self.start, self.order, beam, self._random, ended, WINDOWS_PER_TURN
             ):  # fmt: skip
                 self.offer(order, "windows")
+            yield
+
+    def _streams(self, ended: Callable[[], bool]) -> Iterator[None]:
+        """Orders in which layers in parts stream through memory; three rounds of annealing for each `next`."""
+        from moccasin_mzn.heuristics.streaming.layers import layers_of
+        from moccasin_mzn.heuristics.streaming.search import PlanAnnealing
+
+        instance = Instance(self.graph, self.start, self.bound, (1,) * len(self.start))
+        plans = PlanAnnealing(instance, layers_of(self.graph, self.start), self._seed, once=True)
+        while True:
+            plans.run(
+                lambda order: self.offer(tuple(order), "streaming"), ended, max_rounds=3,
+                on_peak=lambda order: self.offer(tuple(order), "streaming"),
+            )  # fmt: skip
             yield
 
     def _widening(self, arrays: GraphArrays, backward: bool, ended: Callable[[], bool]) -> Iterator[None]:

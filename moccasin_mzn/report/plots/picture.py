@@ -22,12 +22,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import BYTE_STEPS, count_text
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.operators import Part
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation, Violation, simulate
@@ -387,15 +389,22 @@ class Picture:
         parts = self.graph.parts
         if parts is None:
             return ()
-        found: list[LayerRows] = []
+        found: dict[str, LayerRows] = {}
         for row, v in enumerate(order):
             part = parts[v]
-            name = part.layer if part is not None else str(self.graph.nodes[v])
-            if found and found[-1].name == name:
-                found[-1] = replace(found[-1], last=row)
-            else:
-                found.append(LayerRows(name, row, row))
-        return tuple(found) if len({each.name for each in found}) == len(found) else ()
+            layer = part.layer if part is not None else str(self.graph.nodes[v])
+            first = found[layer].first if layer in found else row
+            found[layer] = LayerRows(self._layer_name(v, part), first, row)
+        rows = list(found.values())
+        apart = any(one.last + 1 != other.first for one, other in pairwise(rows))
+        return () if apart else tuple(rows)
+
+    def _layer_name(self, v: int, part: Part | None) -> str:
+        """The label of the layer that a node is a part of, or its id; of what is whole, its own."""
+        node, label = str(self.graph.nodes[v]), self.graph.labels[v] if self.graph.labels else ""
+        layer = node if part is None else part.layer
+        place = node[len(layer) :] if node.startswith(layer) else ""
+        return label.removesuffix(place) if label else layer
 
     def colour(self, panel: Panel, bar: Bar) -> str:
         """The colour of a bar: that of its kind, or of its layer."""

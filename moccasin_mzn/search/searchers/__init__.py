@@ -6,7 +6,7 @@ from importlib import import_module
 
 from moccasin_mzn.search.runner import Searcher
 
-MODULES = ("given_order", "any_order", "along", "several_memories", "model", "construction")
+MODULES = ("given_order", "streaming", "any_order", "along", "several_memories", "model", "construction")
 """Modules of searches, in the order in which these start."""
 
 

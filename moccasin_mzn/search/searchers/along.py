@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar
@@ -21,12 +21,14 @@ from moccasin_mzn.search.conclusion import RELAXATION
 from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.result import Progress
 from moccasin_mzn.search.runner import Runner, Searcher
-from moccasin_mzn.search.searchers.any_order import PATIENCE, PATIENCE_SHARE, is_small, slice_of
+from moccasin_mzn.search.searchers.any_order import PATIENCE, PATIENCE_SHARE, is_small, slice_of, wait_for_streaming
 from moccasin_mzn.solvers.minizinc.run import SolverError
 
 STAGED, INPUT_ORDER, ORDERS = "staged search", "input order", "orders"
 FIRST_SHARE = 0.3
 """Share of the time limit for the staged search along the input order before other orders have their turn."""
+STREAMED_SHARE = 0.5
+"""Share of the time limit after which the input order of a graph of parts, a poor one, has its turn."""
 LEAST_FIRST, CLOSE = 5.0, 0.9
 """The search along the input order is left behind if others, after its share and so many seconds, add less than this
 part of what it adds to the duration."""
@@ -71,6 +73,8 @@ class AlongInputOrder(Searcher):
             return _left_behind(runner, board)
 
         left_behind = None if _only_order(runner) else overtaken
+        while runner.streams and runner.board.seconds < slice_of(runner, STREAMED_SHARE) and not runner.over():
+            runner.pause()
         _along(runner, runner.instance.order, runner.remaining_limit, left_behind, _patience(runner))
 
 
@@ -86,10 +90,11 @@ class AlongOrders(Searcher):
         return True
 
     def search(self, runner: Runner) -> None:
+        wait_for_streaming(runner)
         begin, first, patience = time.monotonic(), slice_of(runner, FIRST_SHARE), _patience(runner)
         while not runner.over():
             waited = time.monotonic() - begin
-            turn = patience + (first if runner.alive(INPUT_ORDER) else 0.0)
+            turn = patience + (first if runner.alive(INPUT_ORDER) and not runner.streams else 0.0)
             order = _next_order(runner) if waited > turn else None
             if order is not None:
                 _along(runner, order, slice_of(runner, LATER_SHARE))
@@ -186,9 +191,12 @@ def _only_order(runner: Runner) -> bool:
 
 
 def _next_order(runner: Runner) -> tuple[int, ...] | None:
-    """Return the order of the best schedule, or without one of a draft, along which no staged search has been."""
-    best = runner.board.answer
-    near = [best] if best is not None else list(runner.shared.all_starts)
+    """Return an order along which no staged search has been: of the best schedule, or without one of a draft; of parts,
+    then of other drafts, the latest first."""
+    best, drafts = runner.board.answer, list[Sequence[int]](runner.shared.all_starts)
+    near: list[Sequence[int]] = [best] if best is not None else []
+    if best is None or runner.streams:
+        near += drafts[::-1] if runner.streams else drafts
     orders = (runner.instance.order_of(sequence) for sequence in near)
     return next((order for order in orders if order not in runner.shared.orders_done), None)
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.formulations import in_any_order
-from moccasin_mzn.heuristics.compiled_searches import FREE, ORDERS, CompiledSearch
+from moccasin_mzn.heuristics.compiled_searches import FREE, ORDERS, STREAMING, CompiledSearch
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
@@ -21,11 +21,13 @@ from moccasin_mzn.search.searchers.model import ModelSearch
 from moccasin_mzn.solvers.minizinc.run import Limits
 from moccasin_mzn.strategies.kumar import KUMAR_RETAINED
 
-ANNEALING, STARTS, PROOF = "annealing", "search for orders", "proof"
+ANNEALING, STARTS, PROOF, STREAMING_PARTS = "annealing", "search for orders", "proof", "streaming"
 LONGEST_SLICE = 30.0
 """Seconds of each search in turn, without a time limit."""
 STARTS_SHARE, LONGEST_STARTS = 0.1, 10.0
 """Share of the time limit, and most seconds, for drafts."""
+STREAMING_SHARE = 0.3
+"""Share of the time limit for which, at most, other searches wait for a first schedule of a graph of parts."""
 DRAFT_ORDERS = 4
 """Orders of low peak among the drafts, the best one aside."""
 PROOF_NODES = 24
@@ -49,6 +51,13 @@ def slice_of(runner: Runner, share: float) -> float:
     return LONGEST_SLICE if limit is None else share * limit
 
 
+def wait_for_streaming(runner: Runner) -> None:
+    """Leave the cores of a graph of parts to the streaming search until that has a schedule or has had its share."""
+    patience = slice_of(runner, STREAMING_SHARE) if runner.streams else 0.0
+    while not runner.board.answer and runner.board.seconds < patience and not runner.over():
+        runner.pause()
+
+
 class AnnealingSearcher(Searcher):
     """Annealing over any sequences, from several drafts; see `heuristics.free_order`."""
 
@@ -67,7 +76,9 @@ class AnnealingSearcher(Searcher):
         from moccasin_mzn.heuristics.free_order.search import OrderAnnealing
 
         board, waiting = runner.board, runner.shared.starts
-        OrderAnnealing(runner.instance, runner.seed).run(
+        wait_for_streaming(runner)
+        first = board.answer or (waiting.popleft() if runner.streams and waiting else None)
+        OrderAnnealing(runner.instance, runner.seed, first).run(
             lambda sequence: board.offer(sequence, ANNEALING), runner.over, runner.better_than,
             lambda: waiting.popleft() if waiting else None, SMALL_ROUNDS if is_small(runner) else None,
             lambda sequence: board.offer(sequence, ANNEALING, "peak"),
@@ -83,13 +94,14 @@ class Starts(Searcher):
         return runner.chooses_order and not runner.several_memories
 
     def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
-        return (ORDERS,)
+        return (ORDERS, STREAMING) if runner.streams else (ORDERS,)
 
     def endless(self, runner: Runner) -> bool:
         return True
 
     def search(self, runner: Runner) -> None:
         board, instance = runner.board, runner.instance
+        wait_for_streaming(runner)
 
         def take_bound(peak: int) -> None:
             """Take a bound on orders that compute every node once: all there are, if nothing may be recomputed."""
@@ -152,6 +164,7 @@ class FlowCovers(Searcher):
     def search(self, runner: Runner) -> None:
         from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 
+        wait_for_streaming(runner)
         bounds, board = runner.flow_bounds or FreeOrderBound.of(runner.instance.graph), runner.board
         if bounds is None:
             return

@@ -267,6 +267,7 @@ def test_shipped_files_are_what_the_script_writes(make_data):
     other = {name for name in shipped if name.startswith("experiments/")} | {
         "unet_training.svg",
         "unet_front.svg",
+        "tiled_mobilenet.png",
         "execution.svg",
         "search_progress.svg",
         "search_proofs.svg",

@@ -82,6 +82,12 @@ def test_what_is_not_known_stays_whole_and_reads_all_parts():
     assert tiled.nodes[-1] == "c" and len(tiled.predecessors[-1]) == 2
 
 
+def test_parts_may_read_what_is_not_known():
+    graph = replace(CHAIN, operators=(None, *CHAIN.operators[1:]))
+    tiled = tile(graph, rows=2)
+    assert tiled.nodes == ("a", "b[0:2]", "b[2:4]", "c step 0", "c") and tiled.predecessors[1:3] == ((0,), (0,))
+
+
 def test_a_float_mean_is_not_accumulated():
     operators = (*CHAIN.operators[:2], replace(CHAIN.operators[2], accumulator=0))
     tiled = tile(replace(CHAIN, operators=operators), rows=2)

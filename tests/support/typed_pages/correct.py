@@ -105,6 +105,9 @@ def others(graph: mz.ComputationGraph) -> None:
     points: tuple[mz.FrontierPoint, ...] = front.points
     print(points[0].budget, points[0].duration, front.least_peak, front.least_bound, front.peak, front.plot())
     order: mz.OrderResult = mz.order(graph, start=["x", "a", "z"], time_limit=None, seed=0)
+    parts: mz.ComputationGraph = mz.tile(graph, rows=4, columns=16, layers=["conv*"])
+    mz.solve(graph, "64KiB", tile="auto", time_limit=1)
+    mz.solve(parts, 0.5, tile=(4, 16), time_limit=1)
     print(order.positions, order.sequence, order.peak, order.input_peak, order.bound, order.status.value)
     table: mz.ComparisonResult = mz.compare(graph, [0.8, "50%"], only=["chen-*"], threads=1, warm_start=True)
     print(table.records(), mz.compare(graph, 0.8).to_frame())

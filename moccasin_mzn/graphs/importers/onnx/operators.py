@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.access_maps import (
     Axes,
-    aligned,
     every,
     joined,
     mirrored,
     multiplied,
-    own,
     read_of,
     reduced,
     reshaped,
@@ -31,7 +29,7 @@ from moccasin_mzn.graphs.access_maps import (
 from moccasin_mzn.graphs.importers.onnx.model import is_standard, kind_of, operator_sets, packages, reads
 from moccasin_mzn.graphs.importers.onnx.resizing import resized_axes
 from moccasin_mzn.graphs.importers.onnx.shapes import Call, Shapes, is_elementwise
-from moccasin_mzn.graphs.operators import Operator, Reach
+from moccasin_mzn.graphs.operators import Operator, Reach, aligned, own
 
 if TYPE_CHECKING:
     import onnx
@@ -77,7 +75,7 @@ class OneOutput(Call):
 
     @property
     def kind(self) -> str:
-        """The operator, without what says that its numbers are quantized, and without a domain."""
+        """The operator without prefix or suffix for quantized numbers, and without a domain."""
         return self.node.op_type.removeprefix("QLinear").removesuffix("Integer")
 
     @property
@@ -367,10 +365,10 @@ def _to_depth(call: OneOutput) -> Accesses:
 
 
 def _from_depth(call: OneOutput) -> Accesses:
-    """A place of the output has its channel of each place of a block; these lie apart, or one beside the other."""
+    """A place of the output has its channel of each place of a block; these lie apart, or next to each other."""
     block, depth = call.attribute("blocksize"), call.put_out[1]
-    beside = call.attribute("mode", b"DCR") == b"CRD"
-    channels = Reach(1, block**2, block**2) if beside else Reach(1, 1, block**2, depth)
+    adjacent = call.attribute("mode", b"DCR") == b"CRD"
+    channels = Reach(1, block**2, block**2) if adjacent else Reach(1, 1, block**2, depth)
     return {0: (own(0), channels, *(Reach(axis, divisor=block) for axis in (2, 3)))}
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.access_maps import Axes, own, resized
+from moccasin_mzn.graphs.access_maps import Axes, resized
 from moccasin_mzn.graphs.importers.onnx.model import operator_sets
-from moccasin_mzn.graphs.operators import Reach
+from moccasin_mzn.graphs.operators import Reach, own
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -24,7 +24,7 @@ _FINEST = 1000
 
 
 def resized_axes(call: Call, put_out: tuple[int, ...]) -> Axes:
-    """Of the first input.
+    """The map of the first input.
 
     Args:
         call: the operator.
@@ -77,7 +77,7 @@ def whole_scales(call: Call, put_out: tuple[int, ...]) -> list[int | None]:
 
 
 def _modern(call: Call) -> bool:
-    """Does the operator say how coordinates are computed?"""
+    """Does the operator have a way to compute coordinates among its attributes?"""
     return call.node.op_type == "Resize" and operator_sets(call.shapes.model).get("", 1) >= 11
 
 
@@ -98,7 +98,7 @@ def _scales(call: Call, shape: tuple[int, ...], put_out: tuple[int, ...]) -> lis
 
 
 def _taps(call: Call) -> Callable[[ndarray], ndarray]:
-    """Of coordinates the first place that is read, and the last one."""
+    """The function from coordinates to the first place that is read, and the last one."""
     import numpy as np
 
     mode = call.attribute("mode", b"nearest")

@@ -360,6 +360,7 @@ _MORE_ELEMENTWISE = frozenset(
     """.split()  # noqa: SIM905
 )
 """Operators, in lower case, that are elementwise besides those that graphs are reduced by; Mean is that of tensors."""
+_ELEMENTWISE = ELEMENTWISE | _MORE_ELEMENTWISE
 
 
 def may_repeat(node: onnx.NodeProto, shapes: Shapes) -> bool:
@@ -377,7 +378,7 @@ def may_repeat(node: onnx.NodeProto, shapes: Shapes) -> bool:
 def is_elementwise(node: onnx.NodeProto) -> bool:
     """Does each element of its output need those alone that stand in the same place of its inputs?"""
     training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
-    return is_standard(node) and node.op_type.lower() in ELEMENTWISE | _MORE_ELEMENTWISE and not training
+    return is_standard(node) and node.op_type.lower() in _ELEMENTWISE and not training
 
 
 def passes_through(node: onnx.NodeProto, shapes: Shapes) -> bool:
