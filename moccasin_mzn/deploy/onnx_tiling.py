@@ -6,7 +6,7 @@
                               z[4:8] = Relu(y[4:8])       z = Concat(z[0:4], z[4:8]), for those who read all of it
 
 A part that is read as it is needs no copy. Slices and concatenations are operators as all others: an import counts
-them, a schedule says when they are computed, and how often.
+them, a schedule determines when they are computed, and how often.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import onnx
 
 OLDEST = 7
-"""The first operator set whose models are cut: before, operators are told how to broadcast."""
+"""The first operator set whose models are cut: before, attributes determine how inputs are broadcast."""
 REDUCTION_PARTS = 8
 """Parts of operators that are cut for what they read; each reads a slice of each part of it."""
 Key = tuple[object, ...]
@@ -64,7 +64,7 @@ def possible_cuts(
 
 def with_reductions(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> dict[int, Cuts]:
     """More cuts: an operator that reads parts whole, such as a mean over rows, is cut along another axis, such as
-    channels, so that no copy of all that it reads is there beside the parts."""
+    channels, so that all that it reads is never copied at once."""
     found = dict(cuts)
     for w, axes in enumerate(tiling_axes(graph)):
         operator = graph.operators[w] if graph.operators is not None else None
@@ -82,8 +82,7 @@ def _source(read: Read) -> int:
 
 
 def useful_cuts(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> dict[int, Cuts]:
-    """Those that make sense: where all who read an output read all of it, its parts are there beside the whole, so that
-    it is cut only if it is smaller than what is read for it."""
+    """Those that make sense: where all who read an output read all of it, its parts are in memory together with the whole: it is cut only if it is smaller than what is read for it."""
     found = dict(cuts)
     for v in reversed(graph.input_order()):
         read = sum(graph.sizes[u] for u in graph.predecessors[v])
