@@ -2,6 +2,8 @@
 
     python scripts/bench_tiling.py [NETWORK[@BYTES] ...] [--time-limit 120] [--seed 0]
 
+For each budget the parts are single rows, or these cut into columns of some hundred bytes.
+
 The layers are those of msf-CNN (Huang et al., NeurIPS 2025), `analysis_optimization.py`: int8, a byte an element; the
 network's input and its last output take no memory. Its points are the published ones of its own model, MACs over those
 of computing everything once; *board* is what its tightest point took on boards.
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 
 import moccasin_mzn as mz
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
-from moccasin_mzn.graphs.tiling.cutting import tile
+from moccasin_mzn.graphs.tiling.cutting import cut, steps
 from moccasin_mzn.report.tables import console, plain_table, print_table
 
 CONVOLUTION, DEPTHWISE = "conv", "depthwise"
@@ -41,7 +43,8 @@ class Chain:
     layers: tuple[Layer, ...]
     published: tuple[tuple[int, float], ...]
     """Bytes, and MACs over those of computing everything once."""
-    budgets: tuple[int, ...]
+    budgets: tuple[tuple[int, int | None], ...]
+    """Bytes, and the most bytes of a part; None: whole rows."""
 
 
 def _mobilenet() -> tuple[Layer, ...]:
@@ -67,7 +70,7 @@ CHAINS = {
         144, _mobilenet(),
         ((181_440, 1.0), (67_905, 1.097), (25_674, 1.253), (21_288, 1.297), (15_340, 1.382), (13_926, 1.563),
          (7_887, 1.679)),
-        (18_580, 15_340, 13_926, 12_000, 8_560),
+        ((18_580, None), (15_340, 600), (13_926, 600), (12_000, 600), (8_560, 200)),
     ),
     "vww5": Chain(
         80, _mcunet(
@@ -75,7 +78,7 @@ CHAINS = {
             (24, 40, 6, 2, 3, 7), (40, 40, 6, 1, 3, 7), (40, 48, 6, 1), (48, 48, 4, 1), (48, 96, 5, 2, 2, 5),
             (96, 96, 5, 1), (96, 96, 4, 1), (96, 160, 3, 1, 3, 7),
         ),
-        ((32_792, 1.039), (13_376, 1.345), (12_000, 1.957)), (13_120, 12_000, 10_000),
+        ((32_792, 1.039), (13_376, 1.345), (12_000, 1.957)), ((13_120, 500), (12_000, 500)),
     ),
     "mcunet": Chain(
         176, _mcunet(
@@ -84,7 +87,7 @@ CHAINS = {
             (40, 48, 5, 1, 2, 5), (48, 48, 5, 1, 3, 7), (48, 48, 5, 1), (48, 96, 6, 2), (96, 96, 5, 1, 3, 7),
             (96, 96, 4, 1), (96, 160, 5, 1, 3, 7),
         ),
-        ((94_184, 1.455), (62_880, 2.020), (42_643, 2.695)), (56_320, 42_643),
+        ((94_184, 1.455), (62_880, 2.020), (42_643, 2.695)), ((56_320, None), (42_643, 900)),
     ),
 }  # fmt: skip
 
@@ -118,9 +121,20 @@ def published_at(chain: Chain, budget: int) -> str:
     return f"{min(within):.3f}" if within else "-"
 
 
-def row_of(name: str, budget: int, arguments: argparse.Namespace) -> list[str]:
+def parts_of(graph: mz.ComputationGraph, most: int | None) -> mz.ComputationGraph:
+    """Single rows, cut into columns of so many bytes at most."""
+    cuts: dict[int, dict[int, tuple[int, ...]]] = {}
+    for v, operator in enumerate(graph.operators or ()):
+        assert operator is not None
+        rows, columns, channels = operator.shape
+        width = columns if most is None else max(1, most // channels)
+        cuts[v] = {0: steps(rows, 1), 1: steps(columns, width)}
+    return cut(graph, cuts)
+
+
+def row_of(name: str, budget: int, most: int | None, arguments: argparse.Namespace) -> list[str]:
     """Solve for one budget; the cells of its row."""
-    tiled = tile(graph_of(name), rows=arguments.rows, columns=arguments.columns)
+    tiled = parts_of(graph_of(name), most)
     found = mz.solve(
         tiled, budget, order="free", max_computations="auto", time_limit=arguments.time_limit, seed=arguments.seed,
         threads=2, if_none="stop",
@@ -129,22 +143,23 @@ def row_of(name: str, budget: int, arguments: argparse.Namespace) -> list[str]:
     peak = f"{found.peak:,}" if found.sequence else "-"
     bound = f"{(found.bound or tiled.total_duration) / tiled.total_duration:.3f}"
     mark = published_at(CHAINS[name], budget)
-    return [name, str(len(tiled.nodes)), f"{budget:,}", mark, factor, bound, peak, f"{found.seconds:.0f}"]
+    parts = "rows" if most is None else f"{most} B"
+    return [name, parts, str(len(tiled.nodes)), f"{budget:,}", mark, factor, bound, peak, f"{found.seconds:.0f}"]
 
 
 def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", help="names, or NAME@BYTES")
     parser.add_argument("--time-limit", type=float, default=120.0)
-    parser.add_argument("--rows", type=int, default=1)
-    parser.add_argument("--columns", type=int)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(given)
-    table = plain_table(None, ("network", "parts", "bytes", "msf-CNN", "ours", "bound", "peak", "s"), left=("network",))
+    table = plain_table(None, ("network", "parts", "nodes", "bytes", "msf-CNN", "ours", "bound", "peak", "s"))
     for one in arguments.networks or CHAINS:
         name, _, budget = one.partition("@")
-        for amount in [int(budget)] if budget else CHAINS[name].budgets:
-            cells = row_of(name, amount, arguments)
+        for amount, most in CHAINS[name].budgets:
+            if budget and amount != int(budget):
+                continue
+            cells = row_of(name, amount, most, arguments)
             print(*cells, file=sys.stderr, flush=True)
             table.add_row(*cells)
     print_table(console(sys.stdout), table)

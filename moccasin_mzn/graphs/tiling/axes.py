@@ -61,7 +61,16 @@ def _local_axes(operator: Operator | None, size: int) -> list[int]:
     if operator is None or not operator.elements or size % operator.elements:
         return []
     found = {reach.axis for read in operator.reads for reach in read.axes if reach is not None}
-    return sorted(axis for axis in found if operator.shape[axis] > 1)
+    return [] if _is_flattened(operator) else sorted(axis for axis in found if operator.shape[axis] > 1)
+
+
+def _is_flattened(operator: Operator) -> bool:
+    """Return whether several axes have become one: parts of that are no rows, and what follows reads all of it."""
+    own = sum(extent > 1 for extent in operator.shape)
+    return own <= 1 and any(
+        reach is not None and reach.divisor > 1 and sum(extent > 1 for extent in read.shape) > 1
+        for read in operator.reads for reach in read.axes
+    )  # fmt: skip
 
 
 def _classes(

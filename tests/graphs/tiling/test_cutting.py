@@ -116,6 +116,15 @@ def test_scores_of_attention_are_cut_along_queries():
     assert [tiled.nodes[u] for u in tiled.predecessors[tiled.index["d[3:6]"]]] == ["c[3:6]"]
 
 
+def test_what_is_flattened_stays_whole():
+    image, flat = (4, 4, 2), (32,)
+    net = graph_of(
+        elementwise("relu", image, [(None, image)]),
+        Operator("flatten", flat, (Read(0, image, (Reach(0, divisor=8), None, None)),)),
+    )
+    assert tile(net, rows=2).nodes == ("a[0:2]", "a[2:4]", "b")
+
+
 def test_facts_of_layers_are_kept_and_shared():
     graph = replace(
         CHAIN, labels=("one", "two", "three"), backward=(False, False, True), computed_once=(1,),
