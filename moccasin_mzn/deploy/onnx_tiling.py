@@ -82,7 +82,11 @@ def _source(read: Read) -> int:
 
 
 def useful_cuts(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> dict[int, Cuts]:
-    """Those that make sense: where all who read an output read all of it, its parts are in memory together with the whole: it is cut only if it is smaller than what is read for it."""
+    """Those that make sense.
+
+    Where all who read an output read all of it, its parts are in memory together with the whole: it is cut only if it
+    is smaller than what is read for it.
+    """
     found = dict(cuts)
     for v in reversed(graph.input_order()):
         read = sum(graph.sizes[u] for u in graph.predecessors[v])
