@@ -51,6 +51,8 @@ CASES = {  # a command and what it writes, then what it reads
     "deploy c-header g.json --output": "g.json",
     "deploy tflite g.json start.json --output": "g.json start.json",
     "reduce g.json --output": "g.json",
+    "tile g.json --rows 1 --output": "g.json",
+    "solve g.json --budget 8 --tile 1 --tiled": "g.json",
     "convert g.json --to dot --output": "g.json",
     "bench export store.csv --format csv --output": "store.csv",
 }
@@ -106,7 +108,7 @@ def writers(group, above=()):
             yield from writers(command, (*above, name))
             continue
         for option in command.params:
-            names = ("output", "plot", "buffers", "certificate", "table")
+            names = ("output", "plot", "buffers", "certificate", "table", "tiled")
             if isinstance(option.type, click.Path) and option.name in names:
                 yield (*above, name), max(option.opts, key=len)
 
