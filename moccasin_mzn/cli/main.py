@@ -42,7 +42,7 @@ EXAMPLES = {
     "import graphml": "FILE -o g.json",
     "import dot": "FILE.dot -o g.json",
     "reduce": "GRAPH --fuse -o smaller.json",
-    "tile": "GRAPH --rows 4 -o tiled.json",
+    "tile": "mobilenet.json --rows 4 -o tiled.json",
     "convert": "GRAPH --to dot -o g.dot",
     "list": "--json",
     "export": "GRAPH --budget 0.8 -o FOLDER",

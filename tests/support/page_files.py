@@ -81,6 +81,7 @@ def _of_pages() -> dict[str, str]:
 FILES: dict[str, str | Callable[[], bytes]] = {
     "GRAPH": f"{_GRAPH}GRAPH",
     "my.json": f"{_GRAPH}my.json",
+    "mobilenet.json": "python -m moccasin_mzn generate network mobilenet -o mobilenet.json",
     "FILE": f"{_GRAPH}G\npython -m moccasin_mzn convert G --to graphml -o FILE",
     "my.module": _NETWORK,
     "SCHEDULE": f"{_GRAPH}G\npython -m moccasin_mzn solve G --budget 0.8 --output SCHEDULE",
