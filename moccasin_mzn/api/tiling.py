@@ -65,7 +65,7 @@ class Tiles:
             return cls(*map(plain, value))
         if type(value) is int:
             return cls(value)
-        if value == AUTO:
+        if isinstance(value, str) and value == AUTO:
             return cls()
         numbers = value.split("x") if isinstance(value, str) else []
         if len(numbers) in (1, 2) and all(each.isascii() and each.isdecimal() and len(each) < 10 for each in numbers):
@@ -92,7 +92,7 @@ def tiled(
     def make(graph: ComputationGraph, budget: Any, order: Any, count_fixed: bool) -> Request:
         begin = time.monotonic()
         check_operators_known(graph)
-        if order not in ("input", FREE):
+        if not (isinstance(order, str) and order in ("input", FREE)):
             raise InputError("tile: parts are computed in any order: leave out the order, or give free")
         whole = Instance.build(graph, budget, count_fixed=count_fixed)  # fractions are of the graph as it is
 

@@ -22,7 +22,7 @@ from math import prod
 import numpy as np
 
 from moccasin_mzn.arguments import checked
-from moccasin_mzn.checks import plain
+from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.operators import Operator, Part, Read
@@ -74,6 +74,8 @@ def cuts_of(
     Raises:
         InputError: as `tile`.
     """
+    if not isinstance(graph, ComputationGraph):
+        raise InputError(f"graph: expected a ComputationGraph, got {shown(graph)}")
     extents = {name: plain(given) for name, given in (("rows", rows), ("columns", columns), ("channels", channels))}
     for name, extent in extents.items():
         if extent is not None and (type(extent) is not int or extent < 1):
@@ -81,7 +83,11 @@ def cuts_of(
     if not any(extent is not None for extent in extents.values()):
         raise InputError("nothing is to be cut: give rows, columns or channels")
     check_operators_known(graph)
-    chosen = chosen_layers(graph, layers)
+    patterns = sequence(layers, "layers", "a sequence of patterns")
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise InputError(f"layers has {shown(pattern)}, expected a pattern")
+    chosen = chosen_layers(graph, patterns)
     cuts: dict[int, Cuts] = {}
     for v, axes in enumerate(tiling_axes(graph)):
         if v in chosen:

@@ -150,6 +150,8 @@ def test_tiled_graphs_are_written_and_read(tmp_path):
         ({"rows": 0}, "rows is 0, expected an integer of 1 or more"),
         ({"rows": True}, "rows is True, expected an integer of 1 or more"),
         ({"rows": 1, "layers": ["conv*"]}, "no layer is named 'conv*'"),
+        ({"rows": 1, "layers": "conv*"}, "layers: expected a sequence of patterns, got 'conv*'"),
+        ({"rows": 1, "layers": [7]}, "layers has 7, expected a pattern"),
     ],
 )
 def test_tile_refuses(arguments, message):
