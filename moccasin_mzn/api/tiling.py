@@ -67,10 +67,16 @@ class Tiles:
             return cls(value)
         if isinstance(value, str) and value == AUTO:
             return cls()
-        numbers = value.split("x") if isinstance(value, str) else []
-        if len(numbers) in (1, 2) and all(each.isascii() and each.isdecimal() and len(each) < 10 for each in numbers):
-            return cls(*map(int, numbers))
+        if isinstance(value, str) and len(numbers := extents_of(value)) in (1, 2):
+            return cls(*numbers)
         raise InputError(f"tile {shown(value)}: expected auto, rows such as 4, or rows and columns such as 4x16")
+
+
+def extents_of(text: str) -> tuple[int, ...]:
+    """The numbers in text such as "4x16"; none if it is something else."""
+    numbers = text.split("x")
+    fits = all(each.isascii() and each.isdecimal() and len(each) < 10 for each in numbers)
+    return tuple(map(int, numbers)) if fits else ()
 
 
 Cutting = Callable[[ComputationGraph, Mapping[int, Cuts]], ComputationGraph]
@@ -133,7 +139,7 @@ def _chosen(
     It starts from that schedule. If none is found, it is for the tiling with the least peak that was seen.
     """
     best: tuple[float, Request] | None = None
-    nearest: tuple[float, Request] = math.inf, request(graph)
+    nearest: tuple[float, Request | None] = math.inf, None
     for cuts in tilings(graph, budget):
         parts = cutting(graph, cuts)
         if max(parts.working_sets) > budget:
@@ -152,7 +158,7 @@ def _chosen(
                 break
         elif found.shortfall is not None and found.shortfall.least_peak < nearest[0]:
             nearest = found.shortfall.least_peak, tried
-    return nearest[1] if best is None else best[1]
+    return best[1] if best is not None else nearest[1] or request(cutting(graph, {}))
 
 
 def _tried(request: Request, stop: Callable[[], bool]) -> Result:

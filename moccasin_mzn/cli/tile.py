@@ -13,18 +13,6 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text
 
 
-def extents_of(text: str) -> tuple[int, int]:
-    """Rows and columns of a tile, from text such as "4x16".
-
-    Raises:
-        InputError: it is something else.
-    """
-    rows, by, columns = text.partition("x")
-    if not (by and all(number.isascii() and number.isdecimal() and len(number) < 10 for number in (rows, columns))):
-        raise InputError(f"--tiles {shown(text)}: expected rows and columns of a tile, such as 4x16")
-    return int(rows), int(columns)
-
-
 @command()
 @GRAPH
 @click.option("--rows", type=int, metavar="N", help="Rows of a part: of images, or positions of sequences.")
@@ -45,13 +33,16 @@ def tile(
     GRAPH must know what its nodes compute, as graphs of `import onnx`, `import tflite` and `generate network` do. Parts
     overlap in what they read, not in what they are: what is read twice is kept, or recomputed.
     """
+    from moccasin_mzn.api.tiling import extents_of
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.graphs.tiling.cutting import tile as tiled_of
 
     if tiles is not None:
         if rows is not None or columns is not None:
             raise InputError("--tiles gives rows and columns: leave out --rows and --columns")
-        rows, columns = extents_of(tiles)
+        if len(numbers := extents_of(tiles)) != 2:
+            raise InputError(f"--tiles {shown(tiles)}: expected rows and columns of a tile, such as 4x16")
+        rows, columns = numbers
     check_apart({"--output": output}, {"the graph": graph})
     whole = read_graph(graph)
     tiled = tiled_of(whole, rows=rows, columns=columns, channels=channels, layers=layers)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import moccasin_mzn as mz
-from moccasin_mzn.api.tiling import Tiles, tiling_text
+from moccasin_mzn.api.request import prepared
+from moccasin_mzn.api.tiling import Tiles, tiled, tiling_text
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.graphs.tiling.choosing import tilings
 from moccasin_mzn.graphs.tiling.cutting import cut, tile
@@ -95,6 +96,20 @@ def test_whole_layers_where_the_budget_is_enough():
 def test_what_does_not_go_with_tile(arguments, message):
     with pytest.raises(mz.InputError, match=message):
         mz.solve(GRAPH, 0.5, **{"tile": 4, **arguments})
+
+
+def test_every_graph_that_is_asked_about_is_made_by_what_cuts():
+    """Also where no tiling is enough for the budget: whoever cuts knows what he made."""
+    made = []
+
+    def cutting(graph, cuts):
+        made.append(cut(graph, cuts))
+        return made[-1]
+
+    prepare = tiled(prepared({"time_limit": 1.0}), Tiles(), lambda note: None, cutting=cutting)
+    for budget in (1, WHOLE // 3):
+        graph = prepare(GRAPH, budget, "free", False).problem.graph
+        assert any(graph is each for each in made)
 
 
 def test_tiling_in_a_line():
