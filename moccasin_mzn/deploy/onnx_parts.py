@@ -200,15 +200,24 @@ def _window(part: _Part, sizes: Sequence[int], channels: tuple[int, int]) -> Rec
         if unsure or (beyond and call.attribute("ceil_mode", 0)):
             raise Unsplittable
         start, stop = part.box[2 + at]
-        start, stop = start * stride - first, (stop - 1) * stride - first + reach
-        low, high = max(0, start), min(extent, stop)
-        if low >= high:
-            raise Unsplittable
-        found.append((low, high))
-        before.append(low - start)
-        after.append(stop - high)
+        span, above, below = _clipped(start * stride - first, (stop - 1) * stride - first + reach, extent)
+        found.append(span)
+        before.append(above)
+        after.append(below)
     attributes = part.given("auto_pad", "ceil_mode") | {"pads": before + after}
     return Recipe({0: (part.box[0], channels, *found)}, attributes=attributes)
+
+
+def _clipped(first: int, last: int, extent: int) -> tuple[tuple[int, int], int, int]:
+    """What there is of places from `first` up to `last` of an axis, and how much padding is before and after that.
+
+    Raises:
+        Unsplittable: there is nothing but padding.
+    """
+    low, high = max(0, first), min(extent, last)
+    if low >= high:
+        raise Unsplittable
+    return (low, high), low - first, last - high
 
 
 def _pool(part: _Part) -> Recipe:
@@ -303,13 +312,10 @@ def _padded(part: _Part) -> Recipe:
     box, before, after = [], [], []
     for axis, ((start, stop), extent) in enumerate(zip(part.box, shape, strict=True)):
         first = start - padded.get(axis, (0, 0))[0]
-        last = first + stop - start
-        low, high = max(0, first), min(extent, last)
-        if low >= high:
-            raise Unsplittable
-        box.append((low, high))
-        before.append(low - first)
-        after.append(last - high)
+        span, above, below = _clipped(first, first + stop - start, extent)
+        box.append(span)
+        before.append(above)
+        after.append(below)
     kind = None if any(before + after) else ""
     if call.version < 11:
         return Recipe({0: tuple(box)}, kind, attributes={"pads": before + after})

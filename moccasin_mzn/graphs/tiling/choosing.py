@@ -16,7 +16,7 @@ from math import prod
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Operator
 from moccasin_mzn.graphs.tiling.axes import Axes, tiling_axes
-from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, steps
+from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, count_of, steps
 
 MOST_PARTS = 20_000
 """Finer tilings than this are not tried."""
@@ -38,8 +38,7 @@ def tilings(graph: ComputationGraph, budget: int) -> Iterator[dict[int, Cuts]]:
     axes, before = tiling_axes(graph), None
     for halving in range(1, _HALVINGS + 1):
         chosen = _fitting(graph, axes, budget >> halving)
-        count = sum(prod(len(points) - 1 for points in cuts.values()) for cuts in chosen.values())
-        if count > MOST_PARTS:
+        if sum(map(count_of, chosen.values())) > MOST_PARTS:
             return
         if chosen != before:
             yield chosen

@@ -149,13 +149,18 @@ def cut(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> ComputationGraph:
         InputError: as `tile`.
     """
     check_operators_known(graph)
-    tilings = [_Tiling.of(graph, v, cuts.get(v, {})) for v in range(len(graph.nodes))]
-    if sum(len(each.boxes) for each in tilings) > PARTS_LIMIT:
+    if sum(count_of(cuts.get(v, {})) for v in range(len(graph.nodes))) > PARTS_LIMIT:
         raise InputError(f"more than {PARTS_LIMIT} parts: choose larger ones")
+    tilings = [_Tiling.of(graph, v, cuts.get(v, {})) for v in range(len(graph.nodes))]
     made = _Made()
     for v in graph.input_order():
         _cut_layer(graph, v, tilings, made)
     return made.graph_of(graph)
+
+
+def count_of(cuts: Cuts) -> int:
+    """The number of parts of an output."""
+    return prod(len(points) - 1 for points in cuts.values())
 
 
 def boxes_of(shape: Sequence[int], cuts: Cuts) -> Iterator[Box]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, CompiledSearch
 from moccasin_mzn.search.runner import Runner, Searcher
 from moccasin_mzn.search.searchers.any_order import STREAMING_PARTS
+
+if TYPE_CHECKING:
+    from moccasin_mzn.heuristics.streaming.layers import Layers
 
 SECONDS_PER_START = 2.0
 """While nothing is within the budget, the annealing gets a sequence to start from every so many seconds."""
@@ -34,14 +37,16 @@ class Streaming(Searcher):
         return True
 
     def search(self, runner: Runner) -> None:
+        from moccasin_mzn.heuristics.streaming.layers import layers_of
+
+        layers = layers_of(runner.instance.graph, runner.instance.order)
         with ThreadPoolExecutor(THREADS) as threads:
-            for done in [threads.submit(_anneal, runner, number) for number in range(THREADS)]:
+            for done in [threads.submit(_anneal, runner, layers, number) for number in range(THREADS)]:
                 done.result()
 
 
-def _anneal(runner: Runner, number: int) -> None:
+def _anneal(runner: Runner, layers: Layers, number: int) -> None:
     """Search in one thread; all but the first end with a schedule."""
-    from moccasin_mzn.heuristics.streaming.layers import layers_of
     from moccasin_mzn.heuristics.streaming.search import PlanAnnealing
 
     board, instance, shared = runner.board, runner.instance, runner.shared
@@ -55,8 +60,7 @@ def _anneal(runner: Runner, number: int) -> None:
             shared.starts.append(sequence)
 
     PlanAnnealing(
-        instance, layers_of(instance.graph, instance.order), runner.seed + number * NEXT_SEED,
-        on_round=shared.all_starts.append,
+        instance, layers, runner.seed + number * NEXT_SEED, on_round=shared.all_starts.append
     ).run(
         lambda sequence: board.offer(sequence, STREAMING_PARTS),
         lambda: runner.over() or (number > 0 and board.answer is not None),
