@@ -145,17 +145,6 @@ class Operator:
         return prod(self.shape)
 
 
-def elementwise(name: str, shape: Sequence[int], inputs: Sequence[tuple[int | None, Sequence[int]]]) -> Operator:
-    """An operator that reads its own place of each input, or the only one there is, as in broadcasting.
-
-    Args:
-        inputs: the source and the shape of each; shapes are aligned at their last axes.
-    """
-
-    reads = (Read(source, tuple(of), aligned(of, shape)) for source, of in inputs)
-    return Operator(name, tuple(shape), tuple(reads))
-
-
 def aligned(shape: Sequence[int], put_out: Sequence[int]) -> tuple[Reach | None, ...]:
     """What is read along each axis of an input that is broadcast to the shape of the output."""
     offset = len(put_out) - len(shape)

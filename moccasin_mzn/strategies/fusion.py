@@ -49,12 +49,13 @@ class TiledChain:
         """
         if graph.parts is None:
             raise NotApplicableError("the graph has no parts: `tile` makes a graph of some")
-        named = list(layers_of(graph))
-        number = {v: at for at, (_, nodes) in enumerate(named) for v in nodes}
+        names, layers = zip(*layers_of(graph), strict=True)
+        chain = cls(graph, tuple(map(tuple, layers)))
+        number = chain.number
         for u, v in graph.edges:
             if number[u] not in (number[v], number[v] - 1):
-                raise NotApplicableError(f"no chain of layers: {named[number[v]][0]} reads {named[number[u]][0]}")
-        return cls(graph, tuple(tuple(nodes) for _, nodes in named))
+                raise NotApplicableError(f"no chain of layers: {names[number[v]]} reads {names[number[u]]}")
+        return chain
 
     @cached_property
     def number(self) -> dict[int, int]:
@@ -132,8 +133,6 @@ def _groups_of(chain: TiledChain, last: int) -> Iterator[list[list[int]]]:
     nodes = chain.layers[last]
     boxes = [part.box if (part := parts[v]) is not None else () for v in nodes]
     starts = [sorted({box[axis][0] for box in boxes}) for axis in range(len(boxes[0]))]
-    if len({len(box) for box in boxes}) > 1:
-        return
     before = 0
     for count in range(2, MOST_PATCHES + 1):
         places = [{start: at * count // len(row) for at, start in enumerate(row)} for row in starts]

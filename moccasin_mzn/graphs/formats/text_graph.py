@@ -73,18 +73,8 @@ class Amounts:
     @property
     def wanted(self) -> frozenset[str]:
         """Names of all attributes of nodes that are read."""
-        own = (
-            "label",
-            "label_json",
-            "backward",
-            "workspace",
-            "id_json",
-            "device_durations",
-            "in_place",
-            "operator",
-            "part",
-        )
-        return frozenset((self.duration, self.size, *own))
+        own = ("label", "label_json", "backward", "workspace", "id_json", "device_durations", "in_place")
+        return frozenset((self.duration, self.size, *own, *_STRUCTURES))
 
 
 @dataclass

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.operators import Operator, Part, Reach, Read, elementwise
+from moccasin_mzn.graphs.operators import Operator, Part, Reach, Read, aligned
 from moccasin_mzn.graphs.tiling.axes import tiling_axes
 from moccasin_mzn.graphs.tiling.cutting import cut, layers_of, tile
 
@@ -26,6 +26,11 @@ def graph_of(*operators: Operator, unit: int = 1, **facts) -> ComputationGraph:
         sizes=[unit * each.elements for each in operators], edges=list(dict.fromkeys(pairs)),
         operators=operators, **facts,
     )  # fmt: skip
+
+
+def elementwise(name: str, shape, inputs) -> Operator:
+    """Reads its own place of each input, given by source and shape."""
+    return Operator(name, shape, tuple(Read(source, of, aligned(of, shape)) for source, of in inputs))
 
 
 def window(source: int | None, before: int, shape, out, **reach) -> Operator:
