@@ -193,7 +193,10 @@ class _Tiling:
         return number
 
     def met(self, read: Read, box: Box) -> tuple[int, ...]:
-        """The numbers of the parts of this tensor that some place of a reader's box reads, ascending."""
+        """The numbers of the parts of this tensor that some place of a reader's box reads, ascending.
+
+        Each axis for itself: where two of them are read along one axis of the output, of a diagonal all of its square.
+        """
         along: list[Iterable[int]] = []
         for axis, reach in enumerate(read.axes):
             points = self.cuts.get(axis, (0, read.shape[axis]))

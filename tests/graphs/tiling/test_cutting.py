@@ -258,16 +258,17 @@ def _places(graph, tiled):
 
 
 def _met(graph, v, box, boxes):
-    """The parts that hold a place that some place of the box reads."""
+    """The parts that hold a place that some place of the box reads, each axis for itself: of a diagonal its square."""
     for read in graph.operators[v].reads:
-        touched = {met for place in product(*(range(*each) for each in box)) for met in _read_by(read, place)}
+        by_place = [_read_by(read, place) for place in product(*(range(*each) for each in box))]
+        touched = [set().union(*met) for met in zip(*by_place, strict=True)]
         for other in boxes[read.source]:
-            if any(all(start <= x < stop for x, (start, stop) in zip(met, other, strict=True)) for met in touched):
+            if all(any(start <= x < stop for x in met) for met, (start, stop) in zip(touched, other, strict=True)):
                 yield read.source, other
 
 
 def _read_by(read, place):
-    """The places of an input that one place reads, by the definition of `Reach`."""
+    """By axis of an input the places that one place reads, by the definition of `Reach`."""
 
     def along(reach, extent):
         if reach is None:
@@ -277,4 +278,4 @@ def _read_by(read, place):
         met = [x // reach.divisor for x in met if not reach.exact or x % reach.divisor == 0]
         return [x for x in met if 0 <= x < extent]
 
-    return product(*map(along, read.axes, read.shape))
+    return [along(reach, extent) for reach, extent in zip(read.axes, read.shape, strict=True)]
