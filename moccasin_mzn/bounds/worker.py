@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.bounds.first_stages import first_stages
 from moccasin_mzn.bounds.relaxation import YES, Literal, Relaxation
@@ -24,7 +25,9 @@ from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.problem.stages import Stages, highest_maxima, sums_of_ranges
-from moccasin_mzn.solvers.cpsat.branching import Branched, branch
+
+if TYPE_CHECKING:
+    from moccasin_mzn.solvers.cpsat.branching import Branched
 
 
 @dataclass(frozen=True)
@@ -334,6 +337,8 @@ class Worker:
 
         One that is being looked for when further threads may join is looked for anew, by all of them.
         """
+        from moccasin_mzn.solvers.cpsat.branching import branch  # not before it is asked: OR-Tools are slow to load
+
         state, together = self.state, self.threads > 1 and self.may_join()
 
         def joined() -> bool:
@@ -399,6 +404,8 @@ class CountedWorker(Worker):
         return solved.work > QUICK_WORK
 
     def solve(self, asked: SolutionBelow) -> Branched:
+        from moccasin_mzn.solvers.cpsat.branching import branch
+
         solved = branch(
             asked.relaxation, least=self.state.bound, most=asked.most, deadline=Deadline(), seed=self.seed,
             on_bound=ignore, stop=lambda found: self.state.stop(), work=min(self.work, self.patience),

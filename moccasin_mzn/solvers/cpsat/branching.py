@@ -7,10 +7,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ortools.sat.python import cp_model
-
 from moccasin_mzn.clock import Deadline, halting
-from moccasin_mzn.solvers.cpsat.builder import Proto, certain_bound, keep_true
+from moccasin_mzn.solvers.cpsat.builder import (
+    CpModelProto,
+    Proto,
+    SolutionCallback,
+    Solver,
+    Status,
+    certain_bound,
+    complaint,
+    keep_true,
+)
 from moccasin_mzn.solvers.program import YES, Program
 
 ROWS_AT_ONCE = 500
@@ -58,7 +65,7 @@ def branch(
     if program.infeasible or (most is not None and most < least):
         return Branched(least, True, None, ended=True)
     model = _model(program, sum(program.cost) if most is None else most)
-    solver = cp_model.CpSolver()
+    solver = Solver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
     remaining = deadline.remaining()
@@ -67,7 +74,6 @@ def branch(
     solver.parameters.linearization_level = 2
     solver.parameters.cp_model_presolve = presolve
     solver.parameters.exploit_objective = False
-    solver.parameters.catch_sigint_signal = False
     if not presolve:
         _prove_soon(solver.parameters)
     if workers > 1:
@@ -82,20 +88,20 @@ def branch(
             best = bound
             on_bound(best)
 
-    solver.best_bound_callback = improved
+    solver.on_bound = improved
     solutions = _Found(program.cost, least)
-    with halting(lambda: stop(solutions.found), solver.stop_search):
+    with halting(lambda: stop(solutions.found), solver.stop):
         status = solver.solve(model, solutions)
-    spent = solver.response_proto.deterministic_time
-    if status == cp_model.INFEASIBLE:
+    spent = solver.response.deterministic_time
+    if status == Status.INFEASIBLE:
         return Branched(best, True, None, True, spent)
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        response = solver.response_proto
+    if status in (Status.OPTIMAL, Status.FEASIBLE):
+        response = solver.response
         # the one that is given in integers: in floating point a bound may exceed what it bounds
         bound, solution = max(best, response.inner_objective_lower_bound), tuple(map(bool, response.solution))
-        return Branched(bound, False, solution, status == cp_model.OPTIMAL, spent)
-    if status == cp_model.MODEL_INVALID:
-        raise RuntimeError(f"CP-SAT refuses the program: {model.validate()}")
+        return Branched(bound, False, solution, status == Status.OPTIMAL, spent)
+    if status == Status.MODEL_INVALID:
+        raise RuntimeError(f"CP-SAT refuses the program: {complaint(model)}")
     return Branched(best, False, None, False, spent)
 
 
@@ -114,7 +120,7 @@ def _share_tree(parameters: Proto, workers: int) -> None:
     parameters.use_feasibility_jump = False
 
 
-class _Found(cp_model.CpSolverSolutionCallback):
+class _Found(SolutionCallback):
     """Remembers that there is a solution; one that costs no more than `least` is enough."""
 
     def __init__(self, cost: Sequence[int], least: int) -> None:
@@ -122,15 +128,14 @@ class _Found(cp_model.CpSolverSolutionCallback):
         self.cost, self.least = cost, least
         self.found = False
 
-    def on_solution_callback(self) -> None:
+    def OnSolutionCallback(self) -> None:  # noqa: N802  (CP-SAT's name)
         self.found = True
-        if sum(itertools.compress(self.cost, self.response_proto.solution)) <= self.least:
-            self.stop_search()
+        if sum(itertools.compress(self.cost, self.Response().solution)) <= self.least:
+            self.StopSearch()
 
 
-def _model(program: Program, most: int) -> cp_model.CpModel:
-    model = cp_model.CpModel()
-    proto = model.proto
+def _model(program: Program, most: int) -> Proto:
+    proto = CpModelProto()
     for _ in program.cost:
         proto.variables.add().domain.extend((0, 1))
     for columns, premise in program.clauses:
@@ -151,4 +156,4 @@ def _model(program: Program, most: int) -> cp_model.CpModel:
     proto.objective.vars.extend(priced)
     proto.objective.coeffs.extend(program.cost[column] for column in priced)
     proto.objective.domain.extend((program.least_cost, max(program.least_cost, most)))
-    return model
+    return proto

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import json
@@ -12,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import warnings
-from asyncio.subprocess import Process
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,8 @@ from moccasin_mzn.errors import InputError, explained
 from moccasin_mzn.files import JsonObject
 
 if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+
     import minizinc
 
 HOW_TO_INSTALL = "install it (apt-get install minizinc, brew install minizinc, or minizinc.org)"
@@ -212,6 +212,8 @@ def _tied(driver_class: type) -> type:
     class TiedDriver(driver_class):
         async def _create_process(self, args: Sequence[object], solver: str | None = None) -> Process:
             chosen = [] if solver is None else ["--solver", solver]
+            import asyncio
+
             arguments = [str(self.executable), *chosen, "--allow-multiple-assignments", *map(str, args)]
             command = [str(tie), "--pdeathsig", "TERM", *arguments, "--json-stream"]
             return await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

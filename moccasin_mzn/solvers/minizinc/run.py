@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import math
@@ -206,6 +205,8 @@ class _Job(threading.Thread):
                 self._cancel_task()
 
     def run(self) -> None:
+        import asyncio  # which takes some 15 ms to import
+
         error: Exception | None = None
         try:
             asyncio.run(self._main())
@@ -216,6 +217,8 @@ class _Job(threading.Thread):
         self._put(("end", error))
 
     async def _main(self) -> None:
+        import asyncio
+
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
         loop.set_exception_handler(lambda loop, context: None)  # of what is cancelled while it starts
@@ -233,6 +236,8 @@ class _Job(threading.Thread):
 async def _stream(
     backend: Backend, files: list[Path], options: Named, patience: float | None, put: Callable[[Event], None]
 ) -> None:
+    import asyncio
+
     import minizinc
 
     try:
