@@ -17,7 +17,7 @@ def install_command(extra: str) -> str:
     origin = _origin()
     if origin is not None:
         return f"pip install {shlex.quote(f'{origin}[{extra}]')}"
-    return f"pip install '.[{extra}]' in a checkout of moccasin_mzn"
+    return f"pip install -e '.[{extra}]' in a checkout of moccasin_mzn"
 
 
 def _origin() -> Path | None:

@@ -51,7 +51,7 @@ def plot(
 
     SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes, of which only the sequence and
     the budget are used; or a plan for several memories, each of which gets a panel. It may exceed the budget. Pictures
-    in files need more packages: pip install '.[plot]' in the checkout.
+    in files need more packages: pip install -e '.[plot]' in the checkout.
     """
     from moccasin_mzn.files import load_json
     from moccasin_mzn.graphs.formats import read_graph

@@ -39,7 +39,7 @@ def test_extras_installed_from_nowhere_name_a_future_checkout(monkeypatch, tmp_p
         raise metadata.PackageNotFoundError
 
     monkeypatch.setattr(metadata, "distribution", nothing)
-    assert extras.install_command("torch") == "pip install '.[torch]' in a checkout of moccasin_mzn"
+    assert extras.install_command("torch") == "pip install -e '.[torch]' in a checkout of moccasin_mzn"
 
 
 @pytest.mark.slow
@@ -59,4 +59,4 @@ def test_a_wheel_is_named_as_long_as_it_is_there(tmp_path):
     again = [*pip, *shlex.split(told())[1:], "--dry-run", "--no-deps", "--no-index"]
     assert subprocess.run(again, capture_output=True, check=False).returncode == 0
     wheel.rename(tmp_path / "elsewhere.whl")
-    assert told() == "pip install '.[onnx]' in a checkout of moccasin_mzn"
+    assert told() == "pip install -e '.[onnx]' in a checkout of moccasin_mzn"
