@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
+from moccasin_mzn.api.least import is_least, within_least
 from moccasin_mzn.api.request import Given, Memories, prepared
 from moccasin_mzn.api.solve import answer
-from moccasin_mzn.api.tiling import Tiles, tiled
+from moccasin_mzn.api.tiling import Tiles, cut_for_all, tiled
 from moccasin_mzn.arguments import check_certificate_file, checked, file_name, file_names
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
 from moccasin_mzn.doc_links import Page
@@ -107,7 +108,8 @@ def solve(
     Args:
         graph: the computation graph, or its file.
         budget: an int in the graph's size unit, a float as a fraction of the input order's peak, or text like "80%" or
-            "1.5GiB". Of local memory with `paging`; not given with `devices`, each of which has its own.
+            "1.5GiB"; "least": the smallest for which a schedule is found, in 60 % of the time limit. Of local memory
+            with `paging`; not given with `devices`, each of which has its own.
         order: "input", "topological", a file of node ids, or positions or ids as for the edges of a graph; "free": it
             is chosen as well.
         max_computations: how often a node may be computed: one for all, one for each node, "auto", or a file. None: 2,
@@ -173,8 +175,8 @@ def solve(
     if several and in_place:
         raise InputError("in place is for one memory, it does not go with several")
     tiles = None if tile is None else Tiles.of(tile)
-    if tiles is not None and (several or strategy is not None):
-        raise InputError("tile is for one memory and for searches, not for strategies, paging or devices")
+    if tiles is not None:
+        _check_tiled(bool(several) or strategy is not None)
     if tiles is not None and max_computations is None:
         max_computations = "auto"
     how = _given(
@@ -191,6 +193,8 @@ def solve(
     notes: list[str] = []
     if tiles is not None:
         prepare = tiled(prepare, tiles, notes.append, drive.over)
+    elif is_least(budget):
+        prepare = within_least(prepare, notes.append, drive.over)
     request = prepare(graph_given(graph, in_place), budget=budget, order=order, count_fixed=count_fixed)
     found = answer(request, drive.heard(request.problem.graph), begin, drive.over)
     if drive.why and found.status in ("feasible", "unknown"):
@@ -256,6 +260,7 @@ def frontier(
     max_computations: Counts | None = None,
     count_fixed: bool = False,
     in_place: bool = False,
+    tile: TilesGiven | None = None,
     paging: PagingCosts | Mapping[str, object] | None = None,
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
@@ -281,6 +286,7 @@ def frontier(
         budgets: these only, as for `solve`. With `paging` those of local memory are varied, with `devices` those of the
             first one, which then has no budget of its own.
         time_limit: seconds for all together.
+        tile: compute outputs in parts of so many rows, such as 4, or tiles, such as (4, 16), in any order.
         stop: see `solve`; `Gap` is for each point, a time limit or an event for all together.
         on_progress: called with a `Progress` after each search, with the budget that it was for.
 
@@ -302,9 +308,15 @@ def frontier(
         formulation=formulation, solver=solver, search=search, threads=threads, until_gap=criteria.gap, seed=seed,
         max_computations=max_computations, model=file_name(model), like=like, **own,
     )  # fmt: skip
-    memories = _memories(how, _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies))
+    several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies)
+    computation_graph = graph_given(graph, in_place)
+    if tile is not None:
+        _check_tiled(bool(several))
+        computation_graph, order = cut_for_all(computation_graph, Tiles.of(tile), order), "free"
+        how = {"max_computations": "auto", **how}
+    memories = _memories(how, several)
     whole = {} if memories is None else {"budget": None if devices else "100%"}
-    variant = prepared_sweep(how, memories)(graph_given(graph, in_place), order=order, count_fixed=count_fixed, **whole)
+    variant = prepared_sweep(how, memories)(computation_graph, order=order, count_fixed=count_fixed, **whole)
     variant.stop = drive.over
     begin = time.monotonic() + ready(*variant.compiled)
     plan = SweepPlan(
@@ -506,6 +518,11 @@ def _started(given: Start | None, attribute: str) -> object:
     if start is None:
         raise InputError("warm start: the result has no answer of this kind")
     return start
+
+
+def _check_tiled(otherwise: bool) -> None:
+    if otherwise:
+        raise InputError("tile is for one memory and for searches, not for strategies, paging or devices")
 
 
 def _given(**arguments: object) -> Given:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from moccasin_mzn.api.least import PEAK_SECONDS, PEAK_SHARE, Smallest, is_least, smallest, with_rest
 from moccasin_mzn.api.request import Prepare, Request
 from moccasin_mzn.api.solve import answer
 from moccasin_mzn.checks import plain
@@ -32,6 +33,9 @@ TRIAL_SHARE, LEAST_TRIAL, TRIAL = 0.15, 1.0, 10.0
 """Share of the time limit that the search with each tiling has at first, its least seconds, and those without limit."""
 LITTLE = 1.01
 """A finer tiling is not tried where no more than this is computed, over everything once."""
+FINER_SHARE, LOWER, IN_VAIN = 0.06, 0.98, 2
+"""Share of the time limit in which the least peak of a tiling is sought, what is lower than the best, and how many
+finer tilings in turn may be no lower."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ def tiled(
 ) -> Prepare:  # fmt: skip
     """Turn what makes a request for a graph into what makes one for its parts, in any order.
 
+    The budget may be "least": with tilings of ever finer parts, as long as that needs less.
+
     Args:
         on_note: called with a line on what was chosen.
         stop: ends the choice.
@@ -98,26 +104,71 @@ def tiled(
     def make(graph: ComputationGraph, budget: Any, order: Any, count_fixed: bool) -> Request:
         begin = time.monotonic()
         check_operators_known(graph)
-        if not (isinstance(order, str) and order in ("input", FREE)):
-            raise InputError("tile: parts are computed in any order: leave out the order, or give free")
-        whole = Instance.build(graph, budget, count_fixed=count_fixed)  # fractions are of the graph as it is
+        _check_order(order)
+        least = is_least(budget)
+        # fractions are of the graph as it is
+        whole = Instance.build(graph, "100%" if least else budget, count_fixed=count_fixed)
 
         def request(parts: ComputationGraph) -> Request:
             return prepare(parts, budget=whole.budget + whole.fixed, order=FREE, count_fixed=count_fixed)
 
         if tiles.rows is not None:
-            made = request(cutting(graph, cuts_of(graph, rows=tiles.rows, columns=tiles.columns)))
+            requests: Iterator[Request] = iter([request(_cut(graph, tiles, cutting))])
         else:
-            made = _chosen(graph, whole.budget, request, begin, stop, cutting)
-        parts = made.problem.graph
-        on_note(tiling_text(graph, parts))
-        left = made.options.time_limit
-        if left is None:
-            return made
-        left = max(LEAST_TRIAL, left - (time.monotonic() - begin))
-        return replace(made, options=replace(made.options, time_limit=left))
+            requests = (request(cutting(graph, cuts)) for cuts in tilings(graph, whole.budget))
+        if least:
+            found = _least(requests, begin, stop)
+            on_note(found.text())
+            made = found.request
+        elif tiles.rows is not None:
+            made = next(requests)
+        else:
+            made = _chosen(requests, graph, whole.budget, begin, stop) or request(cutting(graph, {}))
+        on_note(tiling_text(graph, made.problem.graph))
+        return with_rest(made, begin)
 
     return make
+
+
+def cut_for_all(graph: ComputationGraph, tiles: Tiles, order: object) -> ComputationGraph:
+    """Return the graph of parts that are the same for all budgets; its order is free.
+
+    Raises:
+        InputError: they are to be chosen for a budget; the graph has no operators; an order is given.
+    """
+    if tiles.rows is None:
+        raise InputError("tile auto is for one budget: give rows such as 4, or rows and columns such as 4x16")
+    _check_order(order)
+    return _cut(graph, tiles, cut)
+
+
+def _cut(graph: ComputationGraph, tiles: Tiles, cutting: Cutting) -> ComputationGraph:
+    return cutting(graph, cuts_of(graph, rows=tiles.rows, columns=tiles.columns))
+
+
+def _check_order(order: object) -> None:
+    if not (isinstance(order, str) and order in ("input", FREE)):
+        raise InputError("tile: parts are computed in any order: leave out the order, or give free")
+
+
+def _least(requests: Iterator[Request], begin: float, stop: Callable[[], bool]) -> Smallest:
+    """The tiling of least peak: each has a short time, as long as finer ones need less, and the best what is left."""
+    best: Smallest | None = None
+    in_vain = 0
+    for request in requests:
+        limit = request.options.time_limit or PEAK_SECONDS
+        if best is not None and max(request.problem.graph.working_sets) > best.peak:
+            continue
+        found = smallest(request, max(LEAST_TRIAL, FINER_SHARE * limit), stop)
+        if best is None or found.peak < LOWER * best.peak:
+            best, in_vain = found, 0
+        else:
+            in_vain += 1
+        if in_vain == IN_VAIN or time.monotonic() - begin > PEAK_SHARE * limit or found.interrupted or stop():
+            break
+    assert best is not None
+    left = PEAK_SHARE * (best.request.options.time_limit or PEAK_SECONDS) - (time.monotonic() - begin)
+    return smallest(best.request, left, stop) if left > LEAST_TRIAL and not best.interrupted and not stop() else best
 
 
 def tiling_text(graph: ComputationGraph, parts: ComputationGraph) -> str:
@@ -131,20 +182,18 @@ def tiling_text(graph: ComputationGraph, parts: ComputationGraph) -> str:
 
 
 def _chosen(
-    graph: ComputationGraph, budget: int, request: Callable[[ComputationGraph], Request], begin: float,
-    stop: Callable[[], bool], cutting: Cutting,
-) -> Request:  # fmt: skip
+    requests: Iterator[Request], graph: ComputationGraph, budget: int, begin: float, stop: Callable[[], bool]
+) -> Request | None:
     """The request for the coarsest tiling with which a schedule is found soon; for a finer one, if that computes less.
 
-    It starts from that schedule. If none is found, it is for the tiling with the least peak that was seen.
+    It starts from that schedule. If none is found, it is for the tiling with the least peak that was seen; None: all
+    have parts that are over the budget.
     """
     best: tuple[float, Request] | None = None
     nearest: tuple[float, Request | None] = math.inf, None
-    for cuts in tilings(graph, budget):
-        parts = cutting(graph, cuts)
-        if max(parts.working_sets) > budget:
+    for tried in requests:
+        if max(tried.problem.graph.working_sets) > budget:
             continue
-        tried = request(parts)
         limit = tried.options.time_limit
         if stop() or (limit is not None and time.monotonic() - begin > limit / 2):
             break
@@ -158,7 +207,7 @@ def _chosen(
                 break
         elif found.shortfall is not None and found.shortfall.least_peak < nearest[0]:
             nearest = found.shortfall.least_peak, tried
-    return best[1] if best is not None else nearest[1] or request(cutting(graph, {}))
+    return best[1] if best is not None else nearest[1]
 
 
 def _tried(request: Request, stop: Callable[[], bool]) -> Result:

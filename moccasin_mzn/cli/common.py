@@ -154,6 +154,11 @@ BUDGET = option(
     "--budget", metavar="0.8|80%|BYTES|1.5GiB",
     help="Memory budget: a fraction of the peak memory of the input order, or an amount.",
 )  # fmt: skip
+BUDGET_OR_LEAST = option(
+    "--budget", metavar="0.8|80%|BYTES|1.5GiB|least",
+    help="Memory budget: a fraction of the peak memory of the input order, or an amount; least: the smallest for which "
+         "a schedule is found, in 60 % of the time limit.",
+)  # fmt: skip
 MAX_COMPUTATIONS = option(
     "--max-computations", metavar="C|auto|FILE",
     help="How often a node may be computed, at most; auto: 8 times; a JSON file has a limit for each node.  "

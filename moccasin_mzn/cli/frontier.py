@@ -29,6 +29,7 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, effort, grouped, named_options
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.search.options import own_options
@@ -55,6 +56,8 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 @ORDER_OR_FREE
 @COUNT_FIXED
 @IN_PLACE
+@click.option("--tile", metavar="ROWS|RxC",
+              help="Compute outputs in parts of so many rows, or tiles, in any order; see `tile`.")  # fmt: skip
 @grouped(MemoryOptions)
 @added(*named_options("until_gap", help="Do not improve a point whose gap is at most this.  [default: 0]"))
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
@@ -64,7 +67,7 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
 def frontier(
     graph: Path, points: int, budgets: tuple[str, ...], time_limit: float, plot: Path | None, output: Path | None,
-    table: Path | None, as_json: bool, **options: OptionValue,
+    table: Path | None, as_json: bool, tile: str | None, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Find the least duration of GRAPH for budgets from the least feasible one to the peak of the input order.
 
@@ -74,10 +77,12 @@ def frontier(
     """
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
     from moccasin_mzn.api.frontier.variants import prepared_sweep
+    from moccasin_mzn.api.tiling import Tiles, cut_for_all
     from moccasin_mzn.checks import check_time_limit
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import check_address_space, ready
     from moccasin_mzn.problem.budget import Budget
+    from moccasin_mzn.problem.instance import FREE
 
     begin = time.monotonic()
     check_time_limit(time_limit)
@@ -89,11 +94,20 @@ def frontier(
     several, in_place = MemoryOptions.taken_from(options), options.pop("in_place")
     problem = {name: options.pop(name) for name in ("order", "count_fixed")}
     given = {name: value for name, value in options.items() if value is not None}
+    tiles = None if tile is None else Tiles.of(tile)
+    if tiles is not None:
+        given = {"max_computations": "auto", **given}
+        if several.several:
+            raise InputError("--tile is for one memory: leave out --paging and --device")
     prepare = prepared_sweep(
         given, _memories(given | ({"in_place": True} if in_place else {}), several), _without_minizinc
     )
     with stopped_by_signals():
-        variant = prepare(read_graph(graph).run_in_place(in_place), **problem)
+        computation_graph = read_graph(graph).run_in_place(in_place)
+        if tiles is not None:
+            computation_graph = cut_for_all(computation_graph, tiles, problem["order"])
+            problem["order"] = FREE
+        variant = prepare(computation_graph, **problem)
         begin += ready(*variant.compiled)
         plan = SweepPlan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
         found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)

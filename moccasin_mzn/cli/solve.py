@@ -13,7 +13,7 @@ import click
 from cloup import option, option_group
 
 from moccasin_mzn.cli.common import (
-    BUDGET,
+    BUDGET_OR_LEAST,
     COUNT_FIXED,
     EXIT_BAD_INPUT,
     IN_PLACE,
@@ -38,10 +38,8 @@ from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from moccasin_mzn.api.json_lines import JsonStream
-    from moccasin_mzn.api.request import Prepare
+    from moccasin_mzn.api.tiling import Tiles
     from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.result import Result
 
@@ -80,7 +78,7 @@ def checker_lines(result: Result) -> list[str]:
 @click.argument("graph", required=False, type=click.Path(path_type=Path), callback=graph_there)
 @option_group(
     "Problem",
-    BUDGET,
+    BUDGET_OR_LEAST,
     MAX_COMPUTATIONS,
     ORDER_OR_FREE,
     COUNT_FIXED,
@@ -141,8 +139,10 @@ def solve(
     Ctrl-C ends the search and keeps the best schedule found.
     """
     from moccasin_mzn.api.json_lines import JsonStream
+    from moccasin_mzn.api.least import is_least, within_least
     from moccasin_mzn.api.request import prepared
     from moccasin_mzn.api.solve import answer
+    from moccasin_mzn.api.tiling import tiled as tiled_request
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.budget import Budget
@@ -165,8 +165,13 @@ def solve(
     _check_answer(outputs, as_json and json_stream, addresses, alignment, in_place)
     arenas = (alignment or 1) if addresses else None
     memories = partial(several.problem, options=given) if several.several else None
-    prepare = tiles(prepared(given, strategy, memories, arenas, flag))
-    checked_budget = budget if several.several or budget is None else Budget.parse(budget)
+    note = partial(click.echo, err=True)
+    prepare = prepared(given, strategy, memories, arenas, flag)
+    if tiles is not None:
+        prepare = tiled_request(prepare, tiles, note)
+    elif is_least(budget):
+        prepare = within_least(prepare, note)
+    checked_budget = budget if several.several or budget is None or is_least(budget) else Budget.parse(budget)
     computation_graph = read_graph(graph).run_in_place(in_place)
     read_seconds = time.monotonic() - begin
     request = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
@@ -208,23 +213,18 @@ def _write(
     return status if all_written else EXIT_BAD_INPUT
 
 
-def _tiles(
-    tile: str | None, tiled: Path | None, otherwise: bool, given: dict[str, OptionValue]
-) -> Callable[[Prepare], Prepare]:
-    """Return what turns the making of requests into one for parts, if wanted; nodes may be computed often then, unless
-    a limit is given."""
+def _tiles(tile: str | None, tiled: Path | None, otherwise: bool, given: dict[str, OptionValue]) -> Tiles | None:
+    """Return the parts that are wanted, if any; nodes may be computed often then, unless a limit is given."""
     from moccasin_mzn.api.tiling import Tiles
-    from moccasin_mzn.api.tiling import tiled as for_parts
 
     if tile is None:
         if tiled is not None:
             raise InputError("--tiled goes with --tile")
-        return lambda prepare: prepare
+        return None
     if otherwise:
         raise InputError("--tile is for one memory and for searches: leave out strategies, --paging and --device")
     given.setdefault("max_computations", "auto")
-    chosen = Tiles.of(tile)
-    return lambda prepare: for_parts(prepare, chosen, partial(click.echo, err=True))
+    return Tiles.of(tile)
 
 
 def _check_files(outputs: dict[str, Path | None], inputs: dict[str, object], given: OptionValues) -> None:

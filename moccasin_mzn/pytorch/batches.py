@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.api.frontier.least import least_schedules, prepare_least
 from moccasin_mzn.api.frontier.variants import fitting_schedule
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
@@ -25,7 +26,7 @@ from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import forked_python_state, forked_random_state
 from moccasin_mzn.pytorch.errors import NoPlanError
 from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
-from moccasin_mzn.pytorch.infeasibility import LeastFound, least_schedules, prepare, unlimited
+from moccasin_mzn.pytorch.infeasibility import LeastFound, unlimited
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
@@ -268,7 +269,7 @@ class _Trials:
 
     def _sought(self, traced: Traced, instance: Instance) -> tuple[tuple[int, ...], int]:
         """A schedule within the budget, or of least peak; and what is proven of the least."""
-        prepare(instance)
+        prepare_least(instance)
         seconds = _SHARE * (self.options.time_limit or _SECONDS)
         soon = Deadline(_WITHIN * seconds)
         order = tuple(instance.order)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.api.frontier.least import least_schedules, prepare_least
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
@@ -25,7 +26,7 @@ from moccasin_mzn.pytorch.devices import CPU, CUDA, given_out, kind_of_device
 from moccasin_mzn.pytorch.dry_runs import DryRun, dry_run
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
-from moccasin_mzn.pytorch.infeasibility import LeastFound, least_schedules, prepare, unlimited
+from moccasin_mzn.pytorch.infeasibility import LeastFound, unlimited
 from moccasin_mzn.pytorch.instructions import Linear, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
@@ -311,7 +312,7 @@ def _least(traced: Traced, target: Target, searching: Mapping[str, object]) -> L
     memory = memories_asked(None, None, searching)
     assert isinstance(memory, OneMemory)
     instance = unlimited(traced, 2)
-    prepare(instance)
+    prepare_least(instance)
     with underway("seeking the least peak with a plan"):
         found = least_schedules(instance, memory.options, Deadline(memory.options.time_limit))
     best = LeastFound.of(traced, found)

@@ -15,6 +15,7 @@ from operator import le
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.driving import Drive
+from moccasin_mzn.api.frontier.least import prepare_least
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
@@ -27,7 +28,7 @@ from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, out
 from moccasin_mzn.pytorch.devices import CPU, forked_python_state
 from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED
-from moccasin_mzn.pytorch.infeasibility import prepare, unlimited
+from moccasin_mzn.pytorch.infeasibility import unlimited
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Differentiate, Placeholder, differentiated
 from moccasin_mzn.pytorch.loops import has_plan
 from moccasin_mzn.pytorch.measuring import allocator_peak
@@ -258,7 +259,7 @@ def _all_choices(
         graph = traced.problem.graph
         key = len(graph.nodes), graph.edges, graph.sizes, graph.durations, graph.workspaces, traced.problem.most
         classes.setdefault(key, []).append(at)
-    prepare(unlimited(steps[0], most))
+    prepare_least(unlimited(steps[0], most))
     limit = options.time_limit
     seconds = None if limit is None else max(_SHORTEST, _SEARCH_SHARE * limit / (len(classes) * len(_KEPT)))
     options = replace(options, time_limit=seconds, if_none=STOP)

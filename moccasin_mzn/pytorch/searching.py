@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from moccasin_mzn.api.driving import Drive
+from moccasin_mzn.api.frontier.least import least_schedules, prepare_least, with_computations
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
@@ -25,11 +26,8 @@ from moccasin_mzn.pytorch.infeasibility import (
     LeastFound,
     bound_within,
     infeasible_with_copies,
-    least_schedules,
-    prepare,
     unlimited,
     why_none,
-    with_computations,
 )
 from moccasin_mzn.pytorch.instructions import Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Search
@@ -102,7 +100,7 @@ class Searching:
         """The plan of least peak that is found, as short as is found then, and whether an interrupt has ended it."""
         assert isinstance(self.memory, OneMemory)
         instance, ready = unlimited(self.traced, self.most), time.monotonic()
-        prepare(instance)
+        prepare_least(instance)
         search = replace(self, begin=self.begin + time.monotonic() - ready)
         deadline = Deadline(self.memory.options.time_limit, search.begin).part(LEAST_SHARE)
         known = (
@@ -170,7 +168,7 @@ class Searching:
     def _least(self, memory: OneMemory, amount: int, interrupted: bool) -> LeastFound:
         """A schedule within an amount, or of as little memory as is found in a part of the time that is left."""
         instance = unlimited(self.traced, self.most)
-        prepare(instance)
+        prepare_least(instance)
         left = Deadline(memory.options.time_limit, self.begin).remaining()
         seconds = _SEEK_LONGEST if left is None else min(_SEEK_LONGEST, _SEEK_SHARE * left)
         deadline = Deadline(0.0 if interrupted or self.drive.over() else seconds)

@@ -13,12 +13,12 @@ from cases import draw_case
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
 
+from moccasin_mzn.api.frontier.least import least_schedules
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch import Plan, PlanError, plan
-from moccasin_mzn.pytorch.infeasibility import least_schedules
 from moccasin_mzn.search.board import WARM_START
 from moccasin_mzn.search.options import Options
 
@@ -43,7 +43,7 @@ def test_without_time_the_input_order_is_what_is_found():
 
 
 def test_an_interrupt_keeps_what_was_found(monkeypatch):
-    from moccasin_mzn.pytorch import infeasibility as least
+    from moccasin_mzn.api.frontier import least
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -56,7 +56,7 @@ def test_an_interrupt_keeps_what_was_found(monkeypatch):
 
 
 def test_an_interrupt_keeps_the_plan_of_least_peak_and_no_other_is_sought(monkeypatch):
-    from moccasin_mzn.pytorch import infeasibility as least
+    from moccasin_mzn.api.frontier import least
 
     found, sources = [], []
 

@@ -1,0 +1,166 @@
+"""The least memory that a graph can be computed in: schedules of ever lower peak, and what is proven about them.
+
+Budgets are halved as in `sweep.seek_least`: first with as few computations of a node as are asked for, then, if that
+may be, with more. Local search that looks at memory alone finds most schedules at once; bounds and their schedules take
+longer, and go further on large graphs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Knowledge
+from moccasin_mzn.api.frontier.sweep import seek_least
+from moccasin_mzn.api.frontier.variants import Rematerialization, fitting_schedule
+from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
+from moccasin_mzn.clock import Deadline, never
+from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.search.options import MORE, STOP, Options
+
+_LONGEST = 600.0
+"""Seconds, where there is no limit."""
+_FIRST_SHARE, _PROOF_SHARE = 0.4, 0.2
+"""Fractions of the time: before more computations are tried, and at the end, for the proof."""
+_AT_ONCE_SHARE = 0.2
+"""Fraction of the time for one budget that is for local search alone."""
+_SHORTEST = 0.2
+"""Seconds: a shorter search is not worth it."""
+
+
+@dataclass(frozen=True)
+class Least:
+    """How little memory is enough, in the graph's size unit."""
+
+    sequences: tuple[tuple[int, ...], ...]
+    """Schedules found, that of least peak first; the input order is among them."""
+    proven: int
+    """No schedule takes less with as many computations as were tried, in any order or, unless `instance.free_order`,
+    with first computations in the input order."""
+    instance: Instance
+    """With as many computations as were tried."""
+    interrupted: bool
+    """By the user."""
+
+
+def prepare_least(instance: Instance) -> None:
+    """Do what is kept once it is done, and takes seconds for large graphs, so that no search spends its time on it."""
+    ready(*compiled_for(instance.free_order))
+    least_budget_bound(instance.graph)
+
+
+def with_computations(instance: Instance, schedule: Sequence[int]) -> Instance:
+    """An instance that allows as many computations as a schedule has."""
+    counts = Counter(schedule)
+    fits = all(counts[v] <= most for v, most in enumerate(instance.max_computations))
+    return instance if fits else instance.with_more_computations() or instance
+
+
+def least_schedules(
+    instance: Instance,
+    options: Options,
+    deadline: Deadline,
+    stop: Callable[[], bool] = never,
+    enough: int = 0,
+    known: Sequence[int] | None = None,
+) -> Least:
+    """Schedules of ever less peak, until there is a proof, one of so little that it is enough, or time is over.
+
+    An interrupt from the keyboard ends the search, not this function.
+
+    Args:
+        instance: its budget is of no meaning.
+        options: more computations are tried if `if_none` is "more"; the time limit is not used.
+        deadline: after some minutes all ends in any case.
+        enough: a peak in the graph's size unit.
+        known: a schedule to begin near; if it has more computations, so may others.
+    """
+    instance = instance if known is None else with_computations(instance, known)
+    seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
+    search = _Search(instance, replace(options, if_none=STOP), stop, enough)
+    if known is not None:
+        peak = simulate(instance.graph, known).peak
+        search.knowledge.learn(peak, BudgetAnswer(((tuple(known), "start"),)))
+    if options.search != "off":
+        begin += ready(*compiled_for(instance.free_order))
+        more = instance.with_more_computations() if options.if_none == MORE else None
+        if more is not None:
+            search.seek(Deadline(_FIRST_SHARE * seconds, begin))
+            search = search.among(more)
+        search.seek(Deadline((1 - _PROOF_SHARE) * seconds, begin))
+    search.prove(Deadline(seconds, begin))
+    found = tuple(each.schedule for each in search.knowledge.found)
+    return Least(found, search.knowledge.least, search.instance, search.interrupted)
+
+
+@dataclass
+class _Search:
+    instance: Instance
+    options: Options
+    stop: Callable[[], bool] = never
+    enough: int = 0
+    interrupted: bool = False
+    passes: int = 0
+    variant: Rematerialization = field(init=False)
+    knowledge: Knowledge = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.variant = Rematerialization(self.instance, self.options)
+        self.variant.stop = self.stop
+        self.knowledge = Knowledge(self.variant)
+        if not self.instance.free_order:
+            self.knowledge.least = max(self.knowledge.least, retained_bound(self.instance))
+
+    @property
+    def open(self) -> int:
+        """Between what is proven and what is found, unless that is enough."""
+        peak = self.knowledge.found[0].peak
+        return 0 if peak <= self.enough else peak - self.knowledge.least
+
+    def among(self, instance: Instance) -> _Search:
+        """The search among more schedules, which knows those found here."""
+        wider = _Search(instance, self.options, self.stop, self.enough, self.interrupted)
+        wider.knowledge.found = list(self.knowledge.found)
+        return wider
+
+    def seek(self, deadline: Deadline) -> None:
+        """Again and again, with other random numbers, as searches may be in vain; each time twice as near to the least
+        peak found."""
+        nearer = list[int]()
+        while self.open > 0 and self._left(deadline):
+            self._close_in(deadline, False, nearer)
+            self.passes += 1
+            nearer = [self.knowledge.found[0].peak - self.open // 2**self.passes]
+
+    def prove(self, deadline: Deadline) -> None:
+        """Ask for budgets that nothing is known of, until one is proven to be too small."""
+        self._close_in(deadline, True, [])
+
+    def _close_in(self, deadline: Deadline, prove: bool, hopeless: Sequence[int]) -> None:
+        try:
+            seek_least(self.knowledge, self._ask, lambda: self._left(deadline), prove, hopeless)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _left(self, deadline: Deadline) -> float:
+        """Seconds that are worth a search."""
+        left = deadline.remaining() or 0.0
+        return 0.0 if self.interrupted or self.stop() or left < _SHORTEST or self.open <= 0 else left
+
+    def _ask(self, question: BudgetQuestion) -> None:
+        question, deadline = replace(question, attempt=self.passes), Deadline(question.seconds)
+        answer = self._at_once(question, deadline) or self.variant.ask(
+            replace(question, seconds=max(_SHORTEST, deadline.remaining() or 0.0))
+        )
+        self.knowledge.learn(question.budget, answer)
+        self.interrupted |= answer.interrupted
+
+    def _at_once(self, question: BudgetQuestion, deadline: Deadline) -> BudgetAnswer | None:
+        if self.options.search == "off" or self.instance.free_order:
+            return None
+        instance, seed = self.variant.at(question.budget), self.variant.seed(question) or 0
+        found = fitting_schedule(instance, seed, lambda: deadline.over(_AT_ONCE_SHARE) or self.stop(), question.near)
+        return None if found is None else BudgetAnswer(((found, "local search for memory"),))

@@ -1,0 +1,171 @@
+"""Problems within the least budget for which a schedule is found: first its peak, then its duration. ::
+
+graph ── frontier.least ──> a schedule of little peak ──> that peak is the budget, and the search starts from there
+         60 % of the time                                 what is left of it
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from moccasin_mzn.api.frontier.least import least_schedules
+from moccasin_mzn.api.request import Prepare, Request
+from moccasin_mzn.clock import Deadline, never
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.compiled_searches import STREAMING, ready
+from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.search.options import Options
+
+LEAST = "least"
+"""A budget: the smallest for which a schedule is found."""
+PEAK_SHARE, PEAK_SECONDS = 0.6, 60.0
+"""Share of the time limit in which the least peak is sought, and seconds where there is no limit."""
+ORDER_SHARE, STREAMED_SHARE = 0.3, 0.8
+"""Share of that in which an order of least peak is sought, where the order may be chosen, and share of the rest in
+which tiled graphs are streamed."""
+TARGET, NEARER, NEAREST, TURN_SHARE = 0.7, 0.5, 0.99, 0.3
+"""Budget that is tried next, in least peaks found; what remains of the distance after a turn in vain, where that ends,
+and the share of what is left of the time that a turn has."""
+_SHORTEST = 0.01
+"""Seconds for the duration where an interrupt has ended the search for the least peak."""
+
+
+def is_least(budget: object) -> bool:
+    """Return whether this is asked for."""
+    return isinstance(budget, str) and budget == LEAST
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """The least peak that was found of a problem."""
+
+    peak: int
+    """In the graph's size unit, without fixed memory."""
+    request: Request
+    """The problem with that peak as its budget, which starts from the schedule that was found."""
+    proven: int
+    """No schedule takes less; of the orders and numbers of computations that were tried."""
+    interrupted: bool
+    """By the user."""
+
+    def text(self) -> str:
+        """What was found, and what is proven."""
+        instance = self.request.problem.instance
+        amounts = [memory_text(amount + instance.fixed, instance.graph.size_unit) for amount in self._amounts]
+        if self.peak <= self.proven:
+            return f"budget: {amounts[0]}, the least that any schedule needs{self._of}"
+        return f"budget: {amounts[0]}, the least that was found; {amounts[1]} are proven to be needed{self._of}"
+
+    @property
+    def _amounts(self) -> tuple[int, int]:
+        return self.peak, min(self.peak, self.proven)
+
+    @property
+    def _of(self) -> str:
+        graph = self.request.problem.graph
+        return " by these parts" if graph.parts is not None else ""
+
+
+def smallest(request: Request, seconds: float, stop: Callable[[], bool] = never) -> Smallest:
+    """Seek the least peak of a problem.
+
+    Raises:
+        InputError: the problem is none of one memory without offsets, or the search is not by the clock.
+    """
+    (problem, options), deadline, known = _checked(request), Deadline(seconds), request.start
+    interrupted = False
+    if problem.free_order and options.search != "off":
+        if known is None:
+            found = least_peak_order(problem.graph, time_limit=ORDER_SHARE * seconds, seed=options.seed or 0, stop=stop)
+            known, interrupted = found.order, found.interrupted
+        if problem.graph.parts and not interrupted:
+            known, interrupted = _streamed(problem, known, deadline.part(STREAMED_SHARE), options.seed or 0, stop)
+    least = least_schedules(problem, options, deadline, lambda: interrupted or stop(), known=known)
+    sequence = least.sequences[0]
+    peak = simulate(problem.graph, sequence).peak
+    interrupted |= least.interrupted
+    limited = _SHORTEST if interrupted else options.time_limit
+    within = replace(least.instance, budget=peak, fixed=problem.fixed)
+    return Smallest(
+        peak, replace(request, problem=within, start=sequence, options=replace(options, time_limit=limited)),
+        least.proven, interrupted,
+    )  # fmt: skip
+
+
+def _streamed(
+    problem: Instance, known: Sequence[int], deadline: Deadline, seed: int, stop: Callable[[], bool]
+) -> tuple[Sequence[int], bool]:
+    """Schedules of parts by construction, for ever smaller budgets; the one of least peak, and whether an interrupt
+    ended that."""
+    ready(STREAMING)
+    from moccasin_mzn.heuristics.streaming.layers import layers_of
+    from moccasin_mzn.heuristics.streaming.search import PlanAnnealing
+
+    layers, best, target = layers_of(problem.graph, problem.order), known, TARGET
+    peak = simulate(problem.graph, known).peak
+
+    def take(sequence: Sequence[int]) -> None:
+        nonlocal best, peak
+        taken = simulate(problem.graph, sequence).peak
+        if taken < peak:
+            best, peak = sequence, taken
+
+    try:
+        while target < NEAREST and not stop() and not deadline.over():
+            turn, budget = deadline.part(TURN_SHARE), int(target * peak)
+            seed += 1
+            annealing = PlanAnnealing(replace(problem, budget=budget), layers, seed)
+            annealing.run(take, lambda: peak <= budget or turn.over() or stop(), on_peak=take)  # noqa: B023 (at once)
+            target = TARGET if peak <= budget else 1 - NEARER * (1 - target)
+    except KeyboardInterrupt:
+        return best, True
+    return best, False
+
+
+def _checked(request: Request) -> tuple[Instance, Options]:
+    problem, options = request.problem, request.options
+    if not isinstance(problem, Instance) or not isinstance(options, Options):
+        raise InputError("budget least is for one memory and for searches: give an amount or a fraction")
+    if request.alignment is not None:
+        raise InputError("budget least is for peaks: with addresses give an amount or a fraction")
+    if options.iterations is not None:
+        raise InputError("budget least is sought by the clock: leave out iterations")
+    return problem, options
+
+
+def within_least(prepare: Prepare, on_note: Callable[[str], None], stop: Callable[[], bool] = never) -> Prepare:
+    """Turn what makes a request within a budget into what makes one within the least for which a schedule is found.
+
+    Args:
+        on_note: called with a line on that budget and what is proven.
+        stop: ends the search for it.
+
+    Raises:
+        InputError: as `smallest`, when a request is made.
+    """
+
+    def make(graph: ComputationGraph, budget: Any, order: Any, count_fixed: bool) -> Request:
+        begin = time.monotonic()
+        request = prepare(graph, budget="100%", order=order, count_fixed=count_fixed)
+        limit = request.options.time_limit
+        found = smallest(request, PEAK_SECONDS if limit is None else PEAK_SHARE * limit, stop)
+        on_note(found.text())
+        return with_rest(found.request, begin)
+
+    return make
+
+
+def with_rest(request: Request, begin: float) -> Request:
+    """The request with what is left of its time limit since `begin`; a second, if little is left."""
+    left = request.options.time_limit
+    if left is None or left <= _SHORTEST:
+        return request
+    left = max(1.0, left - (time.monotonic() - begin))
+    return replace(request, options=replace(request.options, time_limit=left))
