@@ -161,7 +161,16 @@ def vision_transformer(side: int = 128, patch: int = 8, width: int = 64, heads: 
     return net.model(net.linear(mean, width, 10))
 
 
+def autoencoder(width: int = 640, hidden: int = 128, code: int = 8) -> onnx.ModelProto:
+    """That of MLPerf Tiny: ten layers of one row."""
+    net = Builder(1, width)
+    x, widths = "x", [width, *[hidden] * 4, code, *[hidden] * 4, width]
+    for depth, columns in zip(widths[:-2], widths[1:-1], strict=True):
+        x = net.add("Relu", [net.linear(x, depth, columns)])
+    return net.model(net.linear(x, widths[-2], widths[-1]))
+
+
 NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "MobileNetV2 0.35": mobilenet, "ResNet8": resnet8, "DS-CNN": ds_cnn, "U-Net": unet,
-    "vision transformer": vision_transformer,
+    "vision transformer": vision_transformer, "autoencoder": autoencoder,
 }  # fmt: skip

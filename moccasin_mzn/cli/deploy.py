@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, check_outputs
-from moccasin_mzn.cli.deploy_options import ALIGNMENT, EFFORT, files_read, output, request_maker, schedule_of, searching
+from moccasin_mzn.cli.deploy_options import (
+    ALIGNMENT,
+    EFFORT,
+    TILE,
+    files_read,
+    output,
+    request_maker,
+    schedule_of,
+    searching,
+)
 from moccasin_mzn.cli.graphs import integers
 from moccasin_mzn.cli.imports import (
     missing_of,
@@ -92,18 +101,23 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
 @click.argument("plan", type=click.Path(path_type=Path), required=False)
 @output("The new model to write.")
 @ALIGNMENT
+@TILE
 @searching(default="60, for offsets alone 10")
-def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, **options: OptionValue) -> int:
+def tflite(
+    model: Path, plan: Path | None, output: Path, alignment: int | None, tile: str | None, **options: OptionValue
+) -> int:  # fmt: skip
     """Write the TFLite MODEL with its operators in the order of PLAN, and with PLAN's offsets for TFLite Micro.
 
     PLAN is what `solve --output` writes for the graph that `import tflite` makes of MODEL. Without PLAN, one whose
     arena is within --budget is searched for. If the plan has no offsets, or some are not multiples of 16, they are
-    searched for.
+    searched for. With --tile, operators are cut into several of their kind, each for a part of the output, with the
+    slices, concatenations and padding that they need.
 
     Exit status 1: there is no schedule within the budget.
     """
     from moccasin_mzn.deploy.source import placed, planned
     from moccasin_mzn.deploy.tflite_model import planned_model
+    from moccasin_mzn.deploy.tflite_tiling import Cutter
     from moccasin_mzn.files import replace_file
     from moccasin_mzn.formatting import count_text
     from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
@@ -117,9 +131,12 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
         raise InputError("expected a plan, or --budget to make one within it")
     if step % LEAST:
         raise InputError(f"--alignment {step}: TFLite Micro wants multiples of {LEAST}")
-    make_request = request_maker(options, step, EFFORT)
+    make_request = request_maker(options, step, EFFORT, tile)
     network = read_model(model)
     graph = graph_of(network, model.stem)
+    cutter = Cutter(network)
+    if make_request is not None and tile is not None:
+        make_request = partial(make_request, cutting=cutter.cut)
     if make_request is None:
         assert plan is not None
         found = placed(read_runtime_plan(plan, graph), step, effort)
@@ -128,6 +145,8 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
         if result is None:
             return EXIT_NONE
         found = planned(result)
+        if tile is not None:
+            network, graph = cutter.model_of(result.problem.graph), result.problem.graph
     replace_file(output, planned_model(network, found))
     recomputed = count_text(len(found.steps) - len(graph.nodes), "operator")
     click.echo(f"{output}: arena {found.arenas[0]:,} bytes, {recomputed} recomputed")
@@ -149,9 +168,7 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
 @click.option("--check", is_flag=True,
               help="Run both models in ONNX Runtime on random inputs, in one thread, and compare their outputs bit for "
                    "bit, the order of operators, and the peak memory.")  # fmt: skip
-@click.option("--tile", metavar="auto|ROWS|RxC",
-              help="Compute outputs in parts of so many rows, or tiles, in any order; auto: the coarsest parts that "
-                   "are enough for the budget.")  # fmt: skip
+@TILE
 @click.option("--inputs", type=click.Path(path_type=Path), metavar="FILE.npz",
               help="With --check: an array for each input, by name, in place of random ones.")  # fmt: skip
 @searching(seed="Random seed of all searches, and of the inputs of --check.")

@@ -34,6 +34,12 @@ ALIGNMENT = click.option(
     help="Make offsets multiples of this.  [default: that of the plan]",
 )  # fmt: skip
 
+TILE = click.option(
+    "--tile", metavar="auto|ROWS|RxC",
+    help="Compute outputs in parts of so many rows, or tiles, in any order; auto: the coarsest parts that are enough "
+         "for the budget.",
+)  # fmt: skip
+
 
 def output(help_text: str) -> Decorator:
     """Return the option --output, which is required."""

@@ -10,8 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.deploy.gathering import useful_cuts, with_reductions
 from moccasin_mzn.deploy.onnx_rewriting import rewritten
-from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model, useful_cuts, with_reductions
+from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown, some_of
 from moccasin_mzn.files import load_json

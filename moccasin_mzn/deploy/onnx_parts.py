@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.deploy.gathering import Unsplittable
 from moccasin_mzn.files import Json
 from moccasin_mzn.graphs.access_maps import Axes
 from moccasin_mzn.graphs.importers.onnx.model import is_standard, kind_of
@@ -24,10 +25,6 @@ from moccasin_mzn.graphs.tiling.cutting import Box
 
 if TYPE_CHECKING:
     import onnx
-
-
-class Unsplittable(Exception):
-    """This part cannot be computed by an operator of the same kind on a part of what it reads."""
 
 
 @dataclass(frozen=True)

@@ -13,27 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.deploy.onnx_parts import Recipe, Unsplittable, recipe_of
+from moccasin_mzn.deploy.gathering import Gathering, Unsplittable, numbered_boxes, suffix_of
+from moccasin_mzn.deploy.onnx_parts import Recipe, recipe_of
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.inference import infer
 from moccasin_mzn.graphs.importers.onnx.model import all_names, fresh, is_standard, operator_sets, packages, reads
 from moccasin_mzn.graphs.importers.onnx.shapes import Shapes, stored_value
-from moccasin_mzn.graphs.operators import Read
-from moccasin_mzn.graphs.tiling.axes import tiling_axes
-from moccasin_mzn.graphs.tiling.cutting import Box, Cuts, boxes_of, steps
+from moccasin_mzn.graphs.tiling.cutting import Box, Cuts, boxes_of
 
 if TYPE_CHECKING:
     import onnx
 
 OLDEST = 7
 """The first operator set whose models are cut: before, attributes determine how inputs are broadcast."""
-REDUCTION_PARTS = 8
-"""Parts of operators that are cut for what they read; each reads a slice of each part of it."""
-Key = tuple[object, ...]
 
 
 def possible_cuts(
@@ -62,39 +57,6 @@ def possible_cuts(
     return {v: own for v, own in found.items() if own}
 
 
-def with_reductions(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> dict[int, Cuts]:
-    """More cuts: an operator that reads parts whole, such as a mean over rows, is cut along another axis, such as
-    channels, so that all that it reads is never copied at once."""
-    found = dict(cuts)
-    for w, axes in enumerate(tiling_axes(graph)):
-        operator = graph.operators[w] if graph.operators is not None else None
-        along = next((axis for axis in reversed(axes) if axis is not None), None)
-        if operator is None or w in cuts or along is None:
-            continue
-        if any(read.axes[axis] is None for read in operator.reads for axis in cuts.get(_source(read), ())):
-            extent = operator.shape[along]
-            found[w] = {along: steps(extent, -(-extent // REDUCTION_PARTS))}
-    return found
-
-
-def _source(read: Read) -> int:
-    return -1 if read.source is None else read.source
-
-
-def useful_cuts(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> dict[int, Cuts]:
-    """Those that make sense.
-
-    Where all who read an output read all of it, its parts are in memory together with the whole: it is cut only if it
-    is smaller than what is read for it.
-    """
-    found = dict(cuts)
-    for v in reversed(graph.input_order()):
-        read = sum(graph.sizes[u] for u in graph.predecessors[v])
-        if v in found and graph.sizes[v] >= read and not _read_in_parts(graph, v, found):
-            del found[v]
-    return found
-
-
 def _possible(node: onnx.NodeProto, shapes: Shapes, shape: Sequence[int], wanted: Cuts) -> dict[int, tuple[int, ...]]:
     """The cuts along those axes along which an operator can be split."""
     kept: dict[int, tuple[int, ...]] = {}
@@ -107,17 +69,6 @@ def _possible(node: onnx.NodeProto, shapes: Shapes, shape: Sequence[int], wanted
             continue
         kept = more if len(points) > 2 else kept
     return kept
-
-
-def _read_in_parts(graph: ComputationGraph, v: int, cuts: Mapping[int, Cuts]) -> bool:
-    """Is there a reader whose parts read parts of an output?"""
-    operators = graph.operators or ()
-    for w in graph.successors[v]:
-        reader = operators[w]
-        for read in reader.reads if reader is not None and w in cuts else ():
-            if read.source == v and any(reach is not None and reach.axis in cuts[w] for reach in read.axes):
-                return True
-    return False
 
 
 def tiled_model(model: onnx.ModelProto, cuts: Mapping[int, Cuts]) -> tuple[onnx.ModelProto, dict[str, tuple[int, Box]]]:
@@ -139,35 +90,19 @@ def tiled_model(model: onnx.ModelProto, cuts: Mapping[int, Cuts]) -> tuple[onnx.
     boxes = {
         name: (at_of[value], parts.boxes[index])
         for value, parts in tiling.parts.items()
-        for index, name in parts.names.items()
+        for index, name in parts.values.items()
     }
     return tiling.finished(), boxes
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """A value that is there in parts."""
-
-    cuts: Cuts
-    boxes: Mapping[tuple[int, ...], Box]
-    """By number along each axis that is cut."""
-    names: Mapping[tuple[int, ...], str]
-
-
 @dataclass
-class _Tiling:
+class _Tiling(Gathering[str]):
     """The operators of a tiled model so far."""
 
     model: onnx.ModelProto
     shapes: Shapes
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
-    parts: dict[str, _Parts] = field(default_factory=dict)
-    """By value that is not whole its parts."""
-    joined: set[str] = field(default_factory=set)
-    """Those of them that are there as a whole too."""
-    made: dict[Key, str] = field(default_factory=dict)
-    """Slices, concatenations and constants that are there, by what they are."""
 
     def __post_init__(self) -> None:
         graph = self.model.graph
@@ -186,19 +121,8 @@ class _Tiling:
             self.nodes.append(node)
             return
         name = node.output[0]
-        shape = self.shapes.of(name).shape
-        assert shape is not None
-        boxes = dict(
-            zip(product(*(range(len(points) - 1) for points in cuts.values())), boxes_of(shape, cuts), strict=True)
-        )
-        self.parts[name] = _Parts(cuts, boxes, {index: self._part(node, box, cuts) for index, box in boxes.items()})
-
-    def whole(self, name: str) -> None:
-        """Have a value whole, under its own name."""
-        if name in self.parts and name not in self.joined:
-            self.joined.add(name)
-            shape = self.shapes.of(name).shape or ()
-            self._gathered(self.parts[name], tuple((0, extent) for extent in shape), name=name)
+        boxes = numbered_boxes(self.shape_of(name), cuts)
+        self.keep_parts(name, cuts, {index: self._part(node, box, cuts) for index, box in boxes.items()})
 
     def finished(self) -> onnx.ModelProto:
         """The model."""
@@ -225,7 +149,7 @@ class _Tiling:
         inputs = self._inputs(node, recipe)
         if recipe.kind == "":
             return inputs[0]
-        suffix = f"[{','.join('{}:{}'.format(*box[axis]) for axis in cuts)}]"
+        suffix = suffix_of(box, list(cuts))
         new = type(node)()
         new.CopyFrom(node)
         new.input[:] = inputs
@@ -239,7 +163,7 @@ class _Tiling:
         make = packages().helper.make_attribute
         new.attribute.extend(make(name, value) for name, value in recipe.attributes.items() if value is not None)
         self.nodes.append(new)
-        return new.output[0] if recipe.crop is None else self._sliced(new.output[0], recipe.crop, recipe.made)
+        return new.output[0] if recipe.crop is None else self.sliced(new.output[0], recipe.crop, recipe.made)
 
     def _inputs(self, node: onnx.NodeProto, recipe: Recipe) -> list[str]:
         """Names of what the operator of a part reads."""
@@ -251,61 +175,25 @@ class _Tiling:
             if at in recipe.numbers:
                 name = self._numbers(recipe.numbers[at])
             elif name and at in recipe.boxes:
-                name = self._read(name, recipe.boxes[at])
+                name = self.read(name, recipe.boxes[at])
             elif name:
                 self.whole(name)
             found.append(name)
         return found
 
-    def _read(self, name: str, box: Box) -> str:
-        """Have a part of a value."""
-        if name in self.parts:
-            return self._gathered(self.parts[name], box)
-        shape = self.shapes.of(name).shape
-        assert shape is not None
-        return self._sliced(name, box, tuple((0, extent) for extent in shape))
+    def shape_of(self, value: str) -> tuple[int, ...]:
+        return tuple(self.shapes.of(value).shape or ())
 
-    def _gathered(self, parts: _Parts, box: Box, index: tuple[int, ...] = (), name: str | None = None) -> str:
-        """Have a part of what is there in parts: along the first axis that is cut pieces of pieces, and so on.
+    def add_concatenation(self, pieces: Sequence[str], axis: int, whole: str | None) -> str:
+        made = fresh(f"{pieces[0]}+", self.taken) if whole is None else whole
+        self.nodes.append(packages().helper.make_node("Concat", list(pieces), [made], axis=axis))
+        return made
 
-        Args:
-            index: of these pieces, along the axes before.
-            name: of the whole; None: any.
-        """
-        if len(index) == len(parts.cuts):
-            return self._sliced(parts.names[index], box, parts.boxes[index])
-        axis, points = list(parts.cuts.items())[len(index)]
-        start, stop = box[axis]
-        met = [at for at, (low, high) in enumerate(pairwise(points)) if low < stop and high > start]
-        pieces = [self._gathered(parts, box, (*index, at)) for at in met]
-        return self._joined(pieces, axis, name)
-
-    def _joined(self, pieces: Sequence[str], axis: int, name: str | None) -> str:
-        if len(pieces) == 1:
-            return pieces[0]
-        key = ("Concat", axis, *pieces)
-        if key not in self.made or name is not None:
-            made = fresh(f"{pieces[0]}+", self.taken) if name is None else name
-            self.nodes.append(packages().helper.make_node("Concat", list(pieces), [made], axis=axis))
-            self.made[key] = made
-        return self.made[key]
-
-    def _sliced(self, name: str, box: Box, own: Box) -> str:
-        """Have what a box has of a value that is a box itself."""
-        inner = {
-            axis: (max(start, first) - first, min(stop, last) - first)
-            for axis, ((start, stop), (first, last)) in enumerate(zip(box, own, strict=True))
-        }
-        inner = {axis: each for axis, each in inner.items() if each != (0, own[axis][1] - own[axis][0])}
-        if not inner:
-            return name
-        key = ("Slice", name, *inner.items())
-        if key not in self.made:
-            made = fresh(f"{name}[{','.join('{}:{}'.format(*each) for each in inner.values())}]", self.taken)
-            self.made[key] = made
-            if name not in self.stored or not self._store_slice(name, inner, made):
-                self._add_slice(name, inner, made)
-        return self.made[key]
+    def add_slice(self, value: str, own: Box, inner: Mapping[int, tuple[int, int]]) -> str:
+        made = fresh(f"{value}[{','.join('{}:{}'.format(*each) for each in inner.values())}]", self.taken)
+        if value not in self.stored or not self._store_slice(value, inner, made):
+            self._add_slice(value, inner, made)
+        return made
 
     def _store_slice(self, name: str, inner: Mapping[int, tuple[int, int]], made: str) -> bool:
         """Store a part of a constant; False, if its value is elsewhere."""

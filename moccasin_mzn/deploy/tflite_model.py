@@ -71,7 +71,7 @@ def planned_model(model: ModelT, plan: RuntimePlan) -> bytes:
         for of in signature.outputs or ():
             of.tensorIndex = in_place.get(of.tensorIndex, of.tensorIndex)
     _put_offsets(model, offsets)
-    return _packed(model)
+    return packed(model)
 
 
 def _check(model: ModelT, plan: RuntimePlan) -> None:
@@ -111,7 +111,8 @@ def _put_offsets(model: ModelT, offsets: list[int]) -> None:
     model.metadata = [*others, metadata]
 
 
-def _packed(model: ModelT) -> bytes:
+def packed(model: ModelT) -> bytes:
+    """The bytes of a model's file."""
     import flatbuffers
 
     builder = flatbuffers.Builder(1024)

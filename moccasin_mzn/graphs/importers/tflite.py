@@ -124,9 +124,7 @@ def graph_of(model: ModelT, name: str = "") -> ComputationGraph:
         reads = [sorted({position[maker[x]] for x in found if maker.get(x) in position}) for found in read]
         labels = [f"{operator_name(model, operator)} {at}" for at, operator in zip(ids, operators, strict=True)]
         weights = {x for op in subgraph.operators for x in inputs(op) if maker.get(x) not in position}
-        sources = {int(x): None for x in subgraph.inputs} | {
-            x: position[at] for x, at in maker.items() if at in position
-        }
+        sources = sources_of(model)
         return ComputationGraph(
             nodes=(*ids, RESULTS),
             durations=(*(_multiply_adds(model, operator) for operator in operators), 0),
@@ -230,20 +228,35 @@ def _kind(model: ModelT, x: int) -> str:
     return kinds.get(model.subgraphs[0].tensors[x].type, "")
 
 
-def _operator(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None]) -> Operator | None:
-    """What it computes; None if it has not one output.
+def sources_of(model: ModelT) -> dict[int, int | None]:
+    """By tensor the position of the node that puts it out, None: an input of the network; the others are parameters."""
+    maker, once = producers(model), unpacking(model)
+    ids = [at for at in range(len(model.subgraphs[0].operators)) if at not in once]
+    position = {at: place for place, at in enumerate(ids)}
+    found: dict[int, int | None] = {int(x): None for x in model.subgraphs[0].inputs}
+    return found | {x: position[at] for x, at in maker.items() if at in position}
+
+
+def case_of(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None]) -> Case:
+    """An operator of one output with the shapes of what it reads.
 
     Args:
-        sources: by tensor the position of the node that puts it out, None: an input of the network; the others are
-            parameters.
+        sources: of `sources_of`.
     """
-    if len(outputs(operator)) != 1:
-        return None
     read, (made,) = inputs(operator), outputs(operator)
     values = tuple(_value(model, x, constant=x not in sources) for x in read)
-    case = Case(operator_name(model, operator), operator.builtinOptions, values, _value(model, made))
+    return Case(operator_name(model, operator), operator.builtinOptions, values, _value(model, made))
+
+
+def _operator(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None]) -> Operator | None:
+    """What it computes; None if it has not one output."""
+    if len(outputs(operator)) != 1:
+        return None
+    read, case = inputs(operator), case_of(model, operator, sources)
     found, shape = accesses(case), case.put_out.shape
-    known = (read_of(sources[x], values[at].shape, found.get(at), shape) for at, x in enumerate(read) if x in sources)
+    known = (
+        read_of(sources[x], case.read[at].shape, found.get(at), shape) for at, x in enumerate(read) if x in sources
+    )
     reads = tuple(known)
     return Operator(case.name, shape, reads, accumulator(case) if found and len(reads) == 1 else 0)
 
