@@ -95,8 +95,8 @@ def row_of(graph: ComputationGraph, fractions: list[str], seconds: float) -> tup
     peak, floor = simulate(graph, graph.input_order()).peak, max(graph.working_sets)
     budget: int | str = int(WHOLE * peak)
     whole = None if floor > budget else mz.solve(graph, budget, order="free", time_limit=seconds, seed=0)
-    told = "none" if whole is None else f"{1 + whole.tdi_percent / 100:.3f}" if whole.valid else str(whole.status)
-    row = [f"{len(graph.nodes):,}", f"{peak / 1000:,.1f}", f"{floor / peak:.2f}", told]
+    stated = "none" if whole is None else f"{1 + whole.tdi_percent / 100:.3f}" if whole.valid else str(whole.status)
+    row = [f"{len(graph.nodes):,}", f"{peak / 1000:,.1f}", f"{floor / peak:.2f}", stated]
     room = False
     for fraction in fractions:
         budget = LEAST if fraction == LEAST else int(float(fraction) * peak)

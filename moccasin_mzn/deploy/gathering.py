@@ -2,8 +2,8 @@
 
     y[0:4]  y[4:8]  y[8:12]            y[3:6] of a reader = Concat(Slice(y[0:4], 3:4), Slice(y[4:8], 0:2))
 
-What several operators read is sliced and joined once, and so a value of the model that a schedule may have computed
-again, as others are.
+What several operators read is sliced and joined once, and so a value of the model that a schedule may recompute, as all
+others.
 """
 
 from __future__ import annotations

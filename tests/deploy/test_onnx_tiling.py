@@ -157,4 +157,5 @@ def test_networks_in_parts_take_what_is_planned(tmp_path, name):
     deployed = deploy(parts, order.positions)
     found = compare(deployed.model, deployed.original, folder=tmp_path)
     assert found.is_rounded and found.late is None and found.peak == deployed.planned_values == order.peak
-    assert found.peak < 0.8 * max(whole.graph.working_sets)
+    most = max(whole.graph.working_sets)
+    assert found.peak == most if name == "autoencoder" else found.peak < 0.8 * most  # which has one row
