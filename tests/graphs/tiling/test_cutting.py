@@ -14,7 +14,8 @@ from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Operator, Part, Reach, Read, aligned
 from moccasin_mzn.graphs.tiling.axes import tiling_axes
-from moccasin_mzn.graphs.tiling.cutting import cut, layers_of, tile
+from moccasin_mzn.graphs.tiling.cutting import cut, cuts_of, layers_of, tile
+from moccasin_mzn.problem.judges.schedules import simulate
 
 
 def graph_of(*operators: Operator, unit: int = 1, **facts) -> ComputationGraph:
@@ -279,3 +280,43 @@ def _read_by(read, place):
         return [x for x in met if 0 <= x < extent]
 
     return [along(reach, extent) for reach, extent in zip(read.axes, read.shape, strict=True)]
+
+
+# --- Single rows need no more than any parts of rows ----------------------------------------------------------
+
+
+@st.composite
+def schedules_of_rows(draw):
+    """A graph, parts of several rows of it, and a schedule of them that computes some again."""
+    graph = draw(layered())
+    graph = replace(graph, operators=[replace(each, accumulator=0) for each in graph.operators])
+    rows = cuts_of(graph, rows=1)
+    coarse = {}
+    for v, cuts in rows.items():
+        for axis, points in cuts.items():
+            inner = draw(st.sets(st.sampled_from(points[1:-1]))) if len(points) > 2 else set()
+            coarse[v] = {axis: tuple(sorted({0, *inner, points[-1]}))}
+    parts = cut(graph, coarse)
+    sequence = list(parts.input_order())
+    for _ in range(draw(st.integers(0, 6))):
+        again = draw(st.sampled_from(sequence))
+        sequence.insert(draw(st.integers(sequence.index(again) + 1, len(sequence))), again)
+    return graph, parts, sequence, cut(graph, rows)
+
+
+@pytest.mark.few(2)
+@given(case=schedules_of_rows())
+def test_single_rows_need_no_more_than_parts_of_rows(case):
+    graph, parts, sequence, rows = case
+    places, own = _places(graph, parts), _places(graph, rows)
+    inside = [
+        [at for at, (layer, box) in enumerate(own) if layer == v and all(map(_is_within, box, outer))]
+        for v, outer in places
+    ]
+    by_rows = [at for part in sequence for at in inside[part]]
+    one, other = simulate(parts, sequence), simulate(rows, by_rows)
+    assert one.feasible and other.feasible and other.duration == one.duration and other.peak <= one.peak
+
+
+def _is_within(inner, outer):
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
