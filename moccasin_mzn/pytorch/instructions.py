@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.pytorch import offloading
-from moccasin_mzn.pytorch.joint import TANGENT
+from moccasin_mzn.pytorch.joint import TANGENT, is_number
 
 if TYPE_CHECKING:
     import torch
@@ -182,9 +182,10 @@ def _with(argument: PyTree, same: Mapping[Value, Value]) -> PyTree:
 # --- The peak of a plan's memory, to the byte: what is live at each instruction, as Python frees it, and its
 # workspace
 
-# Parameters, buffers and inputs do not count. Outputs count from the cut to the end, and so do the tangents, as whoever
-# calls the backward pass holds them; gradients stay once they are made. What gradients are added to, `.grad`, is there
-# before and does not count; if it is not, the gradients become it, and stay.
+# Parameters, buffers and inputs do not count. Outputs count from the cut to the end, and tangents from there to their
+# last read: nobody else has the gradients that a loss outside of the plan makes of outputs. Gradients stay once they
+# are made. What gradients are added to, `.grad`, is there before and does not count; if it is not, the gradients
+# become it, and stay.
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,12 @@ def _peaks(plan: Linear, first: bool) -> Peaks:
     for storage, at in last.items():
         if storage.given is None and not storage.slow:
             ending[at] = ending.get(at, 0) + storage.bytes
-    tangents = sum(v.storage.bytes for v in plan.given.values() if v.storage and v.storage.given == TANGENT)
+    tangents = 0
+    for node, value in plan.given.items():
+        if value.storage is not None and value.storage.given == TANGENT:
+            tangents += value.storage.bytes
+            if value.storage in last and not is_number(node):
+                ending[last[value.storage]] = ending.get(last[value.storage], 0) + value.storage.bytes
     cut, live, most, storages, kept = len(plan.forward), 0, [0, 0], 0, 0
     for at, instruction in enumerate(instructions):
         if at == cut:

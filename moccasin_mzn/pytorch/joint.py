@@ -270,6 +270,11 @@ def _joined(
     return Joined()
 
 
+def is_number(tangent: fx.Node) -> bool:
+    """Return whether an output is a single number, such as a loss: PyTorch keeps its gradient to the end of the step."""
+    return bool(tangent.meta["val"].numel() == 1)
+
+
 def _tangent(output: torch.Tensor, mode: FakeTensorMode | None, strides: Sequence[int]) -> torch.Tensor:
     """A gradient of an output; a number's is 1, as `backward()` has it."""
     import torch

@@ -14,9 +14,10 @@ import contextlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from moccasin_mzn.graphs.importers.torch.trace import quiet
 
@@ -41,6 +42,40 @@ class StepPeaks:
     """Bytes, see `allocator_peak`."""
     seconds: float
     """CPU time of the process, of a step without a meter; on another device the time on the clock."""
+
+
+def backward(outputs: Sequence[torch.Tensor], gradient_of: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Run the backward pass of outputs, with gradients that nobody else has, as those that a loss outside makes.
+
+    Single numbers, such as losses, get their gradients from here, as from `loss.backward()`.
+
+    Args:
+        gradient_of: makes the gradient of an output, of what has its form.
+    """
+    import torch
+
+    numbers = [output for output in outputs if output.numel() == 1]
+    others = [output for output in outputs if output.numel() != 1]
+    with torch.enable_grad():
+        seeds = [_seed().apply(gradient_of, *others)] if others else []
+    torch.autograd.backward([*seeds, *numbers], [*(None for _ in seeds), *map(gradient_of, numbers)])
+
+
+@cache
+def _seed() -> Any:
+    import torch
+
+    class Seed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, gradient_of: Any, *outputs: torch.Tensor) -> torch.Tensor:
+            ctx.gradient_of, ctx.outputs = gradient_of, [output.detach() for output in outputs]
+            return torch.empty((), device="meta")  # takes no memory, nor does its gradient
+
+        @staticmethod
+        def backward(ctx: Any, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+            return None, *map(ctx.gradient_of, ctx.outputs)
+
+    return Seed
 
 
 def storage_peak(call: Callable[[], object]) -> int:
@@ -316,6 +351,8 @@ def _meter() -> Iterator[_StorageMeter]:
             given = {id(storage): storage for storage in storages_of((args, kwargs))}
             returned = func(*args, **(kwargs or {}))
             for storage in storages_of(returned):
+                if storage.device.type == "meta":
+                    continue
                 if id(storage) in meter.live or id(storage) not in given:
                     meter.follow(storage)
             meter.peak = max(meter.peak, meter.total)

@@ -19,7 +19,7 @@ from moccasin_mzn.graphs.importers.torch.nodes import elements_of, group_duratio
 from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.pytorch.computations import Computation, Computations, Root
 from moccasin_mzn.pytorch.devices import draws
-from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT
+from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT, is_number
 from moccasin_mzn.pytorch.values import is_check
 
 if TYPE_CHECKING:
@@ -93,9 +93,10 @@ def planned(program: Computations, accumulated: bool = False) -> Planned:
     added = {each.gradient for each in accumulations}
     retained = [program.final[root] for node in joint.gradients if node not in added for root in _roots(program, node)]
     results = [*program.outputs.values(), *retained, *(made for made in lost if made.backward)]
+    read = {source for made in kept for source in _sources(program, made)}
     pinned: list[Computation | Other] = [
         cut,
-        *tangents,
+        *(tangent for tangent in tangents if tangent not in read or is_number(tangent.node)),
         *accumulations,
         *(made for made in results if made is not None),
     ]

@@ -402,6 +402,8 @@ def _function() -> type[torch.autograd.Function]:
     import torch
 
     class Planned(torch.autograd.Function):
+        boxed_grads_call = True  # so that gradients of outputs are freed once they are read
+
         @staticmethod
         def forward(ctx: _Context, runtime: Runtime, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
             code = runtime.code
@@ -418,7 +420,7 @@ def _function() -> type[torch.autograd.Function]:
             return outputs
 
         @staticmethod
-        def backward(ctx: _Context, *tangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        def backward(ctx: _Context, tangents: list[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]:
             runtime = ctx.runtime
             _check_left_out(runtime, tangents)
             there = {at for at, tangent in enumerate(_wanted(runtime, tangents)) if tangent is not None}
@@ -481,13 +483,16 @@ def _kept(ctx: _Context) -> list[torch.Tensor | None]:
     return boxed
 
 
-def _tangents(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
-    """The gradients of the outputs as they were traced: laid out so, and zero where there are none."""
+def _tangents(runtime: Runtime, tangents: list[torch.Tensor | None]) -> list[torch.Tensor]:
+    """The gradients of the outputs, laid out as they were traced, zero where there are none; `tangents` is emptied."""
     import torch
 
     forms = [each.form for each in runtime.joint.given.values() if each.kind == TANGENT]
-    found = []
-    for tangent, form in zip(_wanted(runtime, tangents), forms, strict=True):
+    found, wanted = [], _wanted(runtime, tangents)
+    tangents.clear()
+    wanted.reverse()
+    for form in forms:
+        tangent = wanted.pop()
         if tangent is None or tangent.stride() != form.stride:
             like = torch.empty_strided(form.shape, form.stride, dtype=getattr(torch, form.dtype), device=form.device)
             tangent = like.zero_() if tangent is None else like.copy_(tangent)

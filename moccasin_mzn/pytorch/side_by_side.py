@@ -14,7 +14,7 @@ from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
 from moccasin_mzn.pytorch.gradients import ACCUMULATED
-from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, storage_peak, time_of
+from moccasin_mzn.pytorch.measuring import allocator_peak, backward, lacks_memory, storage_peak, time_of
 from moccasin_mzn.pytorch.offloading import slow_meter
 from moccasin_mzn.pytorch.steps import differences
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
@@ -211,7 +211,7 @@ class _Side:
         outputs = Structure.of(self._call())[1]
         chosen = [output for output, has in zip(outputs, self._differentiable, strict=True) if has]
         generator = torch.Generator(self._device).manual_seed(number)
-        torch.autograd.backward(chosen, [_tangent(output, generator) for output in chosen])
+        backward(chosen, lambda output: _tangent(output, generator))
         return outputs
 
     def _random_states(self) -> dict[str, torch.Tensor]:

@@ -20,7 +20,7 @@ from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT, Placeholder
 from moccasin_mzn.pytorch.loops import installed
-from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, nanoseconds_of, storage_peak
+from moccasin_mzn.pytorch.measuring import allocator_peak, backward, lacks_memory, nanoseconds_of, storage_peak
 from moccasin_mzn.pytorch.offloading import slow_meter
 from moccasin_mzn.pytorch.runtime import Runtime, emitted
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
@@ -56,10 +56,9 @@ class ScratchCopy:
         chosen = [each for each, has in zip(outputs, self.differentiable, strict=True) if has]
         if between is not None:
             between(chosen)
-        generators = [torch.Generator(each.device).manual_seed(at) for at, each in enumerate(chosen)]
-        pairs = zip(chosen, generators, strict=True)
+        generators = iter([torch.Generator(each.device).manual_seed(at) for at, each in enumerate(chosen)])
         with no_autocast():  # as loops do
-            torch.autograd.backward(chosen, [torch.empty_like(each).normal_(generator=own) for each, own in pairs])
+            backward(chosen, lambda output: torch.empty_like(output).normal_(generator=next(generators)))
         return {f"output {at}": output.detach() for at, output in enumerate(outputs)}
 
     def left(self) -> dict[str, torch.Tensor | None]:

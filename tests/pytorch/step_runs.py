@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from moccasin_mzn.pytorch import plan
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
+from moccasin_mzn.pytorch.measuring import backward as seeded
 
 QUICK = {"search": "only", "time_limit": 30.0, "until_gap": 0.9, "seed": 0, "threads": 1}
 """Options of a search that ends with the first schedule that it finds."""
@@ -30,9 +31,7 @@ def backward(outputs: Any) -> None:
     """As somebody's own loop does it: gradients of the outputs are random, laid out as these."""
     tensors = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     generator = torch.Generator().manual_seed(9)
-    torch.autograd.backward(
-        tensors, [torch.empty_like(each).copy_(torch.randn(each.shape, generator=generator)) for each in tensors]
-    )
+    seeded(tensors, lambda each: torch.empty_like(each).copy_(torch.randn(each.shape, generator=generator)))
 
 
 def steps(model: torch.nn.Module, call: Any, inputs: Any, count: int = 3) -> list[Any]:
@@ -84,7 +83,7 @@ def excess(found: Any, call: Any, inputs: Any) -> tuple[int, int]:
     def step() -> None:
         outputs = joint.returned.of(call(*inputs))[1]
         chosen = [output for output, has in zip(outputs, joint.differentiable, strict=True) if has]
-        torch.autograd.backward(chosen, [torch.ones_like(each) for each in chosen])
+        seeded(chosen, torch.ones_like)
 
     without_gradients()
     storages = storage_peak(step)
