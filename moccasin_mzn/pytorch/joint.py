@@ -271,7 +271,7 @@ def _joined(
 
 
 def is_number(tangent: fx.Node) -> bool:
-    """Return whether an output is a single number, such as a loss: PyTorch keeps its gradient to the end of the step."""
+    """Return whether an output is one number, such as a loss: PyTorch keeps its gradient to the end of the step."""
     return bool(tangent.meta["val"].numel() == 1)
 
 
