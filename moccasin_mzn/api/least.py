@@ -1,6 +1,6 @@
 """Problems within the least budget for which a schedule is found: first its peak, then its duration. ::
 
-graph ── frontier.least ──> a schedule of little peak ──> that peak is the budget, and the search starts from there
+graph ── frontier.least ──> a schedule of little peak ──> that peak is the budget; the search starts from there
          60 % of the time                                 what is left of it
 """
 

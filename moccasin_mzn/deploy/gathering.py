@@ -9,11 +9,12 @@ others.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import Generic, TypeVar
 
+from moccasin_mzn.graphs.access_maps import Axes
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Read
 from moccasin_mzn.graphs.tiling.axes import tiling_axes
@@ -121,6 +122,58 @@ class Gathering(ABC, Generic[ValueT]):
         if key not in self.made or whole is not None:
             self.made[key] = self.add_concatenation(pieces, axis, whole)
         return self.made[key]
+
+
+def cut_axes(box: Box, shape: Sequence[int]) -> set[int]:
+    """The axes along which a box is not all of an output."""
+    return {axis for axis, each in enumerate(box) if each != (0, shape[axis])}
+
+
+def read_box(axes: Axes, box: Box, shape: Sequence[int]) -> Box:
+    """What a part reads of an input.
+
+    Args:
+        axes: the map of the input, see `graphs.access_maps`.
+        box: the part of the output.
+        shape: of the input.
+
+    Raises:
+        Unsplittable: nothing is read.
+    """
+    found = []
+    for reach, extent in zip(axes, shape, strict=True):
+        places = [0, extent - 1] if reach is None else reach.places(*box[reach.axis], extent)
+        if not len(places):
+            raise Unsplittable
+        found.append((int(places[0]), int(places[-1]) + 1))
+    return tuple(found)
+
+
+def check_own_places(maps: Iterable[Axes], cut: Set[int]) -> None:
+    """Check that along axes that are cut each place of the output reads its own place of inputs.
+
+    Raises:
+        Unsplittable: another is read.
+    """
+    reaches = [reach for axes in maps for reach in axes if reach is not None]
+    met = {reach.axis for reach in reaches if reach.is_identity}
+    moved = {reach.axis for reach in reaches} - met
+    if not cut <= met or cut & moved:
+        raise Unsplittable
+
+
+def splittable(shape: Sequence[int], wanted: Cuts, split: Callable[[Box], object]) -> dict[int, tuple[int, ...]]:
+    """The cuts along those axes along which an output can be split; `split` raises `Unsplittable` for a part."""
+    kept: dict[int, tuple[int, ...]] = {}
+    for axis, points in wanted.items():
+        more = {**kept, axis: points}
+        try:
+            for box in boxes_of(tuple(shape), more) if len(points) > 2 else ():
+                split(box)
+        except Unsplittable:
+            continue
+        kept = more if len(points) > 2 else kept
+    return kept
 
 
 def numbered_boxes(shape: Sequence[int], cuts: Cuts) -> dict[tuple[int, ...], Box]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.deploy.gathering import Unsplittable
+from moccasin_mzn.deploy.gathering import Unsplittable, check_own_places, cut_axes, read_box
 from moccasin_mzn.files import Json
 from moccasin_mzn.graphs.access_maps import Axes
 from moccasin_mzn.graphs.importers.onnx.model import is_standard, kind_of
@@ -82,7 +82,7 @@ class _Part:
     @property
     def cut(self) -> set[int]:
         """Axes along which it is not all of the output."""
-        return {axis for axis, each in enumerate(self.box) if each != (0, self.call.put_out[axis])}
+        return cut_axes(self.box, self.call.put_out)
 
     @property
     def shape(self) -> list[int]:
@@ -99,13 +99,7 @@ class _Part:
         Raises:
             Unsplittable: nothing is.
         """
-        found = []
-        for reach, extent in zip(self.maps[at], self.call.shape(at), strict=True):
-            places = [0, extent - 1] if reach is None else reach.places(*self.box[reach.axis], extent)
-            if not len(places):
-                raise Unsplittable
-            found.append((int(places[0]), int(places[-1]) + 1))
-        return tuple(found)
+        return read_box(self.maps[at], self.box, self.call.shape(at))
 
     def whole(self, *axes: int) -> None:
         """Check that it is not cut along some axes.
@@ -134,10 +128,7 @@ def _volume(box: Box) -> int:
 
 def _plain(part: _Part) -> Recipe:
     """Nothing but what is read changes."""
-    met = {reach.axis for axes in part.maps.values() for reach in axes if reach is not None and reach.is_identity}
-    moved = {reach.axis for axes in part.maps.values() for reach in axes if reach is not None} - met
-    if not part.cut <= met or part.cut & moved:
-        raise Unsplittable
+    check_own_places(part.maps.values(), part.cut)
     return Recipe(part.boxes())
 
 

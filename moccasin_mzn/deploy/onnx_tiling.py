@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.deploy.gathering import Gathering, Unsplittable, numbered_boxes, suffix_of
+from moccasin_mzn.deploy.gathering import Gathering, numbered_boxes, splittable, suffix_of
 from moccasin_mzn.deploy.onnx_parts import Recipe, recipe_of
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.inference import infer
 from moccasin_mzn.graphs.importers.onnx.model import all_names, fresh, is_standard, operator_sets, packages, reads
 from moccasin_mzn.graphs.importers.onnx.shapes import Shapes, stored_value
-from moccasin_mzn.graphs.tiling.cutting import Box, Cuts, boxes_of
+from moccasin_mzn.graphs.tiling.cutting import Box, Cuts
 
 if TYPE_CHECKING:
     import onnx
@@ -53,22 +54,8 @@ def possible_cuts(
     for v, wanted in cuts.items():
         at, operator = operators[v], graph.operators[v] if graph.operators is not None else None
         if at is not None and operator is not None:
-            found[v] = _possible(model.graph.node[at], shapes, operator.shape, wanted)
+            found[v] = splittable(operator.shape, wanted, partial(recipe_of, model.graph.node[at], shapes))
     return {v: own for v, own in found.items() if own}
-
-
-def _possible(node: onnx.NodeProto, shapes: Shapes, shape: Sequence[int], wanted: Cuts) -> dict[int, tuple[int, ...]]:
-    """The cuts along those axes along which an operator can be split."""
-    kept: dict[int, tuple[int, ...]] = {}
-    for axis, points in wanted.items():
-        more = {**kept, axis: points}
-        try:
-            for box in boxes_of(tuple(shape), more) if len(points) > 2 else ():
-                recipe_of(node, shapes, box)
-        except Unsplittable:
-            continue
-        kept = more if len(points) > 2 else kept
-    return kept
 
 
 def tiled_model(model: onnx.ModelProto, cuts: Mapping[int, Cuts]) -> tuple[onnx.ModelProto, dict[str, tuple[int, Box]]]:

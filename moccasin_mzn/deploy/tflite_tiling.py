@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,11 @@ import numpy as np
 from moccasin_mzn.deploy.gathering import (
     Gathering,
     Unsplittable,
+    check_own_places,
+    cut_axes,
     numbered_boxes,
+    read_box,
+    splittable,
     suffix_of,
     useful_cuts,
     with_reductions,
@@ -35,7 +40,7 @@ from moccasin_mzn.graphs.importers.tflite import (
     producers,
     schema,
     sources_of,
-    unpacking,
+    type_name,
 )
 from moccasin_mzn.graphs.importers.tflite_operators import Case, accesses
 from moccasin_mzn.graphs.operators import Part
@@ -107,25 +112,16 @@ class _Part:
     @property
     def cut(self) -> set[int]:
         """Axes along which it is not all of the output."""
-        return {axis for axis, each in enumerate(self.box) if each != (0, self.case.put_out.shape[axis])}
+        return cut_axes(self.box, self.case.put_out.shape)
 
     def read(self, at: int) -> Box:
         """What is read of one input."""
-        found = []
-        for reach, extent in zip(self.maps[at], self.case.read[at].shape, strict=True):
-            places = [0, extent - 1] if reach is None else reach.places(*self.box[reach.axis], extent)
-            if not len(places):
-                raise Unsplittable
-            found.append((int(places[0]), int(places[-1]) + 1))
-        return tuple(found)
+        return read_box(self.maps[at], self.box, self.case.read[at].shape)
 
 
 def _plain(part: _Part) -> Recipe:
     """Nothing but what is read changes: along axes that are cut each place reads its own."""
-    met = {reach.axis for axes in part.maps.values() for reach in axes if reach is not None and reach.is_identity}
-    moved = {reach.axis for axes in part.maps.values() for reach in axes if reach is not None} - met
-    if not part.cut <= met or part.cut & moved:
-        raise Unsplittable
+    check_own_places(part.maps.values(), part.cut)
     return Recipe({at: part.read(at) for at in part.maps})
 
 
@@ -214,24 +210,10 @@ def possible_cuts(model: ModelT, graph: ComputationGraph, cuts: Mapping[int, Cut
     sources, operators = sources_of(model), model.subgraphs[0].operators
     for v, wanted in cuts.items():
         if isinstance(graph.nodes[v], int) and graph.operators is not None and graph.operators[v] is not None:
-            case, kept = case_of(model, operators[int(graph.nodes[v])], sources), dict[int, tuple[int, ...]]()
-            for axis, points in wanted.items():
-                more = {**kept, axis: points}
-                kept = more if len(points) > 2 and _can_be_cut(case, more) else kept
-            if kept:
-                found[v] = kept
-    return found
-
-
-def _can_be_cut(case: Case, cuts: Cuts) -> bool:
-    if case.put_out.kind not in _KINDS or any(each.kind not in _KINDS for each in case.read):
-        return False
-    try:
-        for box in numbered_boxes(case.put_out.shape, cuts).values():
-            recipe_of(case, box)
-    except Unsplittable:
-        return False
-    return True
+            case = case_of(model, operators[int(graph.nodes[v])], sources)
+            if all(each.kind in _KINDS for each in (case.put_out, *case.read)):
+                found[v] = splittable(case.put_out.shape, wanted, partial(recipe_of, case))
+    return {v: own for v, own in found.items() if own}
 
 
 def tiled_model(model: ModelT, graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> tuple[ModelT, ComputationGraph]:
@@ -301,7 +283,7 @@ class _Tiling(Gathering[int]):
         self.model.subgraphs = [self.subgraph]
         self.model.buffers, self.model.operatorCodes = list(self.model.buffers), list(self.model.operatorCodes)
         self.subgraph.tensors = list(self.subgraph.tensors)
-        self.maker, self.once = producers(self.original), unpacking(self.original)
+        self.maker = producers(self.original)
         self.sources = sources_of(self.original)
 
     def add(self, at: int, cuts: Cuts) -> None:
@@ -398,7 +380,7 @@ class _Tiling(Gathering[int]):
             made = self._like(x, shape, " padded")
             numbers = self._integers([[0, 0], *map(list, padding), [0, 0]])
             if lowest:
-                dtype = _KINDS[self._kind(x)]
+                dtype = _KINDS[type_name(self.model, x)]
                 value = np.finfo(dtype).min if dtype is np.float32 else np.iinfo(dtype).min
                 least = self._like(x, [1], " lowest", np.asarray([value], dtype))
                 self._operator("PADV2", (x, numbers, least), made, "PadV2Options", schema().PadV2OptionsT())
@@ -409,7 +391,7 @@ class _Tiling(Gathering[int]):
 
     def _operator(self, name: str, read: Sequence[int], made: int, kind: str, options: object) -> None:
         operator = schema().OperatorT()
-        operator.opcodeIndex = self._code(name, _VERSIONS[name].get(self._kind(read[0]), 1))
+        operator.opcodeIndex = self._code(name, _VERSIONS[name].get(type_name(self.model, read[0]), 1))
         operator.inputs, operator.outputs = list(read), [made]
         operator.builtinOptionsType, operator.builtinOptions = getattr(schema().BuiltinOptions, kind), options
         self.operators.append(operator)
@@ -458,11 +440,7 @@ class _Tiling(Gathering[int]):
         data = self.model.buffers[self.subgraph.tensors[x].buffer].data
         if x in self.maker or data is None or not len(data):
             return None
-        return np.asarray(data, np.uint8).view(_KINDS[self._kind(x)]).reshape(self.shape_of(x))
-
-    def _kind(self, x: int) -> str:
-        kinds = {value: name for name, value in vars(schema().TensorType).items() if name.isupper()}
-        return kinds.get(self.subgraph.tensors[x].type, "")
+        return np.asarray(data, np.uint8).view(_KINDS[type_name(self.model, x)]).reshape(self.shape_of(x))
 
     def _joined_shape(self, pieces: Sequence[int], axis: int) -> list[int]:
         shapes = [self.shape_of(x) for x in pieces]

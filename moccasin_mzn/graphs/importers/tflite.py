@@ -198,7 +198,7 @@ def size_of(model: ModelT, x: int) -> int:
     Raises:
         InputError: it has no known size.
     """
-    kind, shape = _kind(model, x), _shape(model, x)
+    kind, shape = type_name(model, x), _shape(model, x)
     bits = _BITS.get(kind)
     if bits is None or any(side < 0 for side in shape):
         name = model.subgraphs[0].tensors[x].name
@@ -223,7 +223,8 @@ def _shape(model: ModelT, x: int) -> list[int]:
     return [] if shape is None else [int(side) for side in shape]
 
 
-def _kind(model: ModelT, x: int) -> str:
+def type_name(model: ModelT, x: int) -> str:
+    """The type of a tensor, such as "INT8"; empty if it is not known."""
     kinds = {value: name for name, value in vars(schema().TensorType).items() if name.isupper()}
     return kinds.get(model.subgraphs[0].tensors[x].type, "")
 
@@ -264,7 +265,7 @@ def _operator(model: ModelT, operator: OperatorT, sources: Mapping[int, int | No
 def _value(model: ModelT, x: int, *, constant: bool = False) -> Value:
     import numpy as np
 
-    kind, numbers = _kind(model, x), None
+    kind, numbers = type_name(model, x), None
     data = model.buffers[model.subgraphs[0].tensors[x].buffer].data if constant else None
     if data is not None and kind in ("INT32", "INT64") and len(data) <= _NUMBERS_READ:
         numbers = tuple(np.asarray(data, np.uint8).view(f"<i{_BITS[kind] // 8}").tolist())

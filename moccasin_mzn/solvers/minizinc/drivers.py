@@ -211,9 +211,9 @@ def _tied(driver_class: type) -> type:
 
     class TiedDriver(driver_class):
         async def _create_process(self, args: Sequence[object], solver: str | None = None) -> Process:
-            chosen = [] if solver is None else ["--solver", solver]
             import asyncio
 
+            chosen = [] if solver is None else ["--solver", solver]
             arguments = [str(self.executable), *chosen, "--allow-multiple-assignments", *map(str, args)]
             command = [str(tie), "--pdeathsig", "TERM", *arguments, "--json-stream"]
             return await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
