@@ -14,6 +14,7 @@ from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import check_writable
 from moccasin_mzn.formatting import nearest
+from moccasin_mzn.interrupts import none_lost
 
 Given = ParamSpec("Given")
 Answered = TypeVar("Answered")
@@ -43,7 +44,7 @@ def checked(
     as_given: Collection[str] = (),
 ) -> Callable[[Callable[Given, Answered]], Callable[Given, Answered]]:
     """Have the arguments of a function checked: flags, texts, functions and mappings are such, scalars of numpy become
-    Python's own, and for an unknown keyword the message names the most similar known one.
+    Python's own, and for an unknown keyword the message names the most similar known one. No interrupt is lost in it.
 
     Args:
         others: returns the keywords that are accepted in addition to those of the signature.
@@ -70,7 +71,8 @@ def checked(
             bound = signature.bind(*args, **kwargs)
             for name in (bound.arguments.keys() & named.keys()).difference(as_given):
                 bound.arguments[name] = _checked(name, bound.arguments[name], str(named[name].annotation))
-            return function(*bound.args, **bound.kwargs)
+            with none_lost():
+                return function(*bound.args, **bound.kwargs)
 
         return call
 

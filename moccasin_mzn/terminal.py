@@ -7,12 +7,11 @@ import contextlib
 import errno
 import io
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn, TextIO
 
+from moccasin_mzn.interrupts import none_lost
 from moccasin_mzn.temporary import own_folder
 
 FAILED = 2
@@ -92,21 +91,6 @@ def _error() -> OSError | None:
     return raw.error if isinstance(raw, _Lasting) else None
 
 
-@contextlib.contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Have SIGTERM (as from `timeout` or a job scheduler) and SIGHUP stop the search as Ctrl-C does."""
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {name: signal.signal(getattr(signal, name), signal.default_int_handler) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
-
-
 def as_program(run: Callable[[], int]) -> NoReturn:
     """Run what this process is for, with streams that last and a folder of its own for temporary files, and exit.
 
@@ -118,7 +102,8 @@ def as_program(run: Callable[[], int]) -> NoReturn:
         stack = contextlib.ExitStack()
         atexit.register(stack.close)  # the last to go: what libraries remove at the end is in this folder
         stack.enter_context(own_folder())
-        status = run()
+        with none_lost():
+            status = run()
         failure = complaint()
         if failure is not None:
             print(f"error: {failure}", file=sys.stderr)

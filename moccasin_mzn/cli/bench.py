@@ -16,7 +16,7 @@ from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import Choice, effort, group
 from moccasin_mzn.errors import InputError, located, require
 from moccasin_mzn.formatting import count_text
-from moccasin_mzn.terminal import stopped_by_signals
+from moccasin_mzn.interrupts import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.bench.best_known import Known

@@ -18,7 +18,8 @@ from moccasin_mzn.cli.options import command
 from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import count_text
-from moccasin_mzn.terminal import own_stderr, stopped_by_signals
+from moccasin_mzn.interrupts import stopped_by_signals
+from moccasin_mzn.terminal import own_stderr
 
 if TYPE_CHECKING:
     from moccasin_mzn.bench.execute import RunOutcome

@@ -19,7 +19,7 @@ from cloup import option
 from moccasin_mzn.commands import command
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.terminal import stopped_by_signals
+from moccasin_mzn.interrupts import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.json_lines import JsonStream

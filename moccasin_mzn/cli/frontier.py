@@ -32,8 +32,9 @@ from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
 from moccasin_mzn.formatting import count_text
+from moccasin_mzn.interrupts import stopped_by_signals
 from moccasin_mzn.search.options import own_options
-from moccasin_mzn.terminal import is_read, stopped_by_signals
+from moccasin_mzn.terminal import is_read
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.frontier.points import Frontier

@@ -21,7 +21,7 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.options import command, effort
-from moccasin_mzn.terminal import stopped_by_signals
+from moccasin_mzn.interrupts import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.problem.arena import Arena

@@ -18,12 +18,12 @@ from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, group, n
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.platforms import SLOW
 from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.interrupts import stopped_by_signals
 from moccasin_mzn.log import underway
 from moccasin_mzn.option import flag
 from moccasin_mzn.pytorch.gradients import ACTIVATIONS, GRADIENTS, STEP
 from moccasin_mzn.pytorch.tracing import MEASURED, NONE
 from moccasin_mzn.report.tables import Lines, console, plain_table, print_table
-from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

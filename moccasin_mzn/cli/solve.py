@@ -33,9 +33,9 @@ from moccasin_mzn.cli.common import (
 from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
+from moccasin_mzn.interrupts import stopped_by_signals
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
-from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.json_lines import JsonStream

@@ -15,7 +15,6 @@ import hashlib
 import itertools
 import logging
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -26,63 +25,14 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 
 from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.environment import own_environment, user_cache
 from moccasin_mzn.errors import require_address_space
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.interrupts import none_lost
 from moccasin_mzn.log import note_once
 from moccasin_mzn.problem.instance import Instance
-
-# --- Interrupts while compiled code is loaded -----------------------------------------------------------------
-
-# LLVM calls back into Python, which drops what is raised there::
-#
-#     compile_all() ... LLVM ... callback     Ctrl-C here would be lost: it is raised
-#     next function, or the end of the block  here
-
-
-@contextlib.contextmanager
-def none_lost() -> Iterator[Callable[[], None]]:
-    """Have an interrupt that comes within a callback wait until that is over, others as they are.
-
-    Yields:
-        What raises an interrupt that waits, if one does; the end of the block does so too.
-    """
-    usual = signal.getsignal(signal.SIGINT)
-    if not callable(usual) or threading.current_thread() is not threading.main_thread():
-        yield lambda: None
-        return
-    waits = threading.Event()
-
-    def take(number: int, frame: FrameType | None) -> None:
-        if _within_callback(frame):
-            waits.set()
-        else:
-            usual(number, frame)
-
-    def raise_waiting() -> None:
-        if waits.is_set():
-            waits.clear()
-            usual(signal.SIGINT, None)
-
-    signal.signal(signal.SIGINT, take)
-    try:
-        yield raise_waiting
-    finally:
-        signal.signal(signal.SIGINT, usual)
-    raise_waiting()
-
-
-def _within_callback(frame: FrameType | None) -> bool:
-    """Is there a callback of llvmlite's cache of objects among what is being called?"""
-    while frame is not None:
-        if frame.f_code.co_name.startswith("_raw_object_cache_"):
-            return True
-        frame = frame.f_back
-    return False
-
 
 # --- What is made ready ---------------------------------------------------------------------------------------
 
@@ -162,7 +112,6 @@ def _made_ready(search: CompiledSearch) -> float:
 
     class Compiling(event.Listener):
         def on_start(self, event: event.Event) -> None:
-            raise_waiting()
             if not announced:
                 announced.append(search)
                 if keeps():
@@ -171,10 +120,10 @@ def _made_ready(search: CompiledSearch) -> float:
                     note_once(NOT_KEPT, logging.WARNING)
 
         def on_end(self, event: event.Event) -> None:
-            raise_waiting()
+            """Nothing: the class asks for it."""
 
     listener = Compiling()
-    with none_lost() as raise_waiting:
+    with none_lost():  # LLVM calls back into Python, which drops what is raised there
         event.register("numba:compile", listener)
         try:
             import_module(search.module).compile_all()

@@ -11,7 +11,6 @@ from cases import draw_case
 from few import few
 from test_bounds import least_duration, solved
 
-from moccasin_mzn.bounds import worker
 from moccasin_mzn.bounds import worker as question
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.relaxation import Relaxation
@@ -22,6 +21,7 @@ from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import Stages
 from moccasin_mzn.search.processes.guarded import never
+from moccasin_mzn.solvers.cpsat import branching
 from moccasin_mzn.solvers.cpsat.branching import branch
 
 G2 = Path(__file__).resolve().parents[2] / "data" / "paper" / "random_layered_n250.json"
@@ -72,7 +72,7 @@ def test_all_threads_take_over_what_one_looks_for(monkeypatch):
             begun.clear()
 
     begun: list[float] = []
-    monkeypatch.setattr(worker, "branch", noted)
+    monkeypatch.setattr(branching, "branch", noted)
     monkeypatch.setattr(question, "PATIENCE", 0.2)
     monkeypatch.setattr(question, "CLAUSES_PER_SECOND", 1e9)
     instance = Instance.build(read_graph(G2), 124_814, max_computations=2)

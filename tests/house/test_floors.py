@@ -36,6 +36,7 @@ GROUND_FILES = {
     "temporary",
     "terminal",
     "formatting",
+    "interrupts",
     "log",
     "stop",
     "vocabulary",

@@ -226,6 +226,34 @@ def test_an_interrupt_is_kept_or_raised(name, interrupts):
     assert is_answer(result) and result.interrupted and nothing_runs()
 
 
+class Finalized:
+    """Python drops what is raised while it goes."""
+
+    def __init__(self, run):
+        self.run = run
+
+    def __del__(self):
+        self.run()
+
+
+@pytest.mark.parametrize("name", ["solve", "order"])
+def test_an_interrupt_within_a_finalizer_is_not_lost(name):
+    sent, passed = [], []
+
+    def interrupt():
+        sent.append(True)
+        os.kill(os.getpid(), signal.SIGINT)  # it is raised in here
+        passed.append(True)
+
+    def listen(progress):
+        if progress.value is not None and not sent:
+            Finalized(interrupt)
+
+    result = CALLS[name](stop=mz.stop.TimeLimit(LONG), on_progress=listen)
+    assert sent and not passed
+    assert is_answer(result) and result.interrupted and nothing_runs()
+
+
 @pytest.mark.parametrize("interrupts", ["keep", "raise"])
 def test_a_loop_of_solves_needs_one_interrupt_or_many(interrupts, tmp_path):
     """In a process of its own, with SIGINT from outside."""

@@ -1,0 +1,62 @@
+"""Interrupts: none is lost, and other signals stop a search as Ctrl-C does."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+from _thread import interrupt_main
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+AGAIN_SECONDS = 0.01
+"""After this time an interrupt that was dropped comes again."""
+
+
+@contextlib.contextmanager
+def none_lost() -> Iterator[None]:
+    """Have an interrupt that Python drops come again a little later.
+
+    Python drops what is raised where nobody can catch it: in a finalizer, a callback of a weak reference, a function
+    that a library such as LLVM calls. ::
+
+        main thread ── finalizer ── Ctrl-C ── dropped ──> sys.unraisablehook ── 10 ms ──> Ctrl-C once more
+
+    Only the main thread is interrupted; in others this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = sys.unraisablehook
+
+    def hook(dropped: UnraisableHookArgs) -> None:
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            threading.Timer(AGAIN_SECONDS, interrupt_main).start()
+        else:
+            usual(dropped)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is hook:
+            sys.unraisablehook = usual
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Have SIGTERM (as from `timeout` or a job scheduler) and SIGHUP stop the search as Ctrl-C does."""
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {name: signal.signal(getattr(signal, name), signal.default_int_handler) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
