@@ -19,7 +19,7 @@ AGAIN_SECONDS = 0.01
 
 @contextlib.contextmanager
 def none_lost() -> Iterator[None]:
-    """Have an interrupt that Python drops come again a little later.
+    """Have an interrupt that Python drops come again a little later, at the end of the block at the latest.
 
     Python drops what is raised where nobody can catch it: in a finalizer, a callback of a weak reference, a function
     that a library such as LLVM calls. ::
@@ -31,11 +31,12 @@ def none_lost() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    usual = sys.unraisablehook
+    usual, waiting = sys.unraisablehook, list[threading.Timer]()
 
     def hook(dropped: UnraisableHookArgs) -> None:
         if issubclass(dropped.exc_type, KeyboardInterrupt):
-            threading.Timer(AGAIN_SECONDS, interrupt_main).start()
+            waiting.append(threading.Timer(AGAIN_SECONDS, interrupt_main))
+            waiting[-1].start()
         else:
             usual(dropped)
 
@@ -45,6 +46,10 @@ def none_lost() -> Iterator[None]:
     finally:
         if sys.unraisablehook is hook:
             sys.unraisablehook = usual
+        for timer in waiting:
+            if timer.is_alive():
+                timer.cancel()
+                interrupt_main()
 
 
 @contextlib.contextmanager
