@@ -249,9 +249,13 @@ class BoundState:
 
     def offer(self, computations: list[Computation]) -> None:
         """Take notice of a schedule within the budget, if the simulator agrees that it is one."""
-        sequence = tuple(self.instance.order[c.node] for c in computations)
+        found = tuple(self.instance.order[c.node] for c in computations)
+        sequence = self.instance.together(found)
         extra = sum(self.stages.duration[c.node] for c in computations) - self.stages.baseline
         if not judge(self.instance.graph, sequence, self.instance.budget).feasible:
+            if sequence != found:
+                self.on_draft(sequence)
+                return
             raise RuntimeError("the simulator rejects a schedule that fits by its own account")
         with self.lock:
             if self.own is None or extra < self.own:

@@ -199,6 +199,7 @@ class Formulation(Searched[Instance, ModelData, Sequence[int]]):
         items = header(graph, data.order, data.duration, data.size, data.edges, data.budget)
         items |= {"workspace": data.workspace} if data.workspace else {}
         items |= {"in_place": data.in_place} if data.in_place else {}
+        items |= {"output_of": data.output_of} if data.output_of else {}
         items |= {name: getattr(data, name) for name in _PRESOLVED[: None if data.presolved else 1]}
         if data.entry or data.exit:
             items |= {"entry": data.entry, "absent": data.absent, "exit": data.exit}

@@ -52,6 +52,8 @@ class ModelData:
     """Those of them of which no copy is in memory when the window begins."""
     exit: int = 0
     """1 if the last node stands for the reads after the window, 0 if there is no such node."""
+    output_of: tuple[int, ...] = ()
+    """For each node the one whose computation makes it too, as a further output, or 0; empty if there is none."""
     presolved: bool = True
     """If not, the models derive memory and stages for themselves."""
 
@@ -89,6 +91,8 @@ class StageData:
     entry: int = 0
     absent: frozenset[int] = frozenset()
     exit: int = 0
+    output_of: tuple[int, ...] = ()
+    """See `ModelData`."""
 
     @property
     def last(self) -> int:
@@ -138,6 +142,7 @@ def as_given(instance: Instance) -> ModelData:
         earliest_stage=tuple(min(v + 1, n) for v in range(1, n + 1)),
         latest_stage=(n,) * n,
         critical_stage=frozenset(),
+        output_of=stages.output_of,
         presolved=False,
     )
 
@@ -149,11 +154,14 @@ def _stages(instance: Instance) -> StageData:
         order=order,
         duration=[graph.durations[v] for v in order],
         size=[graph.sizes[v] for v in order],
-        workspace=[] if graph.workspaces is None else [graph.workspaces[v] for v in order],
+        workspace=[graph.workspace_of[v] for v in order] if graph.has_workspaces else [],
         readers=[sorted(number[x] for x in graph.successors[v]) for v in order],
         budget=instance.budget,
         most=[instance.max_computations[v] for v in order],
         overwritable=[{number[u] for u in rows[v]} for v in order] if (rows := graph.overwritable) else (),
+        output_of=tuple(0 if first is None else number[first] for first in map(graph.output_of.__getitem__, order))
+        if graph.output_of
+        else (),
     )
 
 
@@ -189,6 +197,7 @@ def reduced(stages: StageData, staged: bool = True) -> ModelData:
         entry=stages.entry,
         absent=stages.absent,
         exit=stages.exit,
+        output_of=stages.output_of,
     )
 
 

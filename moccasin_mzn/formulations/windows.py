@@ -184,7 +184,7 @@ def _stages(cut: Cut, choice: _Choice) -> StageData:
         order=order,
         duration=[graph.durations[v] if v != EXIT else 0 for v in order],
         size=[graph.sizes[v] if v != EXIT else 0 for v in order],
-        workspace=[graph.workspace_of[v] if v != EXIT else 0 for v in order] if graph.workspaces else [],
+        workspace=[graph.workspace_of[v] if v != EXIT else 0 for v in order] if graph.has_workspaces else [],
         readers=readers,
         budget=cut.instance.budget - sum(graph.sizes[v] for v in choice.retained),
         most=[1 + choice.again.get(v, 0) for v in order],

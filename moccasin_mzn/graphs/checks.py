@@ -18,6 +18,8 @@ from moccasin_mzn.formatting import count_text
 if TYPE_CHECKING:
     from numpy import ndarray
 
+    from moccasin_mzn.graphs.graph import ComputationGraph
+
 NodeId = int | str
 
 TOTAL_LIMIT = 2**53
@@ -183,6 +185,75 @@ def check_computed_once(nodes: tuple[NodeId, ...], given: tuple[object, ...]) ->
             raise InputError(f"computed_once names {nodes[v]} twice")
         seen.add(v)
     return tuple(sorted(seen))
+
+
+def check_output_of(graph: ComputationGraph) -> tuple[int | None, ...] | None:
+    """For each node that is a further output the position of its first one; None where there are none."""
+    given, nodes = graph.output_of, graph.nodes
+    if given is None:
+        return None
+    if len(given) != len(nodes):
+        raise InputError(f"{count_text(len(nodes), 'node')}, but output_of for {count_text(len(given), 'node')}")
+    found = tuple(plain(first) for first in given)
+    for v, first in enumerate(found):
+        if first is None:
+            continue
+        what = f"node {nodes[v]}: output_of"
+        if type(first) is not int or not 0 <= first < len(nodes):
+            raise InputError(f"{what} is {shown(first)}, not the position of a node 0..{len(nodes) - 1}")
+        if first == v or found[first] is not None:
+            raise InputError(f"{what} names {nodes[first]}, which is not the first output of an operation")
+        for has, its in (
+            (graph.durations[v], "a duration of its own"),
+            (graph.workspaces and graph.workspaces[v], "a workspace of its own"),
+            (graph.in_place and graph.in_place[v], "in_place of its own"),
+            (any(durations[v] for durations in graph.device_durations.values()), "device durations of its own"),
+            (graph.sizes[v] and not graph.sizes[first], f"memory, but the first output, {nodes[first]}, has none"),
+        ):
+            if has:
+                raise InputError(f"{what} names {nodes[first]}, and it has {its}")
+    return found if any(first is not None for first in found) else None
+
+
+def missing_reads(
+    nodes: tuple[NodeId, ...], edges: tuple[tuple[int, int], ...], output_of: Sequence[int | None]
+) -> tuple[tuple[int, int], ...]:
+    """The edges that follow from several outputs: a further one reads the first and what that reads; no other is given.
+
+    Raises:
+        InputError: a further output reads something else.
+    """
+    inputs: dict[int, list[int]] = {first: [first] for first in output_of if first is not None}
+    for tail, head in edges:
+        if head in inputs:
+            inputs[head].append(tail)
+    known, first_of = set(edges), dict(enumerate(output_of))
+    for tail, head in edges:
+        first = first_of.get(head)
+        if first is not None and tail not in inputs[first]:
+            raise InputError(
+                f"node {nodes[head]}: output_of names {nodes[first]}, which does not read {nodes[tail]} as it does"
+            )
+    further = [(v, first) for v, first in enumerate(output_of) if first is not None]
+    return tuple((u, v) for v, first in further for u in inputs[first] if (u, v) not in known)
+
+
+def output_of_in(index: Mapping[NodeId, int], nodes: Sequence[Mapping[str, Json]]) -> tuple[int | None, ...] | None:
+    """`ComputationGraph.output_of`, from what nodes have under the key of that name, ids; None: none has it.
+
+    Raises:
+        InputError: an id that is not in the graph.
+    """
+    if not any("output_of" in node for node in nodes):
+        return None
+    found = []
+    for node, values in zip(index, nodes, strict=True):
+        first = values.get("output_of")
+        known = type(first) in (int, str) and first in index
+        if first is not None and not known:
+            raise InputError(f"node {node}: output_of is {shown(first)}, which is not in the graph")
+        found.append(None if first is None else index[first])
+    return tuple(found)
 
 
 def check_optional(

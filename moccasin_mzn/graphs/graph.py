@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,9 +31,12 @@ from moccasin_mzn.graphs.checks import (
     check_ids,
     check_in_place,
     check_optional,
+    check_output_of,
     check_texts,
     check_workspaces,
     ends_of,
+    missing_reads,
+    output_of_in,
     pairs,
     positions,
 )
@@ -57,7 +60,7 @@ if TYPE_CHECKING:
 _CYCLE_NODES_SHOWN = 8
 _OF_NODES = (
     "nodes", "durations", "sizes", "order", "labels", "backward", "workspaces", "in_place", "computed_once",
-    "operators", "parts",
+    "operators", "parts", "output_of",
 )  # fmt: skip
 
 
@@ -74,7 +77,7 @@ class WorkingSet:
 @named
 @dataclass(frozen=True)
 class ComputationGraph:
-    """A directed acyclic graph of operations, each with one output.
+    """A directed acyclic graph of outputs, and of the operations that compute them.
 
     ::
 
@@ -88,6 +91,13 @@ class ComputationGraph:
     Nodes have an id, which is what files and people use, and a position 0..n-1, which is what the program
     uses: `edges`, `order` and every other collection of nodes in this package hold positions.
 
+    An operation has one output, or several: then the first is the node that is computed, and the others name it in
+    `output_of`. These have no duration of their own, and read the first and what that reads: such edges need not be
+    given. Computing the first node makes all of them, so that further outputs come directly after it or not at all::
+
+        split, 2 s, 4 B ──> left ──> ...         output_of = (None, None, 1): the memory of `split` is that of its
+          └ right, 0 s, 4 B ───────> ...         first output; `right` has 4 B of its own, and readers of its own
+
     Lists and arrays are accepted where tuples are stored, and numpy's integers where ints are. `edges`, `order` and
     `computed_once` may also name nodes by their ids: a text is an id ("7" that of 7), an integer a position, unless it
     is none and no id of the graph is one; all are stored as positions. Everything is checked at birth, in
@@ -98,7 +108,8 @@ class ComputationGraph:
             like another (1 and "1"); a size or duration that is no integer (16.0 is one; fractions, bool and str are
             refused) or is negative; a total over `TOTAL_LIMIT`; a workspace that is no size; an output that may
             overwrite what its node does not read, or what is smaller; a node to be computed once that is none, or is
-            given twice; a label that is no str, a `backward` that is no bool; an operator that reads what is no
+            given twice; a further output that has a duration, a workspace or an output of its own, may overwrite
+            anything, or has memory where the first has none; a label that is no str, a `backward` that is no bool; an operator that reads what is no
             predecessor; an amount of fixed memory that is no int
             >= 0; durations of a device that are not one int >= 0 or None for each node; an edge to an unknown node,
             from a node to itself, or given twice; a cycle; an order that is not a topological order of all nodes.
@@ -144,6 +155,9 @@ class ComputationGraph:
     """What each node computes, as far as it is known, for `graphs.tiling`; None: of no node."""
     parts: tuple[Part | None, ...] | None = None
     """The part of a layer that each node of a tiled graph is; None for what is whole."""
+    output_of: tuple[int | None, ...] | None = None
+    """For each node that is a further output the node whose computation makes it too; None: it is computed itself.
+    None: every operation has one output."""
 
     if TYPE_CHECKING:  # what is taken; the fields are what it becomes
 
@@ -168,6 +182,7 @@ class ComputationGraph:
             runs_in_place: bool = False,
             operators: Iterable[Operator | None] | None = None,
             parts: Iterable[Part | None] | None = None,
+            output_of: Iterable[int | None] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -189,16 +204,21 @@ class ComputationGraph:
         object.__setattr__(self, "workspaces", check_workspaces(self.nodes, self.sizes, self.workspaces))
         check_optional(self.nodes, "label", self.labels, (str,), "a string")
         check_optional(self.nodes, "backward flag", self.backward, (bool,), "true or false")
+        object.__setattr__(self, "output_of", check_output_of(self))
         check_texts(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
         if self.size_unit == "bytes":  # the unit whose amounts are shown in KiB, MiB, ...
             object.__setattr__(self, "size_unit", "byte")
         check_edges(self.nodes, self.edges)
+        if self.output_of is not None:
+            object.__setattr__(self, "edges", self.edges + missing_reads(self.nodes, self.edges, self.output_of))
         object.__setattr__(self, "in_place", check_in_place(self.nodes, self.sizes, self.edges, self.in_place))
         object.__setattr__(self, "computed_once", check_computed_once(self.nodes, self.computed_once))
         object.__setattr__(self, "operators", check_operators(self.nodes, self.edges, self.operators))
         object.__setattr__(self, "parts", check_parts(self.nodes, self.parts))
         if type(self.runs_in_place) is not bool:
             raise InputError(f"runs_in_place is {shown(self.runs_in_place)}, expected true or false")
+        if self.output_of is not None:
+            self._check_outputs()
         if self.order is not None and self._ascending(self.order):
             return  # an order of all nodes: there is no cycle
         if len(self._kahn) < len(self.nodes):
@@ -211,6 +231,15 @@ class ComputationGraph:
         counts = count_text(len(self.nodes), "node"), count_text(len(self.edges), "edge")
         size = f"total size {memory_text(self.total_size, self.size_unit)}"
         return f"ComputationGraph({', '.join((*name, *counts, size))})"
+
+    def _check_outputs(self) -> None:
+        """Check what only a whole graph shows of further outputs, and have the order list them after the first."""
+        if self.total_size + max(self.workspace_of) > TOTAL_LIMIT:
+            raise InputError("all sizes and the largest workspace sum to more than 2**53; use a larger unit")
+        once = set(self.computed_once).union(*(self.outputs_of[v] for v in self.computed_once))
+        object.__setattr__(self, "computed_once", tuple(sorted(once)))
+        if self.order is not None and len(set(self.order)) == len(self.order) == len(self.nodes):
+            object.__setattr__(self, "order", self.together(self.order))
 
     # --- structure ---------------------------------------------------------------------------------------
 
@@ -229,6 +258,49 @@ class ComputationGraph:
         for tail, head in self.edges:
             readers[tail].append(head)
         return tuple(map(tuple, readers))
+
+    @cached_property
+    def outputs_of(self) -> tuple[tuple[int, ...], ...]:
+        """For each node the further outputs that its computation makes, ascending."""
+        rows: list[list[int]] = [[] for _ in self.nodes]
+        for v, first in enumerate(self.output_of or ()):
+            if first is not None:
+                rows[first].append(v)
+        return tuple(map(tuple, rows))
+
+    def together(self, sequence: Sequence[int]) -> tuple[int, ...]:
+        """The same computations with each further output directly after the latest computation of its first one.
+
+        What is read is still there: a further output reads no more than the first one does. It may be retained longer.
+
+        Args:
+            sequence: positions; of values that are none, and of what comes before its first output, nothing is moved.
+        """
+        if self.output_of is None or not any(self.outputs_apart(sequence)):
+            return tuple(sequence)
+        runs: list[list[int]] = []
+        latest: dict[int, list[int]] = {}
+        first_of: dict[object, int | None] = dict(enumerate(self.output_of))
+        for v in sequence:
+            first = first_of.get(v)
+            run = None if first is None else latest.get(first)
+            if run is None:
+                runs.append([v])
+                latest[v] = runs[-1]
+            elif v not in run:
+                run.append(v)
+        return tuple(v for run in runs for v in run)
+
+    def outputs_apart(self, sequence: Sequence[int]) -> Iterator[int]:
+        """The places, from 0, at which a further output comes neither directly after its first one nor after another
+        output of that."""
+        if self.output_of is None:
+            return
+        first_of: dict[object, int | None] = dict(enumerate(self.output_of))
+        for at, v in enumerate(sequence):
+            first, before = first_of.get(v), sequence[at - 1] if at else None
+            if first is not None and first not in (before, first_of.get(before)):
+                yield at
 
     @cached_property
     def edge_ends(self) -> ndarray:
@@ -289,7 +361,7 @@ class ComputationGraph:
 
     def topological_order(self) -> tuple[int, ...]:
         """The topological order that always takes the ready node of smallest position."""
-        return self._kahn
+        return self.together(self._kahn)
 
     def input_order(self) -> tuple[int, ...]:
         """The order that came with the graph, or `topological_order()` if none did."""
@@ -352,8 +424,18 @@ class ComputationGraph:
 
     @cached_property
     def workspace_of(self) -> tuple[int, ...]:
-        """The workspace of each node, in `size_unit`; 0 where there is none."""
-        return self.workspaces or (0,) * len(self.nodes)
+        """Memory that a computation of each node takes besides its inputs and its own output, in `size_unit`: its
+        workspace, and further outputs, which are all made at once, if perhaps not all retained."""
+        own = self.workspaces or (0,) * len(self.nodes)
+        if self.output_of is None:
+            return own
+        rows = zip(own, self.outputs_of, strict=True)
+        return tuple(workspace + sum(map(self.sizes.__getitem__, outputs)) for workspace, outputs in rows)
+
+    @property
+    def has_workspaces(self) -> bool:
+        """True if `workspace_of` of any node is not 0."""
+        return self.workspaces is not None or (self.output_of is not None and any(self.workspace_of))
 
     def largest_workspace(self) -> int:
         """The position of the node (the first of equals) with the largest workspace."""
@@ -415,6 +497,8 @@ class ComputationGraph:
             attributes["operator"] = operator_json(operator, self.nodes)
         if self.parts is not None and (part := self.parts[node]) is not None:
             attributes["part"] = part_json(part)
+        if self.output_of is not None and (first := self.output_of[node]) is not None:
+            attributes["output_of"] = self.nodes[first]
         return attributes
 
     # --- networkx ----------------------------------------------------------------------------------------
@@ -483,6 +567,7 @@ class ComputationGraph:
             device_durations=by_device(tuple(values), timed) if any(of is not None for of in timed) else {},
             operators=operators_in(values, tuple(values.values())),
             parts=parts_in(values, tuple(values.values())),
+            output_of=output_of_in(position, tuple(values.values())),
         )
 
     def to_networkx(self) -> networkx.DiGraph:

@@ -60,11 +60,11 @@ def refuse_workspaces(graph: ComputationGraph, what: str) -> None:
     Raises:
         InputError: some have; the message reports how many, and the largest one.
     """
-    if graph.workspaces is None:
+    if not graph.has_workspaces:
         return
     largest = graph.largest_workspace()
-    having = count_text(sum(map(bool, graph.workspaces)), "node")
-    amount = memory_text(graph.workspaces[largest], graph.size_unit)
+    having = count_text(sum(map(bool, graph.workspace_of)), "node")
+    amount = memory_text(graph.workspace_of[largest], graph.size_unit)
     message = (
         f"{what} know no workspaces, and {having} of the graph {'has' if having.startswith('1 ') else 'have'} one, "
         f"the largest {amount} of node {node_text(graph, largest)}"

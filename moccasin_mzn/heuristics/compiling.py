@@ -136,6 +136,8 @@ class ProblemArrays(NamedTuple):
     over_ptr: np.ndarray
     """Inputs that node v may overwrite are over[over_ptr[v]..over_ptr[v + 1] - 1]; `over` is empty if none may."""
     over: np.ndarray
+    output_of: np.ndarray
+    """For each node the one whose computation puts it out too, NONE for most; empty if that is so for all."""
 
 
 def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarray], without: int = 0) -> ProblemArrays:
@@ -163,6 +165,7 @@ def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarra
         slot_node=np.repeat(np.arange(arrays.node_count, dtype=np.int64), slots),
         budget=np.int64(instance.budget // unit),  # type: ignore[arg-type]  # an int to compiled code
         **_overwritable(instance),
+        output_of=_output_of(instance),
     )
 
 
@@ -173,6 +176,15 @@ def _overwritable(instance: Instance) -> dict[str, np.ndarray]:
     over_ptr = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([len(rows[v]) for v in instance.order], out=over_ptr[1:])
     return {"over_ptr": over_ptr, "over": np.array([number[u] for v in instance.order for u in rows[v]], np.int32)}
+
+
+def _output_of(instance: Instance) -> np.ndarray:
+    given = instance.graph.output_of
+    if given is None:
+        return np.zeros(0, np.int32)
+    number = {v: k for k, v in enumerate(instance.order)}
+    firsts = (given[v] for v in instance.order)
+    return np.array([NONE if first is None else number[first] for first in firsts], np.int32)
 
 
 @compiled

@@ -109,6 +109,9 @@ class Instance:
     def least_value(self) -> int:
         return self.baseline.duration
 
+    def together(self, answer: Sequence[int]) -> tuple[int, ...]:
+        return self.graph.together(answer)
+
     def useful(self, answer: Sequence[int]) -> tuple[int, ...]:
         return without_tail(answer)
 

@@ -97,6 +97,9 @@ class Problem(Protocol[Step, Judged, Placed]):
     def least_value(self) -> int:
         """A lower bound on the value that needs no search: every node computed once, where that costs least."""
 
+    def together(self, answer: Sequence[Step]) -> tuple[Step, ...]:
+        """The same with further outputs of operations directly after the first ones; see `ComputationGraph.together`."""
+
     def useful(self, answer: Sequence[Step]) -> tuple[Step, ...]:
         """A schedule without the steps at its end that are of no use."""
 

@@ -77,6 +77,7 @@ class _Best:
 
     def takes(self, sequence: Sequence[int]) -> bool:
         """Judge a candidate; True if it is the best so far."""
+        sequence = self.instance.together(sequence)
         simulation = judge(self.instance.graph, sequence, self.instance.budget)
         flaw = next((v for v in simulation.violations if v.kind != "over-budget"), None)
         if flaw is not None:

@@ -116,7 +116,11 @@ class Board(Generic[Step, Judged]):
         Raises:
             JudgeError: it is no answer, or is over the budget in another phase, or has less than the bound.
         """
-        problem, simulation = self.problem, self.problem.judge(answer)
+        problem, given = self.problem, answer
+        answer = problem.together(given)
+        simulation = problem.judge(answer)
+        if len(answer) != len(given) or any(one is not other for one, other in zip(answer, given, strict=True)):
+            phase = phase if simulation.feasible else "peak"  # outputs are retained longer than whoever found it knows
         flaws = [v.message for v in simulation.violations if v.kind != "over-budget" or phase != "peak"]
         if not flaws and self.formulation is not None:
             flaws = [flaw for flaw in [self.formulation.out_of_scope(problem, tuple(answer))] if flaw is not None]

@@ -178,7 +178,7 @@ class _Counted:
             instance.graph, seed=runner.seed, stop=runner.over, start=instance.order, windows=WINDOWS, tries=DRAFTS
         )  # fmt: skip
         drafts = []
-        for order in orders:
+        for order in map(instance.together, orders):
             assert all(times == 1 for times in Counter(order).values())
             fits = judge(instance.graph, order, board.instance.budget).feasible
             self._offer(order, STARTS, "" if fits else "peak")

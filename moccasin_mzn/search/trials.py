@@ -173,7 +173,7 @@ class Trials:
             return []
         instance, limit, found = self.record.instance, self.options.time_limit, []
         graph = instance.graph
-        plain = graph.overwritable is None and graph.workspaces is None
+        plain = graph.overwritable is None and not graph.has_workspaces
         if plain and graph.largest_working_set().memory <= instance.budget:
             found.append(Help("--paging --page-out-time X", NOT_TRIED, "X is what a unit of size takes to slow memory"))
         if status == "unknown" and limit is not None:

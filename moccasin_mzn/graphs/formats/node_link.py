@@ -24,7 +24,9 @@ have one, or none has; so with "device_durations", such as {"gpu": 3, "cpu": 12,
 device cannot compute. A node may have a "workspace": memory that a computation of it takes while it goes on, in
 addition to its inputs and its output; without one that is 0. It may have "in_place", a list of ids: those of its inputs
 whose memory its output may take if nobody reads them later. "operator" is what a node computes, and "part" what a node
-of a tiled graph is a part of: see `graphs.operators`. On reading, "links" may stand for "edges" (older networkx), and
+of a tiled graph is a part of: see `graphs.operators`. Of an operation with several outputs each is a node: the first is
+computed, and the others, of duration 0, have its id as "output_of"; the edges from it and from what it reads need not be
+given. On reading, "links" may stand for "edges" (older networkx), and
 "format" and "version" may be missing, so plain output of networkx's `node_link_data` is read as well.
 """
 
@@ -37,7 +39,7 @@ from os import PathLike
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.errors import InputError, located, shown, some_of
 from moccasin_mzn.files import JsonObject, replace_file
-from moccasin_mzn.graphs.checks import by_device
+from moccasin_mzn.graphs.checks import by_device, output_of_in
 from moccasin_mzn.graphs.formats.reader import (
     Reader,
     attributes_json,
@@ -58,7 +60,7 @@ FORMAT = "moccasin-graph"
 VERSION = 1
 
 _OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory", "computed_once")
-_NODE_KEYS = ("workspace", "in_place", "label", "backward", "device_durations", "operator", "part")
+_NODE_KEYS = ("workspace", "in_place", "label", "backward", "device_durations", "operator", "part", "output_of")
 """The optional ones."""
 _KEYS = ("format", "version", "directed", "multigraph", "graph", "nodes", "edges", "links")
 
@@ -102,6 +104,7 @@ def parse(document: dict[str, object]) -> ComputationGraph:
         device_durations=by_device(ids, column(nodes, "nodes", "device_durations")) if timed else {},
         operators=operators_in(ids, nodes),
         parts=parts_in(ids, nodes),
+        output_of=output_of_in({node: at for at, node in enumerate(ids)}, nodes),
     )  # fmt: skip
 
 

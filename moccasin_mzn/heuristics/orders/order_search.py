@@ -68,9 +68,11 @@ def improve_order(
         found = beam.run(limit, taste, stop, current[:first], current[first:last])
         if found.order is None:
             continue
-        current[first:last] = found.order
-        better = tuple(numbered[k] for k in current)
-        memory = simulate(graph, better).memory
+        better = graph.together([numbered[k] for k in (*current[:first], *found.order, *current[last:])])
+        taken = simulate(graph, better).memory
+        if max(taken) > peak and graph.output_of is not None:
+            continue  # the window's order had outputs computed apart
+        current, memory = [number[v] for v in better], taken
         if max(memory) < peak:
             peak = max(memory)
             yield better
@@ -206,9 +208,12 @@ class OrderSearch:
         failed, limit = self.bound, self.bound  # below `failed` this beam finds nothing
         while failed < self.peak and not ended():
             found = beam.run(limit, taste, ended)
+            before = self.peak
             if found.order is not None:
                 self.offer(tuple(self.start[k] for k in found.order), source)
-            else:
+            if found.order is not None and self.peak == before:  # outputs apart: together they take more
+                failed = limit + 1
+            elif found.order is None:
                 if found.proven:
                     self._prove(found.needed, f"exhausted {source}")
                 failed = max(limit + 1, found.needed)
@@ -250,6 +255,7 @@ class OrderSearch:
 
     def offer(self, order: tuple[int, ...], source: str) -> None:
         """Take an order for judgement, and keep it if it is the best."""
+        order = self.graph.together(order)
         simulation = simulate(self.graph, order)
         if not simulation.feasible or len(order) != len(self.start):
             raise JudgeError(f"{source} returned what is no order")

@@ -266,6 +266,41 @@ def _change(problem, state, tail, head, generator, mix, penalty, temperature, tr
 
 
 @compiled
+def _with_outputs(problem, state, trail, length):
+    """Have every further output that is recomputed follow its first one: compute that too, or leave them both away.
+
+    Returns:
+        The number of changes; 0, all of them undone, if that cannot be, or something is recomputed between outputs.
+    """
+    at = 0
+    while at < length:
+        slot, before = trail[at, 0], trail[at, 1]
+        v, k, at = problem.slot_node[slot], state.stage[slot], at + 1
+        first = problem.output_of[v]
+        needed = np.int64(NONE)
+        if k != NONE and problem.output_of[k] != NONE:
+            undo_to(problem, state, trail, length, 0)
+            return 0
+        if k != NONE and first != NONE and slot_at(problem, state.stage, first, k) == NONE:
+            needed = _free_slot(problem, state, first, 2**30)
+            if needed == NONE or length == len(trail):
+                undo_to(problem, state, trail, length, 0)
+                return 0
+            length = _set(problem, state, needed, k, trail, length)
+        if first == NONE and before != NONE and slot_at(problem, state.stage, v, before) == NONE:
+            x = v + 1
+            while x < len(problem.output_of) and problem.output_of[x] == v:
+                left = slot_at(problem, state.stage, x, before)
+                if left != NONE:
+                    if length == len(trail):
+                        undo_to(problem, state, trail, length, 0)
+                        return 0
+                    length = _set(problem, state, left, NONE, trail, length)
+                x += 1
+    return length
+
+
+@compiled
 def move(problem, state, tail, head, generator, mix, penalty, temperature, trail, stack):
     """Change the state at random, and note how in the trail; the number of changes.
 
@@ -276,6 +311,8 @@ def move(problem, state, tail, head, generator, mix, penalty, temperature, trail
         stack: see `_add_chain`.
     """
     length = _change(problem, state, tail, head, generator, mix, penalty, temperature, trail, stack)
+    if len(problem.output_of) > 0:
+        length = _with_outputs(problem, state, trail, length)
     for at in range(length):
         if _fixed(mix, trail[at, 1]) or _fixed(mix, state.stage[trail[at, 0]]):
             undo_to(problem, state, trail, length, 0)

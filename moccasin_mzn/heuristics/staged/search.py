@@ -163,7 +163,8 @@ class LocalSearch(Annealing[tuple[int, ...], np.ndarray]):
         self._stack = np.zeros((Mix().depth + 1, 5), np.int64)
         unit = mean_of_positive(self._problem.duration)
         super().__init__(seed, unit, [unit / mean_of_positive(self._problem.size) / 20], CHUNK, [math.inf])
-        merges = not (self.large or within or instance.graph.runs_in_place)
+        plain = instance.graph.output_of is None and not instance.graph.runs_in_place
+        merges = plain and not (self.large or within)
         self._merger = Merger(self._problem, seed) if merges else None
 
     @property
@@ -308,7 +309,7 @@ class LocalSearch(Annealing[tuple[int, ...], np.ndarray]):
         better = self._state.totals[EXCESS] == 0 and self._state.totals[EXTRA] < self._value
         if better:
             self._least = float(self._state.totals[EXTRA])
-            self._incumbent[:] = stages
+            self._incumbent[:] = self._state.stage
             if self._merger is not None:
                 self._merger.note(stages)
         return bool(better)

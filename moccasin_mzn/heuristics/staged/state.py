@@ -158,6 +158,8 @@ def useful_edges(problem: ProblemArrays, instance: Instance) -> tuple[np.ndarray
     recomputable = np.diff(problem.slot_ptr)[tail] > 0
     in_place = len(problem.over) > 0
     useful = recomputable & (over[head] > over[previous if in_place else previous + 1])
+    if len(problem.output_of) > 0:
+        useful &= problem.output_of[head] == NONE  # nothing is recomputed between outputs
     return tail[useful], head[useful]
 
 
@@ -486,3 +488,17 @@ def load(problem, state, stage_of_slot):
     for slot in range(len(stage_of_slot)):
         if stage_of_slot[slot] != NONE:
             add(problem, state, slot, stage_of_slot[slot])
+    if len(problem.output_of) > 0:
+        _drop_apart(problem, state)
+
+
+@compiled
+def _drop_apart(problem, state):
+    """Leave out recomputations of further outputs whose first one is not recomputed there, and any between outputs."""
+    for slot in range(len(state.stage)):
+        v, k = problem.slot_node[slot], state.stage[slot]
+        if k == NONE:
+            continue
+        first = problem.output_of[v]
+        if problem.output_of[k] != NONE or (first != NONE and slot_at(problem, state.stage, first, k) == NONE):
+            remove(problem, state, slot)

@@ -32,6 +32,10 @@ c -> d, where b may overwrite a, c may overwrite b, and d may overwrite a or c::
     d                        [=]             takes that of a or c, the larger one: does not count at 4
     memory        a  a+b a+b a+c
 
+Several outputs. Computing the first output of an operation makes all of them, so that at its position all count, the
+further ones as a workspace. Those that are retained come directly after it, at positions of their own, where nothing
+else is computed; what is not listed there is dropped at once.
+
 A copy that somebody reads later is never overwritten, and neither is what nothing reads, such as results.
 """
 
@@ -65,7 +69,7 @@ class Violation:
     """Why a sequence is not a schedule."""
 
     kind: str
-    """"unknown-node", "missing-input", "never-computed", "over-budget"; `validate` adds its own."""
+    """"unknown-node", "missing-input", "apart", "never-computed", "over-budget"; `validate` adds its own."""
     position: int | None
     """Position in the sequence, from 1; None if the violation belongs to no single position."""
     node: int | None
@@ -123,6 +127,9 @@ def simulate(graph: ComputationGraph, sequence: Sequence[int]) -> Simulation:
                 message = f"position {t}: node {reading} reads node {read}, which is not computed before"
                 violations.append(Violation("missing-input", t, int(v), message))
         latest[v] = end[t] = t
+    for t in graph.outputs_apart(sequence):
+        message = f"position {t + 1}: node {node_text(graph, sequence[t])} does not come directly after its first output"
+        violations.append(Violation("apart", t + 1, int(sequence[t]), message))
     for v in range(n):
         if not latest[v]:
             message = f"node {node_text(graph, v)} is never computed"
@@ -130,9 +137,10 @@ def simulate(graph: ComputationGraph, sequence: Sequence[int]) -> Simulation:
 
     intervals = tuple(Interval(int(v), t, end[t]) for t, v in enumerate(sequence, start=1) if end[t])
     memory = profile(graph.sizes, intervals, len(sequence))
-    if graph.workspaces is not None:
+    if graph.has_workspaces:
+        taken = graph.workspace_of
         known = (v if _is_position(v, n) else None for v in sequence)
-        memory = tuple(m + (0 if v is None else graph.workspaces[v]) for m, v in zip(memory, known, strict=True))
+        memory = tuple(m + (0 if v is None else taken[v]) for m, v in zip(memory, known, strict=True))
     overwrites = _overwrites(graph, intervals)
     if overwrites:
         spared = {t: graph.sizes[sequence[t - 1]] for t, _ in overwrites}
@@ -142,7 +150,7 @@ def simulate(graph: ComputationGraph, sequence: Sequence[int]) -> Simulation:
         peak=max(memory, default=0),
         duration=sum(graph.durations[interval.node] for interval in intervals),
         intervals=intervals,
-        violations=tuple(violations),
+        violations=in_order(violations),
         overwrites=overwrites,
     )
 

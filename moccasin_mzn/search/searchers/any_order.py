@@ -140,7 +140,7 @@ def starts(
         itertools.islice(good_orders(instance.graph, seed=seed, stop=over, start=instance.order), DRAFT_ORDERS),
         KUMAR_RETAINED.schedules(instance, over),
     )
-    for sequence in found:
+    for sequence in map(instance.together, found):
         if stop():
             return
         allowed = all(count <= instance.max_computations[v] for v, count in Counter(sequence).items())

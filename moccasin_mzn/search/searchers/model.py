@@ -91,7 +91,8 @@ def _leave_out_whole(runner: Runner) -> bool:
 
 
 def _has_windows(runner: Runner) -> bool:
-    return runner.form.staged and runner.instance.graph.overwritable is None
+    graph = runner.instance.graph
+    return runner.form.staged and graph.overwritable is None and graph.output_of is None
 
 
 @dataclass

@@ -1,0 +1,117 @@
+"""Operations with several outputs, and brute force on tiny ones: straight from the definition, over resident outputs.
+
+Of the package nothing is used but the graph that an example is written as. States are what `oracle` has, with outputs
+for nodes: an operation makes all its outputs at once, each of which may be dropped at any later time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+from moccasin_mzn.graphs.graph import ComputationGraph
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Operations along their input order; all outputs are numbered, operation by operation."""
+
+    durations: tuple[int, ...]
+    workspaces: tuple[int, ...]
+    outputs: tuple[tuple[int, ...], ...]
+    """The numbers of the outputs of each operation; the first takes memory, or none does."""
+    sizes: tuple[int, ...]
+    """Of each output."""
+    inputs: tuple[frozenset[int], ...]
+    """The outputs that each operation reads."""
+
+    @property
+    def graph(self) -> ComputationGraph:
+        """A node for each output."""
+        of = [v for v, row in enumerate(self.outputs) for _ in row]
+        first = [row[0] for row in self.outputs]
+        return ComputationGraph(
+            nodes=[f"{v}.{o - first[v]}" for o, v in enumerate(of)],
+            durations=[self.durations[v] if first[v] == o else 0 for o, v in enumerate(of)],
+            sizes=self.sizes,
+            edges=[(o, first[v]) for v, row in enumerate(self.inputs) for o in sorted(row)],
+            order=range(len(of)),
+            workspaces=[self.workspaces[v] if first[v] == o else 0 for o, v in enumerate(of)],
+            output_of=[None if first[v] == o else first[v] for o, v in enumerate(of)],
+        )
+
+    def peak_once(self) -> int:
+        """The peak of the input order, each operation once."""
+        last = {o: max((v for v, row in enumerate(self.inputs) if o in row), default=-1) for o in range(len(self.sizes))}
+        peak, resident = 0, set[int]()
+        for v, row in enumerate(self.outputs):
+            here = resident | set(row)
+            peak = max(peak, sum(self.sizes[o] for o in here) + self.workspaces[v])
+            resident = {o for o in here if last[o] > v}
+        return peak
+
+
+def draw_operations(seed: int, most: int = 5) -> tuple[Operations, int, int]:
+    """Operations, a budget that some schedule may meet, and how often each may be computed."""
+    rng = random.Random(seed)
+    n, dense = rng.randint(2, most), rng.choice([0.3, 0.5])
+    outputs, sizes = [], list[int]()
+    for _ in range(n):
+        of = 1 if rng.random() < 0.4 else rng.randint(2, 3)
+        outputs.append(tuple(range(len(sizes), len(sizes) + of)))
+        sizes += [rng.randint(0, 9) for _ in range(of)]
+        if any(sizes[-of:]) and not sizes[-of]:
+            sizes[-of] = rng.randint(1, 9)
+    inputs = [
+        frozenset(o for u in range(v) for o in outputs[u] if rng.random() < (0.8 if u == v - 1 else dense))
+        for v in range(n)
+    ]
+    found = Operations(
+        durations=tuple(rng.randint(0, 9) for _ in range(n)),
+        workspaces=tuple(rng.choice([0, 0, rng.randint(0, 6)]) for _ in range(n)),
+        outputs=tuple(outputs),
+        sizes=tuple(sizes),
+        inputs=tuple(inputs),
+    )
+    least = max(
+        sum(found.sizes[o] for o in {*found.inputs[v], *outputs[v]}) + found.workspaces[v] for v in range(n)
+    )
+    return found, max(1, rng.randint(least - 1, max(least, found.peak_once()))), rng.choice([1, 2, 2, 2, 3])
+
+
+def least_duration(operations: Operations, budget: int, most: int, free_order: bool) -> int | None:
+    """By Dijkstra over resident outputs and counts, along the input order in stages or in any order; None: none fits."""
+    n, tie = len(operations.durations), count()
+    heap = [(0, next(tie), frozenset[int](), (0,) * n, 0, -1)]
+    done = set()
+    while heap:
+        extra, _, resident, counts, stage, latest = heapq.heappop(heap)
+        if all(counts):
+            return extra + sum(operations.durations)
+        if (resident, counts, latest) in done:
+            continue
+        done.add((resident, counts, latest))
+        for v in range(n) if free_order else range(latest + 1, stage + 1):
+            cost = operations.durations[v] if counts[v] else 0
+            if counts[v] == most or not operations.inputs[v] <= resident:
+                continue
+            after = (*counts[:v], counts[v] + 1, *counts[v + 1 :])
+            ends = not free_order and v == stage
+            for kept in _fitting(operations, resident, v, budget):
+                heapq.heappush(heap, (
+                    extra + cost, next(tie), kept, after, stage + ends, -1 if ends or free_order else v,
+                ))  # fmt: skip
+    return None
+
+
+def _fitting(operations: Operations, resident: frozenset[int], v: int, budget: int) -> Iterator[frozenset[int]]:
+    """What may be resident after computing `v`: the inputs, all outputs, and any others that fit."""
+    held = operations.inputs[v] | frozenset(operations.outputs[v])
+    spare = sorted(resident - held)
+    for chosen in range(2 ** len(spare)):
+        kept = held | {o for k, o in enumerate(spare) if chosen >> k & 1}
+        if sum(operations.sizes[o] for o in kept) + operations.workspaces[v] <= budget:
+            yield kept
