@@ -70,7 +70,7 @@ class Request(Generic[Step, Judged]):
     """A problem, options of the search, and whether outputs get addresses.
 
     Raises:
-        InputError: an alignment for a graph with workspaces, or that runs in place.
+        InputError: an alignment for plans of several memories of a graph with workspaces, or that runs in place.
     """
 
     problem: Problem[Step, Judged]
@@ -84,7 +84,7 @@ class Request(Generic[Step, Judged]):
     """Outputs get offsets that are multiples of it, and the budget is for the arena; None: no offsets."""
 
     def __post_init__(self) -> None:
-        if self.alignment is not None:
+        if self.alignment is not None and isinstance(self.problem, PlanProblem):
             refuse_workspaces(self.problem.instance.graph, "arenas")
             refuse_in_place(self.problem.instance.graph, "arenas")
 

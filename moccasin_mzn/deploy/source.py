@@ -38,23 +38,38 @@ def plan_in(path: str | PathLike[str]) -> RuntimePlan | None:
 
 def planned(result: Result) -> RuntimePlan:
     """The plan of a schedule with offsets."""
-    arena = result.arenas
-    actions = plan_of_sequence(result.sequence)
-    return RuntimePlan.of(result.instance.graph, actions, offsets=arena.offsets, alignment=arena.alignment)
+    arena, instance = result.arenas, result.instance
+    where = instance.placed(arena, result.simulation)
+    return RuntimePlan.of(
+        instance.graph, plan_of_sequence(result.sequence), offsets=[one["offset"] for one in where],
+        alignment=arena.alignment, workspaces=[one.get("workspace_offset") for one in where],
+    )  # fmt: skip
 
 
 def placed(plan: RuntimePlan, alignment: int | None, effort: Effort) -> RuntimePlan:
     """The plan with offsets that are multiples of `alignment`: its own, if they are; otherwise in small arenas."""
     step = plan.alignment if alignment is None else alignment
-    if plan.placed and not any((of.offset or 0) % step for of in plan.steps):
+    if plan.placed and not any(
+        place % step for of in plan.steps for place in (of.offset or 0, of.workspace_offset or 0)
+    ):
         return plan.with_offsets([of.offset or 0 for of in plan.steps], step)
     ready(ADDRESSES)
     deadline, offsets = Deadline(effort.time_limit or SEARCH_SECONDS), [0] * len(plan.steps)
+    workspaces: list[int | None] = [None] * len(plan.steps)
     for m in range(len(plan.memories)):
         there = [at for at, of in enumerate(plan.steps) if of.memory == m]
-        buffers = [Buffer(str(at), at, plan.steps[at].end + 1, plan.steps[at].size) for at in there]
+        working = [at for at in there if plan.steps[at].workspace]
+        buffers = [_buffer(plan, at) for at in there]
+        buffers += [Buffer(f"{at}, workspace", at, at + 1, plan.steps[at].workspace) for at in working]
         seconds = max(0.1, (deadline.remaining() or 0.0) / (len(plan.memories) - m))
         arena = search_arena(buffers, step, time_limit=seconds, seed=effort.seed or 0)
-        for at, offset in zip(there, arena.offsets, strict=True):
+        for at, offset in zip(there, arena.offsets[: len(there)], strict=True):
             offsets[at] = offset
-    return plan.with_offsets(offsets, step)
+        for at, offset in zip(working, arena.offsets[len(there) :], strict=True):
+            workspaces[at] = offset
+    return plan.with_offsets(offsets, step, workspaces)
+
+
+def _buffer(plan: RuntimePlan, at: int) -> Buffer:
+    step = plan.steps[at]
+    return Buffer(str(at), at if step.begin is None else step.begin, step.end + 1, step.size)

@@ -109,9 +109,8 @@ class ComputationGraph:
             refused) or is negative; a total over `TOTAL_LIMIT`; a workspace that is no size; an output that may
             overwrite what its node does not read, or what is smaller; a node to be computed once that is none, or is
             given twice; a further output that has a duration, a workspace or an output of its own, may overwrite
-            anything, or has memory where the first has none; a label that is no str, a `backward` that is no bool; an operator that reads what is no
-            predecessor; an amount of fixed memory that is no int
-            >= 0; durations of a device that are not one int >= 0 or None for each node; an edge to an unknown node,
+            anything, or has memory where the first has none; a label that is no str, a `backward` that is no bool; an
+            operator that reads what is no predecessor; an amount of fixed memory that is no int >= 0; durations of a device that are not one int >= 0 or None for each node; an edge to an unknown node,
             from a node to itself, or given twice; a cycle; an order that is not a topological order of all nodes.
     """
 
@@ -290,6 +289,13 @@ class ComputationGraph:
             elif v not in run:
                 run.append(v)
         return tuple(v for run in runs for v in run)
+
+    def with_all_outputs(self, sequence: Sequence[int]) -> tuple[int, ...]:
+        """The same computations, each of a first output with all further ones behind it, retained or not."""
+        if self.output_of is None:
+            return tuple(sequence)
+        rows = ((v, *self.outputs_of[v]) for v in sequence if self.output_of[v] is None)
+        return tuple(v for row in rows for v in row)
 
     def outputs_apart(self, sequence: Sequence[int]) -> Iterator[int]:
         """The places, from 0, at which a further output comes neither directly after its first one nor after another

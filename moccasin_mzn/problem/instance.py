@@ -22,6 +22,7 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.schedules import read_order
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation, judge, simulate
+from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.platform import Memory, Plan, Platform, plan_of_sequence
 
 AUTO_COMPUTATIONS = 8
@@ -144,7 +145,19 @@ class Instance:
         return arenas.as_dict()
 
     def offsets(self, arenas: Arena, simulation: Simulation) -> tuple[int, ...]:
-        return arenas.offsets
+        return tuple(map(arenas.offsets.__getitem__, placing_of(self.graph, simulation).copies))
+
+    def placed(self, arenas: Arena, simulation: Simulation) -> list[JsonObject]:
+        placing, found = placing_of(self.graph, simulation), []
+        rows = zip(simulation.intervals, placing.copies, placing.begins, placing.workspaces, strict=True)
+        for interval, copy, begin, workspace in rows:
+            one: JsonObject = {"offset": arenas.offsets[copy]}
+            if begin < interval.start:
+                one["begin"] = begin
+            if workspace is not None:
+                one |= {"workspace": arenas.buffers[workspace].size, "workspace_offset": arenas.offsets[workspace]}
+            found.append(one)
+        return found
 
     def figures(self, simulation: Simulation | None) -> JsonObject | None:
         return None if simulation is None else self.summary(simulation)

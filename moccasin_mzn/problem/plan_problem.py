@@ -105,6 +105,9 @@ class PlanProblem:
     def offsets(self, arenas: PlanArenas, simulation: PlanSimulation) -> tuple[int, ...]:
         return arenas.offsets(simulation.intervals)
 
+    def placed(self, arenas: PlanArenas, simulation: PlanSimulation) -> list[JsonObject]:
+        return [{"offset": at} for at in self.offsets(arenas, simulation)]
+
     def figures(self, simulation: PlanSimulation | None) -> JsonObject:
         if simulation is None:
             return {"peaks": None, **dict.fromkeys(OBJECTIVES), "recomputations": None}
@@ -243,7 +246,7 @@ class PlanArenas:
 def buffers_of(
     graph: ComputationGraph, simulation: Simulation | PlanSimulation, memory: int | None = None
 ) -> tuple[Buffer, ...]:
-    """One buffer for each retention interval, in the same order; of a plan for those in one memory.
+    """One buffer for each retention interval of a plan in one memory, in the same order; of schedules see `placing_of`.
 
     The closed interval [start, end] of positions becomes the half-open lifespan start..end + 1: an output that is read
     for the last time while another is computed does not share memory with it. Names are the node's id, with its human
@@ -267,30 +270,3 @@ def buffers_of(
         names.add(name)
         buffers.append(Buffer(name, interval.start, interval.end + 1, graph.sizes[v]))
     return tuple(buffers)
-
-
-def shared_buffers(graph: ComputationGraph, simulation: Simulation) -> tuple[Buffer, ...]:
-    """One buffer for each copy that overwrites none, with all that are written over it, one after the other: they share
-    its address. In order of start, with the names of `buffers_of`. ::
-
-        position      1   2   3   4   5
-        a            [=====]
-        b, over a        [=====]                 one buffer, a, from 1 to 4; b and c are as large as a, or smaller
-        c, over b            [=====]
-
-    Raises:
-        InputError: a graph with workspaces.
-    """
-    over = dict(simulation.overwrites)
-    buffer_at: dict[int, int] = {}  # of each node: the buffer that its latest copy is in
-    ends: list[int] = []
-    first: list[Buffer] = []
-    for interval, buffer in zip(simulation.intervals, buffers_of(graph, simulation), strict=True):
-        if interval.start in over:
-            buffer_at[interval.node] = buffer_at[over[interval.start]]
-            ends[buffer_at[interval.node]] = buffer.end
-        else:
-            buffer_at[interval.node] = len(first)
-            first.append(buffer)
-            ends.append(buffer.end)
-    return tuple(replace(buffer, end=end) for buffer, end in zip(first, ends, strict=True))

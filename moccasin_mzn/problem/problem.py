@@ -98,7 +98,7 @@ class Problem(Protocol[Step, Judged, Placed]):
         """A lower bound on the value that needs no search: every node computed once, where that costs least."""
 
     def together(self, answer: Sequence[Step]) -> tuple[Step, ...]:
-        """The same with further outputs of operations directly after the first ones; see `ComputationGraph.together`."""
+        """The same with further outputs directly after the first ones; see `ComputationGraph.together`."""
 
     def useful(self, answer: Sequence[Step]) -> tuple[Step, ...]:
         """A schedule without the steps at its end that are of no use."""
@@ -133,6 +133,10 @@ class Problem(Protocol[Step, Judged, Placed]):
 
     def arenas_document(self, arenas: Placed) -> JsonObject:
         """Sizes of arenas as JSON documents have them."""
+
+    def placed(self, arenas: Placed, simulation: Judged) -> list[JsonObject]:
+        """For each retention interval where its copy lies: "offset"; "begin", the step from which on it does so, if not
+        its own; and "workspace" and "workspace_offset" of its computation, if it takes one."""
 
     def offsets(self, arenas: Placed, simulation: Judged) -> Sequence[int]:
         """The offset of each retention interval in the arena of its memory."""
@@ -175,6 +179,6 @@ def answer_document(
     if simulation is not None:
         found = problem.intervals(simulation)
         if arenas is not None:
-            found = [{**one, "offset": at} for one, at in zip(found, problem.offsets(arenas, simulation), strict=True)]
+            found = [one | more for one, more in zip(found, problem.placed(arenas, simulation), strict=True)]
     placed = {} if arenas is None else problem.arenas_document(arenas)
     return {**problem.settings(), **problem.summary(simulation), **problem.named(answer), "intervals": found, **placed}

@@ -43,6 +43,12 @@ class Step:
     """The memory it is copied from; None: it is computed."""
     offset: int | None = None
     """The offset in the arena of its memory; None: it is not given."""
+    begin: int | None = None
+    """The step from which on it is in memory, as a further output of what that computes; None: the step itself."""
+    workspace: int = 0
+    """What the computation takes besides, in the plan's size unit."""
+    workspace_offset: int | None = None
+    """Where, in the same arena; None: it is not given, or there is no workspace."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +93,38 @@ class RuntimePlan:
             raise InputError(f"{step_text(without[0], self.steps[without[0]])}: offset is missing, others have one")
         for m in range(len(self.memories)) if not without else ():
             there = [at for at, step in enumerate(self.steps) if step.memory == m]
-            boxes = [(at, self.steps[at].end + 1, self.steps[at].size, self.alignment) for at in there]
-            flaw = next(flaws(boxes, [self.steps[at].offset or 0 for at in there]), None)
+            boxes = [self._box(at) for at in there]
+            offsets = [self.steps[at].offset or 0 for at in there]
+            working = [at for at in there if self.steps[at].workspace]
+            boxes += [(at, at + 1, self.steps[at].workspace, self.alignment) for at in working]
+            offsets += [self.steps[at].workspace_offset or 0 for at in working]
+            flaw = next(flaws(boxes, offsets), None)
             if flaw is not None:
-                at = there[flaw.buffer]
-                other = "" if flaw.other is None else f" and step {there[flaw.other] + 1} overlap at addresses"
+                of = [*there, *working]
+                at = of[flaw.buffer]
+                other = "" if flaw.other is None else f" and step {of[flaw.other] + 1} overlap at addresses"
                 raise InputError(f"{step_text(at, self.steps[at])}{other}: {flaw.detail}")
+
+    def _box(self, at: int) -> tuple[int, int, int, int]:
+        """When a copy takes memory of its own, half-open, how much, and its alignment."""
+        step = self.steps[at]
+        begin = at if step.begin is None else step.begin
+        if self.overwritten(at) is not None:
+            begin = at + 1
+        return (
+            (begin, step.end + 1, step.size, self.alignment) if begin <= step.end else (at, at + 1, 0, self.alignment)
+        )
+
+    def overwritten(self, at: int) -> int | None:
+        """The step whose copy a step writes over: one that it reads last, at the same offset; None: none."""
+        step = self.steps[at]
+        if step.offset is None or not step.size or step.begin is not None:
+            return None
+        for r in step.reads:
+            of = self.steps[r]
+            if of.end == at and of.offset == step.offset and of.memory == step.memory and of.size >= step.size:
+                return r
+        return None
 
     @property
     def placed(self) -> bool:
@@ -106,11 +138,17 @@ class RuntimePlan:
         for step in self.steps:
             if step.size:
                 tops[step.memory] = max(tops[step.memory], (step.offset or 0) + step.size)
+            if step.workspace:
+                tops[step.memory] = max(tops[step.memory], (step.workspace_offset or 0) + step.workspace)
         return tuple(tops)
 
-    def with_offsets(self, offsets: Iterable[int], alignment: int) -> RuntimePlan:
-        """The same steps at other offsets, one for each."""
-        steps = tuple(replace(step, offset=at) for step, at in zip(self.steps, offsets, strict=True))
+    def with_offsets(
+        self, offsets: Iterable[int], alignment: int, workspaces: Iterable[int | None] | None = None
+    ) -> RuntimePlan:
+        """The same steps at other offsets, one for each, and their workspaces; None: where they are."""
+        places = [step.workspace_offset for step in self.steps] if workspaces is None else workspaces
+        rows = zip(self.steps, offsets, places, strict=True)
+        steps = tuple(replace(step, offset=at, workspace_offset=place) for step, at, place in rows)
         return replace(self, steps=steps, alignment=alignment)
 
     def actions(self, graph: ComputationGraph) -> tuple[Action, ...]:
@@ -124,21 +162,25 @@ class RuntimePlan:
     @staticmethod
     def of(
         graph: ComputationGraph, actions: Sequence[Action], memories: Sequence[str] = ONE_MEMORY,
-        offsets: Sequence[int] | None = None, alignment: int = 1,
+        offsets: Sequence[int] | None = None, alignment: int = 1, workspaces: Sequence[int | None] | None = None,
     ) -> RuntimePlan:  # fmt: skip
         """Return the plan for actions that a judge accepts.
 
         Args:
             offsets: of the copy that each action makes, in the arena of its memory; None: there are none.
+            workspaces: where what each computation takes besides lies in that arena; None: it is not given.
 
         Raises:
             InputError: see the class; an action reads what is not there.
         """
         reads, ends = reads_of(graph, actions)
+        begins = _begins_of(graph, actions)
         steps = (
             Step(
                 graph.nodes[action.node], reads[t], ends[t], graph.sizes[action.node], action.memory, action.source,
-                None if offsets is None else offsets[t],
+                None if offsets is None else offsets[t], begins[t],
+                graph.workspaces[action.node] if graph.workspaces and action.source is None else 0,
+                None if workspaces is None else workspaces[t],
             )
             for t, action in enumerate(actions)
         )  # fmt: skip
@@ -169,6 +211,17 @@ def reads_of(graph: ComputationGraph, actions: Sequence[Action]) -> tuple[list[t
     return reads, ends
 
 
+def _begins_of(graph: ComputationGraph, actions: Sequence[Action]) -> list[int | None]:
+    """For each action that makes a further output when its first one was computed; None for others."""
+    latest: dict[int, int] = {}
+    begins: list[int | None] = []
+    for t, action in enumerate(actions):
+        first = graph.output_of[action.node] if graph.output_of is not None else None
+        begins.append(None if first is None or action.source is not None else latest.get(first))
+        latest[action.node] = t
+    return begins
+
+
 def step_text(at: int, step: Step) -> str:
     """A step as messages name it."""
     return f"step {at + 1} (node {step.node})"
@@ -179,9 +232,11 @@ def _check_numbers(step: Step, at: int, steps: int, memories: int) -> None:
         ("end", step.end, at, steps - 1), ("size", step.size, 0, 2**53), ("memory", step.memory, 0, memories - 1),
         ("source", 0 if step.source is None else step.source, 0, memories - 1),
         ("offset", 0 if step.offset is None else step.offset, 0, 2**53),
+        ("begin", at if step.begin is None else step.begin, 0, at), ("workspace", step.workspace, 0, 2**53),
+        ("workspace_offset", 0 if step.workspace_offset is None else step.workspace_offset, 0, 2**53),
     ):  # fmt: skip
         if type(value) is not int or not least <= value <= most:
-            first = 1 if what == "end" else 0  # counted from 1 in files
+            first = 1 if what in ("begin", "end") else 0  # counted from 1 in files
             number = value + first if type(value) is int else value
             raise InputError(f"{what} {shown(number)} is not an integer from {least + first} to {most + first}")
     for r in step.reads:

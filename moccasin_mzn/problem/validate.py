@@ -56,7 +56,7 @@ def validate_schedule(
     violations = list(simulation.violations)
     if schedule.intervals is not None:
         violations += _intervals_of_schedule(graph, schedule.intervals, simulation)
-    for arena in arena_of_schedule(graph, schedule, budget):
+    for arena in arena_of_schedule(graph, schedule, budget, simulation):
         violations += arena.violations()
     for what, claimed, true, text in (
         ("peak", schedule.peak, simulation.peak, partial(exact_memory_text, unit=graph.size_unit)),
@@ -181,30 +181,40 @@ class ClaimedArena:
     budget: int | None
     place: str = ""
     """Whose memory it is, to be read behind a noun: " in local"; empty where there is one only."""
+    workspaces: tuple[tuple[int, int, int | None], ...] = ()
+    """Node, position and claimed offset of each workspace."""
 
     @property
     def top(self) -> int:
         """The end of the topmost interval."""
-        sizes = self.graph.sizes
-        return max((offset + sizes[v] for v, *_, offset in self.placed if sizes[v]), default=0)
+        sizes, taken = self.graph.sizes, self.graph.workspaces or ()
+        tops = [offset + sizes[v] for v, *_, offset in self.placed if sizes[v]]
+        return max([*tops, *(taken[v] + (offset or 0) for v, _, offset in self.workspaces)], default=0)
 
     def violations(self) -> Iterator[Violation]:
         """All that is wrong, in the order found.
 
-        The kinds are "negative-offset", "misaligned-offset", "overlap", "wrong-arena" for an arena that is not as large
-        as claimed, and "arena-over-budget".
+        The kinds are "negative-offset", "misaligned-offset", "overlap", "no-offset" for a workspace without one,
+        "wrong-arena" for an arena that is not as large as claimed, and "arena-over-budget".
         """
         graph, step, unit = self.graph, max(1, self.alignment), self.graph.size_unit
         boxes = [
             (start, end + 1, graph.sizes[v], step) if start <= end else (0, 1, 0, step)
             for v, start, end, _ in self.placed
         ]
-        for flaw in flaws(boxes, [offset for *_, offset in self.placed]):
-            v, start, *_ = self.placed[flaw.buffer]
+        for v, at, offset in self.workspaces:
+            if offset is None:
+                message = f"position {at}: the workspace of node {node_text(graph, v)} has no offset"
+                yield Violation("no-offset", at, v, message)
+        boxes += [(at, at + 1, (graph.workspaces or ())[v], step) for v, at, _ in self.workspaces]
+        of = [(v, start) for v, start, *_ in self.placed] + [(v, at) for v, at, _ in self.workspaces]
+        for flaw in flaws(boxes, [*(offset for *_, offset in self.placed), *(at or 0 for *_, at in self.workspaces)]):
+            v, start = of[flaw.buffer]
             at, node = flaw.time or start, node_text(graph, v)
             if flaw.other is not None:
-                other = node_text(graph, self.placed[flaw.other][0])
-                text = f"the outputs of nodes {other} and {node} overlap{self.place} at addresses {flaw.detail}"
+                other = node_text(graph, of[flaw.other][0])
+                noun = "memory" if max(flaw.buffer, flaw.other) >= len(self.placed) else "outputs"
+                text = f"the {noun} of nodes {other} and {node} overlap{self.place} at addresses {flaw.detail}"
                 yield Violation("overlap", at, v, f"position {at}: {text}")
             else:
                 message = f"position {at}: the interval of node {node}{self.place}: {flaw.detail}"
@@ -233,14 +243,32 @@ class ClaimedArena:
 
 
 def arena_of_schedule(
-    graph: ComputationGraph, schedule: ClaimedSchedule, budget: int | None
+    graph: ComputationGraph, schedule: ClaimedSchedule, budget: int | None, simulation: Simulation
 ) -> tuple[ClaimedArena, ...]:
-    """Return the claims of a schedule about its arena; nothing if it has no offsets."""
+    """Return the claims of a schedule about its arena; nothing if it has no offsets.
+
+    A further output is in memory from the computation of its first one on. What overwrites an input, at its offset,
+    takes memory of its own only after that.
+    """
     if schedule.offsets is None or schedule.intervals is None:
         return ()
-    pairs = zip(schedule.intervals, schedule.offsets, strict=True)
-    placed = tuple((of.node, of.start, of.end, offset) for of, offset in pairs)
-    return (ClaimedArena(graph, placed, schedule.alignment or 1, schedule.arena, budget),)
+    over, where = dict(simulation.overwrites), dict[int, tuple[int, int]]()
+    placed, workspaces = [], []
+    rows = zip(schedule.intervals, schedule.offsets, schedule.workspace_offsets, strict=True)
+    for of, offset, place in sorted(rows, key=lambda row: row[0].start):
+        first = graph.output_of[of.node] if graph.output_of is not None else None
+        start = where[first][0] if first in where else of.start
+        if of.start in over and where.get(over[of.start], (0, -1))[1] == offset:
+            start = of.start + 1
+        placed.append((of.node, start, of.end, offset))
+        if graph.workspaces is not None and graph.workspaces[of.node]:
+            workspaces.append((of.node, of.start, place))
+        where[of.node] = of.start, offset
+    return (
+        ClaimedArena(
+            graph, tuple(placed), schedule.alignment or 1, schedule.arena, budget, workspaces=tuple(workspaces)
+        ),
+    )
 
 
 def arenas_of_plan(claimed: ClaimedPlan) -> tuple[ClaimedArena, ...]:

@@ -45,7 +45,9 @@ class Operations:
 
     def peak_once(self) -> int:
         """The peak of the input order, each operation once."""
-        last = {o: max((v for v, row in enumerate(self.inputs) if o in row), default=-1) for o in range(len(self.sizes))}
+        last = {
+            o: max((v for v, row in enumerate(self.inputs) if o in row), default=-1) for o in range(len(self.sizes))
+        }
         peak, resident = 0, set[int]()
         for v, row in enumerate(self.outputs):
             here = resident | set(row)
@@ -76,14 +78,12 @@ def draw_operations(seed: int, most: int = 5) -> tuple[Operations, int, int]:
         sizes=tuple(sizes),
         inputs=tuple(inputs),
     )
-    least = max(
-        sum(found.sizes[o] for o in {*found.inputs[v], *outputs[v]}) + found.workspaces[v] for v in range(n)
-    )
+    least = max(sum(found.sizes[o] for o in {*found.inputs[v], *outputs[v]}) + found.workspaces[v] for v in range(n))
     return found, max(1, rng.randint(least - 1, max(least, found.peak_once()))), rng.choice([1, 2, 2, 2, 3])
 
 
 def least_duration(operations: Operations, budget: int, most: int, free_order: bool) -> int | None:
-    """By Dijkstra over resident outputs and counts, along the input order in stages or in any order; None: none fits."""
+    """By Dijkstra over resident outputs and counts, in stages of the input order or in any order; None: none fits."""
     n, tie = len(operations.durations), count()
     heap = [(0, next(tie), frozenset[int](), (0,) * n, 0, -1)]
     done = set()

@@ -36,7 +36,8 @@ from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.arena import Arena, Buffer, check_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
-from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
+from moccasin_mzn.problem.placing import placing_of
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.result import Result, Status, TracePoint
 from moccasin_mzn.solvers.minizinc.run import Limits
 
@@ -232,7 +233,9 @@ def solve_with_addresses(
     Raises:
         InputError: see `solve` and `Arena`.
     """
-    check_buffers(buffers_of(instance.graph, instance.baseline), alignment)  # before the search: it finds more of them
+    check_buffers(
+        placing_of(instance.graph, instance.baseline).buffers, alignment
+    )  # before the search: it finds more of them
     ready(ADDRESSES, *compiled_for(instance.free_order))
     reports, deadline = reports or Reports(instance), Deadline(time_limit)
     reports.begin = deadline.begin  # what was compiled does not count
@@ -281,8 +284,11 @@ class _Schedules(Arrangement):
 
     def _allocated(self, result: Result, seconds: float, near: Result | None = None, attempt: int = 0) -> Result:
         """Return a result with an arena; the search for it begins with that of `near`."""
-        buffers, offsets = buffers_of(self.problem.graph, result.simulation), None
-        if near is not None:
+        if self.problem.graph.output_of is not None:  # all outputs have a place, retained or not
+            whole = self.problem.graph.with_all_outputs(result.sequence)
+            result = self._judged(result, whole, result.found_by)
+        buffers, offsets = placing_of(self.problem.graph, result.simulation).buffers, None
+        if near is not None and self._is_plain:
             offsets = carried_over(near.arenas, near.simulation, buffers, result.simulation, self.alignment)
         self.reports.trying(result)
         return replace(result, arenas=self.allocate(buffers, self.problem.budget, seconds, offsets, attempt))
@@ -295,7 +301,7 @@ class _Schedules(Arrangement):
         form = first.formulation
         if not isinstance(form, Formulation) or not form.limited or form.index != "affine":
             return
-        if sum(self.problem.max_computations) > MOST_COMPUTATIONS:
+        if sum(self.problem.max_computations) > MOST_COMPUTATIONS or not self._is_plain:
             return
         limits = Limits(self.seconds(MODEL_SECONDS, 0.5), self.threads, self.seed)
         staged = form.staged and not self.problem.free_order
@@ -321,7 +327,14 @@ class _Schedules(Arrangement):
 
     def _is_staged(self, result: Result) -> bool:
         """True if schedules are in stages of the input order, as local search needs them."""
-        return result.formulation is not None and result.formulation.staged and not self.problem.free_order
+        staged = result.formulation is not None and result.formulation.staged and not self.problem.free_order
+        return staged and self._is_plain
+
+    @property
+    def _is_plain(self) -> bool:
+        """True if each retention interval has a buffer of its own, and there are no others."""
+        graph = self.problem.graph
+        return not graph.has_workspaces and graph.overwritable is None and graph.output_of is None
 
     def _lower(self, first: Result, rounds: int) -> None:
         """Search at lower memory budgets: the highest one whose schedule has an arena that fits is bisected for; where

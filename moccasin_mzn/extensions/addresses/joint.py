@@ -12,7 +12,7 @@ from moccasin_mzn.formulations.presolve import ModelData, StageData, presolve, r
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan_problem import buffers_of
+from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, Solution, Value, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
@@ -142,7 +142,7 @@ class _Joint:
         )
         sequence = tuple(data.order[node - 1] for _, node, _ in performed)
         simulation = simulate(graph, sequence)
-        arena = Arena(buffers_of(graph, simulation), tuple(offset for *_, offset in performed), self.alignment)
+        arena = Arena(placing_of(graph, simulation).buffers, tuple(offset for *_, offset in performed), self.alignment)
         claimed = values.objective * data.duration_scale
         if simulation.violations or arena.size > self.instance.budget or simulation.duration != claimed:
             flaw = simulation.violations[0].message if simulation.violations else f"arena {arena.size}"

@@ -24,9 +24,8 @@ have one, or none has; so with "device_durations", such as {"gpu": 3, "cpu": 12,
 device cannot compute. A node may have a "workspace": memory that a computation of it takes while it goes on, in
 addition to its inputs and its output; without one that is 0. It may have "in_place", a list of ids: those of its inputs
 whose memory its output may take if nobody reads them later. "operator" is what a node computes, and "part" what a node
-of a tiled graph is a part of: see `graphs.operators`. Of an operation with several outputs each is a node: the first is
-computed, and the others, of duration 0, have its id as "output_of"; the edges from it and from what it reads need not be
-given. On reading, "links" may stand for "edges" (older networkx), and
+of a tiled graph is a part of: see `graphs.operators`. Each output of an operation is a node: the first is computed, and
+further ones, of duration 0, have its id as "output_of"; the edges from it and from what it reads need not be given. On reading, "links" may stand for "edges" (older networkx), and
 "format" and "version" may be missing, so plain output of networkx's `node_link_data` is read as well.
 """
 

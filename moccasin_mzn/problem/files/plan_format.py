@@ -129,11 +129,12 @@ def _step(interval: JsonObject, node: Json, memory: int, source: int | None) -> 
     for key in ("end", "size", "reads"):
         if key not in interval:
             raise InputError(f'expected a key "{key}"')
-    reads, end = interval["reads"], interval["end"]
+    reads, end, begin = interval["reads"], interval["end"], interval.get("begin")
     if not isinstance(reads, list) or any(type(r) is not int for r in (*reads, end)):
         raise InputError(f"end {shown(end)}, reads {shown(reads)}: expected an integer, and a list of integers")
     return Step(
-        node, tuple(r - 1 for r in reads), end - 1, interval["size"], memory, source, interval.get("offset")
+        node, tuple(r - 1 for r in reads), end - 1, interval["size"], memory, source, interval.get("offset"),
+        begin - 1 if type(begin) is int else begin, interval.get("workspace", 0), interval.get("workspace_offset"),
     )  # fmt: skip
 
 
@@ -195,9 +196,10 @@ def _check_against(document: JsonObject, found: RuntimePlan, graph: ComputationG
         raise InputError(violations[0].message)
     actions = found.actions(graph)
     offsets = [step.offset or 0 for step in found.steps] if found.placed else None
-    true = RuntimePlan.of(graph, actions, found.memories, offsets, found.alignment)
+    places = [step.workspace_offset for step in found.steps]
+    true = RuntimePlan.of(graph, actions, found.memories, offsets, found.alignment, places)
     for at, (claimed, other) in enumerate(zip(found.steps, true.steps, strict=True)):
-        for what in ("reads", "end", "size"):
+        for what in ("reads", "end", "size", "begin", "workspace"):
             if getattr(claimed, what) != getattr(other, what):
                 pair = [_in_file(step, what) for step in (claimed, other)]
                 raise InputError(f"{step_text(at, claimed)}: {what} {pair[0]}, by the graph {pair[1]}")
@@ -207,4 +209,5 @@ def _in_file(step: Step, what: str) -> str:
     """What a step has, as it stands in the file, where steps are counted from 1."""
     if what == "reads":
         return shown([read + 1 for read in step.reads])
-    return str(step.end + 1 if what == "end" else step.size)
+    value = getattr(step, what)
+    return str(value + 1 if what in ("begin", "end") and value is not None else value)

@@ -33,6 +33,8 @@ class ClaimedSchedule:
     """Budget the schedule was made for, in the graph's size unit."""
     offsets: tuple[int, ...] | None = None
     """Offset in the arena claimed for each of `intervals`; None if the file has none."""
+    workspace_offsets: tuple[int | None, ...] = ()
+    """Offset claimed for the workspace of each computation, in the order of `intervals`; empty without offsets."""
     arena: int | None = None
     """Size of the arena claimed, in the graph's size unit."""
     alignment: int | None = None
@@ -68,10 +70,12 @@ def claimed_schedule(document: Json, graph: ComputationGraph) -> ClaimedSchedule
     if not isinstance(document.get(key), list):
         raise InputError(f'expected a key "{key}" with a list of node ids')
     sequence = positions(graph, key, document[key])
-    intervals, offsets = _intervals(graph, document) if document.get("intervals") is not None else (None, None)
+    intervals, offsets, workspaces = (
+        _intervals(graph, document) if document.get("intervals") is not None else (None, None, ())
+    )
     claims = {key: document.get(key) for key in ("peak", "duration", "budget", "arena", "alignment")}
     amounts = {key: None if value is None else amount(f'"{key}"', value) for key, value in claims.items()}
-    return ClaimedSchedule(sequence, intervals, offsets=offsets, **amounts)
+    return ClaimedSchedule(sequence, intervals, offsets=offsets, workspace_offsets=workspaces, **amounts)
 
 
 def read_order(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int, ...]:
@@ -125,19 +129,25 @@ def _positions_in_lines(graph: ComputationGraph, text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _intervals(graph: ComputationGraph, document: JsonObject) -> tuple[tuple[Interval, ...], tuple[int, ...] | None]:
-    """Retention intervals, and the offset of each if there are any."""
+def _intervals(
+    graph: ComputationGraph, document: JsonObject
+) -> tuple[tuple[Interval, ...], tuple[int, ...] | None, tuple[int | None, ...]]:
+    """Retention intervals, the offset of each if there are any, and those of workspaces."""
     values = objects(document, "intervals")
     nodes = positions(graph, "intervals", column(values, "intervals", "node"))
     starts, ends = (column(values, "intervals", key) for key in ("start", "end"))
     placed = any("offset" in value for value in values)
     offsets = column(values, "intervals", "offset") if placed else [0] * len(values)
+    workspaces = tuple(value.get("workspace_offset") for value in values) if placed else ()
+    for at, offset in enumerate(workspaces):
+        if offset is not None and type(offset) is not int:
+            raise InputError(f"intervals[{at}]: workspace_offset {shown(offset)} is not an integer")
     for at, (start, end, offset) in enumerate(zip(starts, ends, offsets, strict=True)):
         if type(start) is not int or type(end) is not int:
             raise InputError(f"intervals[{at}]: start {shown(start)}, end {shown(end)}: expected integers")
         if type(offset) is not int:
             raise InputError(f"intervals[{at}]: offset {shown(offset)} is not an integer")
-    return tuple(map(Interval, nodes, starts, ends)), tuple(offsets) if placed else None
+    return tuple(map(Interval, nodes, starts, ends)), tuple(offsets) if placed else None, workspaces
 
 
 # --- How often nodes may be computed: a number, "auto", or a file with a count for each ------------------------

@@ -128,7 +128,9 @@ def simulate(graph: ComputationGraph, sequence: Sequence[int]) -> Simulation:
                 violations.append(Violation("missing-input", t, int(v), message))
         latest[v] = end[t] = t
     for t in graph.outputs_apart(sequence):
-        message = f"position {t + 1}: node {node_text(graph, sequence[t])} does not come directly after its first output"
+        message = (
+            f"position {t + 1}: node {node_text(graph, sequence[t])} does not come directly after its first output"
+        )
         violations.append(Violation("apart", t + 1, int(sequence[t]), message))
     for v in range(n):
         if not latest[v]:
