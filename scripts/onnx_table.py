@@ -34,7 +34,7 @@ from moccasin_mzn.graphs.importers.onnx.file import import_onnx
 from moccasin_mzn.graphs.importers.onnx.model import model_bytes, parse_model
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan_problem import shared_buffers
+from moccasin_mzn.problem.placing import placing_of
 
 DIMS = {
     "PP-OCRv6_det_small": {"x[0]": 1, "x[2]": 640, "x[3]": 640},
@@ -110,7 +110,7 @@ def solved(graph: ComputationGraph, peak: int, arguments: argparse.Namespace) ->
     ).details  # fmt: skip
     if not result.valid:
         return f"{result.status}: {result.reason}", "-"
-    buffers = shared_buffers(graph, result.simulation)
+    buffers = placing_of(graph, result.simulation).buffers
     arena = allocate_buffers(buffers, time_limit=arguments.time_limit, threads=arguments.threads).arena
     return f"TDI {result.tdi_percent:.2f} %, {result.status}", f"{arena.size / peak:.3f}"
 

@@ -115,7 +115,7 @@ def tflite(
 
     Exit status 1: there is no schedule within the budget.
     """
-    from moccasin_mzn.deploy.source import placed, planned
+    from moccasin_mzn.deploy.source import placed, planned, with_all_outputs
     from moccasin_mzn.deploy.tflite_model import planned_model
     from moccasin_mzn.deploy.tflite_tiling import Cutter
     from moccasin_mzn.files import replace_file
@@ -139,7 +139,7 @@ def tflite(
         make_request = partial(make_request, cutting=cutter.cut)
     if make_request is None:
         assert plan is not None
-        found = placed(read_runtime_plan(plan, graph), step, effort)
+        found = placed(with_all_outputs(read_runtime_plan(plan, graph), graph), step, effort)
     else:
         result = schedule_of(graph, make_request)
         if result is None:

@@ -10,6 +10,7 @@ from moccasin_mzn.errors import explained, located
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.files import load_text, parse_json
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.problem.files.plan_format import runtime_plan
@@ -73,3 +74,12 @@ def placed(plan: RuntimePlan, alignment: int | None, effort: Effort) -> RuntimeP
 def _buffer(plan: RuntimePlan, at: int) -> Buffer:
     step = plan.steps[at]
     return Buffer(str(at), at if step.begin is None else step.begin, step.end + 1, step.size)
+
+
+def with_all_outputs(plan: RuntimePlan, graph: ComputationGraph) -> RuntimePlan:
+    """The plan in which all outputs of an operation have a place, retained or not; without offsets if some had none."""
+    actions = plan.actions(graph)
+    whole = graph.with_all_outputs([action.node for action in actions])
+    if len(whole) == len(actions):
+        return plan
+    return RuntimePlan.of(graph, plan_of_sequence(whole), plan.memories)

@@ -2,7 +2,7 @@
 
 What is recomputed is an operator more, which puts out a tensor of its own, and is read by those that come after it.
 Offsets are metadata that TensorFlow Lite Micro follows: a buffer of int32 with the version 1, the subgraph, the number
-of tensors, and an offset for each, -1 for those that it is to place itself, such as inputs of the network.
+of tensors, and an offset for each, inputs of the network included; -1 for weights, which are elsewhere.
 TensorFlow Lite and LiteRT run the same model, and place all tensors themselves.
 """
 
@@ -19,8 +19,8 @@ from moccasin_mzn.graphs.importers.tflite import (
     ALIGNMENT,
     CHANCE,
     RESULTS,
+    nodes_of,
     operator_name,
-    output_offsets,
     outputs,
     producers,
     schema,
@@ -49,22 +49,32 @@ def planned_model(model: ModelT, plan: RuntimePlan) -> bytes:
     _check(model, plan)
     subgraph, once = model.subgraphs[0], unpacking(model)
     maker = {x: at for x, at in producers(model).items() if at not in once}
+    node_of = {node.id: node for node in nodes_of(model)}
     operators, offsets = [subgraph.operators[at] for at in sorted(once)], [_ONLINE] * len(subgraph.tensors)
-    written: list[dict[int, int]] = []  # by step: the tensor in place of each output of the operator
+    written: list[dict[int, int]] = []  # by step: the tensor in place of the one of its node
+    latest: dict[int | None, dict[int, int]] = {None: {}}  # by operator: the tensor in place of each output
     for step in plan.steps:
         in_place = {x: written[r][x] for r in step.reads for x in written[r]}
         if step.node == RESULTS:
             break
-        of = subgraph.operators[int(step.node)]
-        again = any(other.node == step.node for other in plan.steps[: len(written)])
+        node = node_of[step.node]
+        own = () if node.tensor is None else (node.tensor,)
+        if node.operator is None or node.first is not None:
+            written.append({x: latest[node.operator].get(x, x) for x in own})
+            for x in written[-1].values():
+                offsets[x] = step.offset or 0
+            continue
+        of = subgraph.operators[node.operator]
+        again = node.operator in latest
         made = {x: _another(subgraph, x, len(written), offsets) if again else x for x in outputs(of)}
-        for at, x in zip(output_offsets(model, of), outputs(of), strict=True):
-            offsets[made[x]] = (step.offset or 0) + at
+        latest[node.operator] = made
+        for x in own:
+            offsets[made[x]] = step.offset or 0
         operator = copy(of)
         operator.inputs = [in_place[int(x)] if int(x) in maker else int(x) for x in of.inputs]
         operator.outputs = [made.get(int(x), int(x)) for x in of.outputs]
         operators.append(operator)
-        written.append(made)
+        written.append({x: made[x] for x in own})
     subgraph.operators = operators
     subgraph.outputs = [in_place.get(int(x), int(x)) for x in subgraph.outputs]
     for signature in model.signatureDefs or ():
@@ -81,11 +91,19 @@ def _check(model: ModelT, plan: RuntimePlan) -> None:
     if ends != [len(plan.steps) - 1]:
         raise InputError(f"the results are not the last of {len(plan.steps)} steps, and once only")
     seen: set[NodeId] = set()
+    node_of = {node.id: node for node in nodes_of(model)}
     for step in plan.steps[:-1]:
-        operator = model.subgraphs[0].operators[int(step.node)]
-        if step.node in seen and operator_name(model, operator) in CHANCE:
+        if step.node not in node_of:
+            raise InputError(f"node {step.node} is not of the model: import it anew")
+        at = node_of[step.node].operator
+        if step.node in seen and at is None:
+            raise InputError(f"{step.node} is given once, and the plan computes it again")
+        if step.node in seen and at is not None and operator_name(model, model.subgraphs[0].operators[at]) in CHANCE:
             raise InputError(f"operator {step.node} depends on chance, and is recomputed")
         seen.add(step.node)
+    missing = [node.id for node in node_of.values() if node.tensor is not None and node.id not in seen]
+    if missing:
+        raise InputError(f"the plan has no place for output {missing[0]}")
     if max(plan.arenas) >= 2**31:
         raise InputError(f"arena {max(plan.arenas):,}: offsets take more than 31 bits")
 

@@ -83,8 +83,8 @@ def _of_schedule(graph: ComputationGraph, document: Json, claimed: ClaimedSchedu
     simulation = simulate(graph, claimed.sequence)
     return Verdict(
         graph, plan_of_sequence(claimed.sequence), simulation, violations,
-        arena_of_schedule(graph, claimed, amount, simulation), dict(zip(places, claimed.offsets or (), strict=False)), amount,
-        notes=tuple(notes),
+        arena_of_schedule(graph, claimed, amount, simulation), dict(zip(places, claimed.offsets or (), strict=False)),
+        amount, notes=tuple(notes),
     )  # fmt: skip
 
 

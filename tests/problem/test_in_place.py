@@ -19,9 +19,9 @@ from moccasin_mzn.graphs.formats.dot import write_dot
 from moccasin_mzn.graphs.formats.graphml import write_graphml
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed
-from moccasin_mzn.problem.arena import Buffer
+from moccasin_mzn.problem.buffer import Buffer, pieces_of
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.plan_problem import shared_buffers
+from moccasin_mzn.problem.placing import placing_of
 
 GRAPH = ComputationGraph(
     ["a", "b", "c", "d"], [1] * 4, [3, 3, 2, 2], [(0, 1), (1, 2), (0, 3), (2, 3)], in_place=[[], [0], [1], [0, 2]]
@@ -162,16 +162,18 @@ def test_of_sizes_too_large_to_be_moved_working_sets_are_left():
 
 
 @pytest.mark.parametrize("seed", few(range(200), keep=20))
-def test_buffers_that_are_shared_need_what_the_judge_counts_where_all_are_as_large(seed):
-    graph, rng = draw_case(seed).graph, random.Random(seed)
-    graph = overwriting(replace(graph, sizes=[3] * len(graph.nodes)), seed)
+def test_buffers_need_what_the_judge_counts(seed):
+    rng, graph = random.Random(seed), overwriting(draw_case(seed, workspaces=True).graph, seed)
     order = graph.input_order()
     sequence = [u for k in range(len(order)) for u in (*(v for v in order[:k] if rng.random() < 0.3), order[k])]
     simulation = simulate(graph, sequence)
-    buffers = shared_buffers(graph, simulation)
-    used = [sum(b.size for b in buffers if b.start <= t < b.end) for t in range(1, len(sequence) + 1)]
+    pieces = [piece for buffer in placing_of(graph, simulation).buffers for piece in pieces_of(buffer)]
+    used = [sum(p.high - p.low for p in pieces if p.start <= t < p.end) for t in range(1, len(sequence) + 1)]
     assert used == list(simulation.memory)
 
 
 def test_a_chain_is_one_buffer():
-    assert shared_buffers(RUN, simulate(RUN, range(4))) == (Buffer("a", 1, 5, 3), Buffer("b", 2, 5, 3))
+    placing = placing_of(RUN, simulate(RUN, range(4)))
+    less = Gap(4, 5, (0, 2))  # c, over b, is smaller
+    assert placing.buffers == (Buffer("a", 1, 5, 3, gaps=(less,)), Buffer("b", 2, 5, 3, gaps=(less,)))
+    assert placing.copies == (0, 1, 1, 0)

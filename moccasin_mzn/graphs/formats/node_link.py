@@ -25,8 +25,9 @@ device cannot compute. A node may have a "workspace": memory that a computation 
 addition to its inputs and its output; without one that is 0. It may have "in_place", a list of ids: those of its inputs
 whose memory its output may take if nobody reads them later. "operator" is what a node computes, and "part" what a node
 of a tiled graph is a part of: see `graphs.operators`. Each output of an operation is a node: the first is computed, and
-further ones, of duration 0, have its id as "output_of"; the edges from it and from what it reads need not be given. On reading, "links" may stand for "edges" (older networkx), and
-"format" and "version" may be missing, so plain output of networkx's `node_link_data` is read as well.
+further ones, of duration 0, have its id as "output_of"; the edges from it and from what it reads need not be given.
+On reading, "links" may stand for "edges" (older networkx), and "format" and "version" may be missing, so plain output
+of networkx's `node_link_data` is read as well.
 """
 
 from __future__ import annotations

@@ -1,17 +1,21 @@
-"""TFLite models to computation graphs: a node for each operator, and one that reads all results at the end.
+"""TFLite models to computation graphs: a node for each tensor in the arena, and one that reads all results last. ::
 
-Ids are positions of operators in the file, and `RESULTS`; sizes are bytes of all outputs of an operator, each but the
-last rounded up to `ALIGNMENT`; durations are multiply-adds of convolutions and matrix products, one for each byte put
-out of what copies, and one for each element of others; `tflite_operators` has what operators of one output read.
-Weights and the inputs of the network are fixed memory, and so are weights that are unpacked: TensorFlow Lite does that
-once, see `unpacking`.
+    input 0, input 1      the inputs of the network: there before anything is computed, by `computed_once`
+    0, 1, 2, ...          operators, by their position in the file; the largest output of each
+    2.1, 2.3              the other outputs of operator 2, by their place
+    results
+
+Sizes are bytes; durations are multiply-adds of convolutions and matrix products, one for each byte put out of what
+copies, and one for each element of others; `tflite_operators` has what operators of one output read. Weights are fixed
+memory, and so are weights that are unpacked: TensorFlow Lite does that once, see `unpacking`.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +24,7 @@ from typing import TYPE_CHECKING
 from moccasin_mzn.errors import InputError, located, missing, shown
 from moccasin_mzn.files import load_bytes
 from moccasin_mzn.graphs.access_maps import read_of
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.importers.tflite_operators import Case, Value, accesses, accumulator
 from moccasin_mzn.graphs.operators import Operator
 
@@ -73,15 +77,18 @@ def versions() -> dict[str, str]:
     return {"ai-edge-litert": importlib.metadata.version("ai-edge-litert")}
 
 
-def import_tflite(path: str | PathLike[str]) -> ComputationGraph:
+def import_tflite(path: str | PathLike[str], *, inputs_in_arena: bool = True) -> ComputationGraph:
     """The graph of a TFLite model.
+
+    Args:
+        inputs_in_arena: see `graph_of`.
 
     Raises:
         InputError: see `read_model` and `graph_of`.
     """
     model = read_model(path)
     with located(path):
-        return graph_of(model, Path(path).stem)
+        return graph_of(model, Path(path).stem, inputs_in_arena=inputs_in_arena)
 
 
 def read_model(path: str | PathLike[str]) -> ModelT:
@@ -108,8 +115,51 @@ def read_model(path: str | PathLike[str]) -> ModelT:
     return model
 
 
-def graph_of(model: ModelT, name: str = "") -> ComputationGraph:
+@dataclass(frozen=True)
+class Node:
+    """What a node of the graph stands for."""
+
+    id: NodeId
+    operator: int | None
+    """Position of the operator; None: an input of the network, or the results."""
+    tensor: int | None
+    """None: the operator puts out none, or the node is that of the results."""
+    first: int | None = None
+    """For a further output the position of the node of the first one; None: this is it."""
+
+
+def nodes_of(model: ModelT, *, inputs_in_arena: bool = True) -> tuple[Node, ...]:
+    """The nodes of a model's graph, in their order."""
+    subgraph, once = model.subgraphs[0], unpacking(model)
+    nodes: list[Node] = []
+
+    def add(names: Sequence[NodeId], operator: int | None, tensors: Sequence[int]) -> None:
+        """The largest first: a further output has memory only where the first one has."""
+        largest = max(range(len(tensors)), key=lambda k: size_of(model, tensors[k]))
+        first = len(nodes)
+        for k in (largest, *(k for k in range(len(tensors)) if k != largest)):
+            nodes.append(Node(names[k], operator, tensors[k], first if k != largest else None))
+
+    given = [int(x) for x in subgraph.inputs] if inputs_in_arena else []
+    if given:
+        add([f"input {k}" for k in range(len(given))], None, given)
+    for at, operator in enumerate(subgraph.operators):
+        made = outputs(operator)
+        if at not in once and made:
+            sizes = [size_of(model, x) for x in made]
+            largest = sizes.index(max(sizes))
+            add([at if k == largest else f"{at}.{k}" for k in range(len(made))], at, made)
+        elif at not in once:
+            nodes.append(Node(at, at, None))
+    return (*nodes, Node(RESULTS, None, None))
+
+
+def graph_of(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> ComputationGraph:
     """The graph of a model; see the module.
+
+    Args:
+        inputs_in_arena: the inputs of the network are tensors in the arena until their last read, as in TensorFlow Lite
+            and TensorFlow Lite Micro; otherwise they are fixed memory, of the caller's.
 
     Raises:
         InputError: a tensor without a size, or that two operators put out; an operator that reads what a later one
@@ -117,31 +167,42 @@ def graph_of(model: ModelT, name: str = "") -> ComputationGraph:
     """
     try:
         subgraph = model.subgraphs[0]
-        maker, once = producers(model), unpacking(model)
-        ids = [at for at in range(len(subgraph.operators)) if at not in once]
-        operators, position = [subgraph.operators[at] for at in ids], {at: place for place, at in enumerate(ids)}
-        read = [*(inputs(operator) for operator in operators), [int(x) for x in subgraph.outputs]]
-        reads = [sorted({position[maker[x]] for x in found if maker.get(x) in position}) for found in read]
-        labels = [f"{operator_name(model, operator)} {at}" for at, operator in zip(ids, operators, strict=True)]
-        weights = {x for op in subgraph.operators for x in inputs(op) if maker.get(x) not in position}
-        sources = sources_of(model)
+        nodes = nodes_of(model, inputs_in_arena=inputs_in_arena)
+        sources, operators = sources_of(model, inputs_in_arena=inputs_in_arena), subgraph.operators
+        by_node = [
+            None if node.operator is None or node.first is not None else operators[node.operator] for node in nodes
+        ]
+        read = [[] if operator is None else inputs(operator) for operator in by_node]
+        read[-1] = [int(x) for x in subgraph.outputs]
+        reads = [sorted({u for x in found if (u := sources.get(x)) is not None}) for found in read]
+        names = [None if node.operator is None else operator_name(model, operators[node.operator]) for node in nodes]
+        weights = {x for op in operators for x in inputs(op) if x not in sources}
+        fixed = {"parameters": sum(size_of(model, x) for x in weights)}
+        caller = {} if inputs_in_arena else {"inputs": sum(size_of(model, int(x)) for x in subgraph.inputs)}
         return ComputationGraph(
-            nodes=(*ids, RESULTS),
-            durations=(*(_multiply_adds(model, operator) for operator in operators), 0),
-            sizes=(*(sum(_padded(model, operator)) for operator in operators), 0),
+            nodes=tuple(node.id for node in nodes),
+            durations=tuple(0 if operator is None else _multiply_adds(model, operator) for operator in by_node),
+            sizes=tuple(0 if node.tensor is None else size_of(model, node.tensor) for node in nodes),
             edges=tuple((u, v) for v, found in enumerate(reads) for u in found),
-            order=(*range(len(ids) + 1),), name=name, labels=(*labels, RESULTS), duration_unit="MAC", size_unit="byte",
+            order=range(len(nodes)), name=name,
+            labels=tuple(_label(node, kind) for node, kind in zip(nodes, names, strict=True)),
+            duration_unit="MAC", size_unit="byte",
             computed_once=tuple(
-                place for place, operator in enumerate(operators) if operator_name(model, operator) in CHANCE
+                v for v, (node, kind) in enumerate(zip(nodes, names, strict=True))
+                if kind in CHANCE or (node.operator is None and node.tensor is not None)
             ),
-            operators=(*(_operator(model, operator, sources) for operator in operators), None),
-            fixed_memory={"inputs": sum(size_of(model, x) for x in subgraph.inputs),
-                          "parameters": sum(size_of(model, x) for x in weights - {*subgraph.inputs})},
+            operators=tuple(None if operator is None else _operator(model, operator, sources) for operator in by_node),
+            fixed_memory={**caller, **fixed},
+            output_of=tuple(node.first for node in nodes),
         )  # fmt: skip
     except InputError:
         raise
     except _DAMAGE:
         raise InputError("the model is damaged") from None
+
+
+def _label(node: Node, kind: str | None) -> str:
+    return str(node.id) if kind is None else f"{kind} {node.id}"
 
 
 def producers(model: ModelT) -> dict[int, int]:
@@ -186,12 +247,6 @@ def outputs(operator: OperatorT) -> list[int]:
     return [] if operator.outputs is None else [int(x) for x in operator.outputs if x >= 0]
 
 
-def output_offsets(model: object, operator: object) -> list[int]:
-    """Where each of its outputs lies in the memory of an operator's node."""
-    sizes = _padded(model, operator)
-    return [sum(sizes[:at]) for at in range(len(sizes))]
-
-
 def size_of(model: ModelT, x: int) -> int:
     """Bytes of a tensor.
 
@@ -213,11 +268,6 @@ def operator_name(model: ModelT, operator: OperatorT) -> str:
     return next((name for name, value in vars(schema().BuiltinOperator).items() if value == number), str(number))
 
 
-def _padded(model: object, operator: object) -> list[int]:
-    *first, last = [size_of(model, x) for x in outputs(operator)] or [0]
-    return [-(-size // ALIGNMENT) * ALIGNMENT for size in first] + [last]
-
-
 def _shape(model: ModelT, x: int) -> list[int]:
     shape = model.subgraphs[0].tensors[x].shape
     return [] if shape is None else [int(side) for side in shape]
@@ -229,13 +279,11 @@ def type_name(model: ModelT, x: int) -> str:
     return kinds.get(model.subgraphs[0].tensors[x].type, "")
 
 
-def sources_of(model: ModelT) -> dict[int, int | None]:
-    """By tensor the position of the node that puts it out, None: an input of the network; the others are parameters."""
-    maker, once = producers(model), unpacking(model)
-    ids = [at for at in range(len(model.subgraphs[0].operators)) if at not in once]
-    position = {at: place for place, at in enumerate(ids)}
+def sources_of(model: ModelT, *, inputs_in_arena: bool = True) -> dict[int, int | None]:
+    """By tensor the position of its node, None: an input of the network of the caller's; the others are parameters."""
+    nodes = nodes_of(model, inputs_in_arena=inputs_in_arena)
     found: dict[int, int | None] = {int(x): None for x in model.subgraphs[0].inputs}
-    return found | {x: position[at] for x, at in maker.items() if at in position}
+    return found | {node.tensor: v for v, node in enumerate(nodes) if node.tensor is not None}
 
 
 def case_of(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None]) -> Case:
