@@ -229,7 +229,7 @@ def tiled_model(model: ModelT, graph: ComputationGraph, cuts: Mapping[int, Cuts]
     for at in range(len(model.subgraphs[0].operators)):
         tiling.add(at, by_operator.get(at, {}))
     made = tiling.finished()
-    tiled = graph_of(made, graph.name)
+    tiled = graph_of(made, graph.name, inputs_in_arena="inputs" not in graph.fixed_memory)
     parts = [tiling.part_of.get(int(node)) if isinstance(node, int) else None for node in tiled.nodes]
     return made, replace(tiled, parts=tuple(parts)) if tiling.part_of else tiled
 

@@ -56,7 +56,7 @@ def validate_schedule(
     violations = list(simulation.violations)
     if schedule.intervals is not None:
         violations += _intervals_of_schedule(graph, schedule.intervals, simulation)
-    for arena in arena_of_schedule(graph, schedule, budget, simulation):
+    for arena in arena_of_schedule(graph, schedule, budget):
         violations += arena.violations()
     for what, claimed, true, text in (
         ("peak", schedule.peak, simulation.peak, partial(exact_memory_text, unit=graph.size_unit)),
@@ -243,7 +243,7 @@ class ClaimedArena:
 
 
 def arena_of_schedule(
-    graph: ComputationGraph, schedule: ClaimedSchedule, budget: int | None, simulation: Simulation
+    graph: ComputationGraph, schedule: ClaimedSchedule, budget: int | None
 ) -> tuple[ClaimedArena, ...]:
     """Return the claims of a schedule about its arena; nothing if it has no offsets.
 
@@ -252,9 +252,10 @@ def arena_of_schedule(
     """
     if schedule.offsets is None or schedule.intervals is None:
         return ()
-    over, where = dict(simulation.overwrites), dict[int, tuple[int, int]]()
+    over, where = dict(simulate(graph, schedule.sequence).overwrites), dict[int, tuple[int, int]]()
     placed, workspaces = [], []
-    rows = zip(schedule.intervals, schedule.offsets, schedule.workspace_offsets, strict=True)
+    places = schedule.workspace_offsets or (None,) * len(schedule.offsets)
+    rows = zip(schedule.intervals, schedule.offsets, places, strict=True)
     for of, offset, place in sorted(rows, key=lambda row: row[0].start):
         first = graph.output_of[of.node] if graph.output_of is not None else None
         start = where[first][0] if first in where else of.start

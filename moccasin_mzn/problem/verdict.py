@@ -80,10 +80,9 @@ def _of_schedule(graph: ComputationGraph, document: Json, claimed: ClaimedSchedu
     if violations and not graph.runs_in_place:
         notes += _of_another(document, graph)
     places = [(of.node, 0, of.start) for of in claimed.intervals or ()]
-    simulation = simulate(graph, claimed.sequence)
     return Verdict(
-        graph, plan_of_sequence(claimed.sequence), simulation, violations,
-        arena_of_schedule(graph, claimed, amount, simulation), dict(zip(places, claimed.offsets or (), strict=False)),
+        graph, plan_of_sequence(claimed.sequence), simulate(graph, claimed.sequence), violations,
+        arena_of_schedule(graph, claimed, amount), dict(zip(places, claimed.offsets or (), strict=False)),
         amount, notes=tuple(notes),
     )  # fmt: skip
 

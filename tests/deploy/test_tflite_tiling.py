@@ -56,7 +56,7 @@ def judge(case: Case, seed: int, folder) -> int:
     except (RuntimeError, ValueError):  # LiteRT has no such operator
         reject()
     model = read_model(file_of(case.model(whole.shape), folder))
-    graph = graph_of(model)
+    graph = graph_of(model, inputs_in_arena=False)
     points = {}
     for axis, extent in enumerate(whole.shape):
         inner = random.integers(1, extent, random.integers(0, 3)) if extent > 1 else []
@@ -127,7 +127,7 @@ def test_what_is_padded_is_cut(name, dtype, size, tmp_path):
     (whole,) = run(data, numbers)
     assert len(np.unique(whole)) > 10
     model = read_model(file_of(data, tmp_path))
-    graph, wanted = graph_of(model), {0: {1: (0, 2, 3, 5), 2: (0, 4, 7)}}
+    graph, wanted = graph_of(model, inputs_in_arena=False), {0: {1: (0, 2, 3, 5), 2: (0, 4, 7)}}
     cuts = possible_cuts(model, graph, wanted)
     assert cuts == wanted
     tiled, _ = tiled_model(model, graph, cuts)

@@ -19,7 +19,7 @@ from moccasin_mzn.graphs.formats.dot import write_dot
 from moccasin_mzn.graphs.formats.graphml import write_graphml
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed
-from moccasin_mzn.problem.buffer import Buffer, pieces_of
+from moccasin_mzn.problem.buffer import Buffer, Gap, pieces_of
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.placing import placing_of
 

@@ -34,29 +34,31 @@ FORMATS = (
 each_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.suffix)
 
 WHOLE = ComputationGraph(
-    nodes=[0, "r", "1", -7],
-    durations=[3, 0, 2**50, 1],
-    sizes=[4, 2, 0, 2**52],
+    nodes=[0, "r", "1", -7, "further"],
+    durations=[3, 0, 2**50, 1, 0],
+    sizes=[4, 2, 0, 2**52, 1],
     edges=[(3, 1), (0, 1), (0, 2)],
-    order=[3, 0, 2, 1],
+    order=[3, 0, 4, 2, 1],
     name="tiny",
-    labels=["conv", "conv", "", "a\nb"],
+    labels=["conv", "conv", "", "a\nb", "f"],
     duration_unit="FLOP",
     size_unit="byte",
     attributes={"made_by": {"seed": 3, "options": [1.5, None, True, "x"]}},
-    backward=[False, True, False, True],
+    backward=[False, True, False, True, False],
     fixed_memory={"parameters": 9, "optimizer": 18},
-    device_durations={"gpu": [3, 0, 1, 1], 'c"pu': [12, None, 2**50, 0]},
-    workspaces=[0, 7, 0, 2**51],
-    in_place=[(), (3,), (0,), ()],
+    device_durations={"gpu": [3, 0, 1, 1, 0], 'c"pu': [12, None, 2**50, 0, 0]},
+    workspaces=[0, 7, 0, 2**51, 0],
+    in_place=[(), (3,), (0,), (), ()],
     computed_once=[3, 1],
     operators=[
         None,
         Operator("sum", (2, 3), (Read(3, (5,), (None,)), Read(0, (4, 3), (Reach(0, 2, 3, 2, -1, 2, True), Reach(1))))),
         Operator("mean", (), (Read(0, (4, 3), (None, None)), Read(None, (1,), (None,))), 4),
         Operator("read", (5,)),
+        None,
     ],
-    parts=[None, Part("r", ((0, 1), (2, 3))), Part("r", ((1, 2), (0, 3)), 2), None],
+    parts=[None, Part("r", ((0, 1), (2, 3))), Part("r", ((1, 2), (0, 3)), 2), None, None],
+    output_of=[None, None, None, None, 0],
 )
 
 
@@ -114,7 +116,7 @@ def test_every_optional_field_of_a_graph_may_be_missing(form):
 @each_format
 def test_text_no_file_can_hold(form, tmp_path):
     lone = "\ud800"  # half of a surrogate pair, as some decoders leave it in strings
-    graph = dataclasses.replace(WHOLE, name=lone, labels=[lone] * 4, size_unit=lone, attributes={lone: lone})
+    graph = dataclasses.replace(WHOLE, name=lone, labels=[lone] * 5, size_unit=lone, attributes={lone: lone})
     form.write(graph, tmp_path / "g")
     assert_same(form.read(tmp_path / "g"), graph)
 
