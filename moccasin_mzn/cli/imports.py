@@ -149,15 +149,18 @@ def onnx(
 
 @import_.command()
 @FILE
+@click.option("--inputs", type=click.Choice(["arena", "caller"]), default="arena", show_default=True,
+              help="Where the network's inputs are: in the arena until their last read, as in TensorFlow Lite Micro, or "
+                   "with the caller, where they are no part of the graph.")  # fmt: skip
 @SCALE
 @OUTPUT
-def tflite(file: Path, scale: str | None, output: Path | None) -> int:
-    """Import a TFLite model: one node per operator, sizes in bytes, durations in multiply-adds."""
+def tflite(file: Path, inputs: str, scale: str | None, output: Path | None) -> int:
+    """Import a TFLite model: a node for each tensor in the arena, sizes in bytes, durations in multiply-adds."""
     from moccasin_mzn.graphs.importers.tflite import import_tflite, versions
 
     finish = _finishing(None, scale)
     source = source_of(file, output)
-    return write_made(finish(import_tflite(file), None), output, versions(), source=source)
+    return write_made(finish(import_tflite(file, inputs_in_arena=inputs == "arena"), None), output, versions(), source=source)
 
 
 @import_.command()

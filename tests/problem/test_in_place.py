@@ -175,5 +175,5 @@ def test_buffers_need_what_the_judge_counts(seed):
 def test_a_chain_is_one_buffer():
     placing = placing_of(RUN, simulate(RUN, range(4)))
     less = Gap(4, 5, (0, 2))  # c, over b, is smaller
-    assert placing.buffers == (Buffer("a", 1, 5, 3, gaps=(less,)), Buffer("b", 2, 5, 3, gaps=(less,)))
+    assert placing.buffers == (Buffer("a", 1, 5, 3), Buffer("b", 2, 5, 3, gaps=(less,)))
     assert placing.copies == (0, 1, 1, 0)
