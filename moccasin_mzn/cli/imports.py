@@ -160,7 +160,9 @@ def tflite(file: Path, inputs: str, scale: str | None, output: Path | None) -> i
 
     finish = _finishing(None, scale)
     source = source_of(file, output)
-    return write_made(finish(import_tflite(file, inputs_in_arena=inputs == "arena"), None), output, versions(), source=source)
+    return write_made(
+        finish(import_tflite(file, inputs_in_arena=inputs == "arena"), None), output, versions(), source=source
+    )
 
 
 @import_.command()

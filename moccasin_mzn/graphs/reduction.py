@@ -20,6 +20,8 @@ to 7 nodes had a shorter staged schedule before.
 With `fuse`, v may be anywhere in the order, and an elementwise v may read other outputs besides (a residual addition).
 The merged node reads them before u is computed, too, so schedules that compute them between u and v are lost.
 
+Of operations with several outputs none is merged with those behind it.
+
 A merged node may overwrite what its first member may, unless another member reads that too; it is computed once if one
 of its members is. It is known what it computes where each member but the first reads only its own place of the others.
 """
@@ -116,7 +118,7 @@ def reduce_graph(graph: ComputationGraph, *, fuse: bool = False, elementwise: It
         attributes={**graph.attributes, **_merged(graph, [members[head] for head in heads])},
         backward=None if graph.backward is None else tuple(graph.backward[head] for head in heads),
         fixed_memory=graph.fixed_memory,
-        workspaces=tuple(graph.workspace_of[head] for head in heads),
+        workspaces=None if graph.workspaces is None else tuple(graph.workspaces[head] for head in heads),
         in_place=_overwritable(graph, group, members, position),
         computed_once=tuple({position[group[v]]: None for v in graph.computed_once}),
         runs_in_place=graph.runs_in_place,
@@ -125,6 +127,9 @@ def reduce_graph(graph: ComputationGraph, *, fuse: bool = False, elementwise: It
             for device, of in graph.device_durations.items()
         },
         operators=tuple(_operator(graph, members[head], group, position) for head in heads),
+        output_of=None
+        if graph.output_of is None
+        else tuple(None if (of := graph.output_of[head]) is None else position[group[of]] for head in heads),
     )
     return Reduction(graph, reduced, tuple(tuple(members[head]) for head in heads))
 
@@ -176,6 +181,8 @@ def _groups(graph: ComputationGraph, fuse: bool, patterns: tuple[str, ...]) -> l
 
 
 def _can_host(graph: ComputationGraph, u: int, v: int) -> bool:
+    if graph.output_of is not None and (graph.output_of[u] is not None or graph.outputs_of[u]):
+        return False  # outputs of one operation stay apart
     same_pass = graph.backward is None or graph.backward[u] == graph.backward[v]
     same_memory = graph.sizes[u] == graph.sizes[v] and not graph.workspace_of[v]
     return graph.successors[u] == (v,) and same_memory and same_pass

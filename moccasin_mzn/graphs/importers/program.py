@@ -6,8 +6,8 @@ r"""What a framework executes, operation by operation, and the graph of tensors 
     conv ---> bn -----------------> relu -----------------> gemm      nodes: tensors in memory
 
 Views and tuple plumbing share the memory of what they read, so their readers read that instead. An operation with
-several outputs is one node with all of them, unless its importer splits it. What no result of the program needs is left
-out.
+several outputs is one node with all of them, or, where its importer splits it, a node for each. What no result of the
+program needs is left out.
 """
 
 from __future__ import annotations
@@ -72,6 +72,9 @@ class Operation:
     once: bool = False
     """To recompute it would take much more time and memory than this, or may put out something else: whoever
     executes a schedule wants it computed once, see `ComputationGraph.computed_once`."""
+    output_of: str | None = None
+    """The operation whose further output this is; it has no duration of its own, and reads that one alone. None: it is
+    computed itself."""
     operator: Operator | None = None
     """What it computes, if it is known; the source of a `Read` is a place in `inputs`, or None for what is no
     operation."""
@@ -184,7 +187,7 @@ def program_graph(
         last = unique_names([*(operation.name for operation in program.operations), "results"])[-1]
         kept.append(Operation(last, "results", results, size=0, elements=0, duration=0, backward=in_backward))
     assumed: list[str] = [*(attributes or {}).get("assumed", ())]
-    kept = _with_sizes(kept, missing, assumed)
+    kept = _with_sizes(_with_unneeded(kept, operations), missing, assumed)
     sizes, durations = [operation.size or 0 for operation in kept], _durations(kept, missing, assumed)
     position = {operation.name: at for at, operation in enumerate(kept)}
     return ComputationGraph(
@@ -204,6 +207,7 @@ def program_graph(
         fixed_memory=program.fixed_memory,
         workspaces=tuple((operation.scratch or 0) + operation.workspace * workspaces for operation in kept),
         operators=tuple(_placed(operation, position) for operation in kept),
+        output_of=tuple(None if of.output_of is None else position[of.output_of] for of in kept),
     )
 
 
@@ -309,6 +313,19 @@ def _needed(operations: Iterable[Operation], results: Iterable[str]) -> list[Ope
             needed.add(name)
             waiting.extend(reads[name])
     return [operation for operation in operations if operation.name in needed]
+
+
+def _with_unneeded(kept: list[Operation], operations: Iterable[Operation]) -> list[Operation]:
+    """The operations with further outputs that are left out as scratch of the first ones: they are made all the same."""
+    there = {operation.name for operation in kept}
+    left: dict[str, list[int | None]] = {}
+    for operation in operations:
+        if operation.output_of in there and operation.name not in there:
+            left.setdefault(operation.output_of, []).append(operation.size)
+    return [
+        replace(operation, scratch=known_total([operation.scratch, *left.get(operation.name, ())]))
+        for operation in kept
+    ]
 
 
 def _with_sizes(operations: list[Operation], missing: Missing, assumed: list[str]) -> list[Operation]:

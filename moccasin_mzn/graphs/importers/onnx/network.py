@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
@@ -57,8 +58,9 @@ class Network:
     """An ONNX file as a program."""
 
     program: Program
-    positions: tuple[int, ...]
-    """For each operation of `program` the position of its operator in the model's graph, local functions inlined."""
+    positions: tuple[int | None, ...]
+    """For each operation of `program` the position of its operator in the model's graph, local functions inlined; None
+    for a further output."""
     attributes: Mapping[str, object]
     """Metadata of the file: "operator sets", "producer", "inputs"."""
     described: Mapping[str, int | list[int]]
@@ -102,11 +104,22 @@ def network_of(
     folded = keep_operators(model.graph, shapes, fold)
     live = _live(model.graph, shapes)
     nodes = [model.graph.node[at] for at in live]
-    names = unique_names(node.name or next(name for name in node.output if name) for node in nodes)
-    makers = {name: own for own, node in zip(names, nodes, strict=True) for name in node.output if name}
     wanted = {name for node in nodes for name in reads(node)} | {value.name for value in model.graph.output}
+    rows = [_outputs(node, shapes, wanted) for node in nodes]
+    firsts = [node.name or next(name for name in node.output if name) for node in nodes]
+    names = unique_names([*firsts, *(name for row in rows for name in row[1:])])
+    further = iter(names[len(nodes) :])
+    names_of = [[own, *(next(further) for _ in row[1:])] for own, row in zip(names, rows, strict=False)]
+    makers = {name: own for own, node in zip(names, nodes, strict=False) for name in node.output if name}
+    makers |= {name: own for row, of in zip(rows, names_of, strict=True) for name, own in zip(row, of, strict=True)}
+    operations, positions = list[Operation](), list[int | None]()
+    for at, node, row, of in zip(live, nodes, rows, names_of, strict=True):
+        first = _operation(of[0], node, row, shapes, makers, wanted)
+        more = zip(of[1:], row[1:], strict=True)
+        operations += [first, *(_further(own, name, first, shapes) for own, name in more)]
+        positions += [at, *(None for _ in row[1:])]
     program = Program(
-        operations=tuple(_operation(own, node, shapes, makers, wanted) for own, node in zip(names, nodes, strict=True)),
+        operations=tuple(operations),
         results=tuple(dict.fromkeys(makers[value.name] for value in model.graph.output if value.name in makers)),
         name=name,
         duration_unit="MAC",
@@ -116,7 +129,7 @@ def network_of(
         },
     )
     attributes = {**_attributes(model, shapes), **({"assumed": notes} if notes else {})}
-    return Network(program, tuple(live), attributes, described, tuple(branches), tuple(folded))
+    return Network(program, tuple(positions), attributes, described, tuple(branches), tuple(folded))
 
 
 def whole_model(data: bytes, network: Network, dims: Mapping[str, int]) -> onnx.ModelProto:
@@ -161,10 +174,25 @@ def _live(graph: onnx.GraphProto, shapes: Shapes) -> list[int]:
     return live[::-1]
 
 
+def _outputs(node: onnx.NodeProto, shapes: Shapes, wanted: set[str]) -> list[str]:
+    """The outputs of an operator that somebody wants, or its first one; the largest first, unknown ones before it."""
+    found = [name for name in node.output if name in wanted] or [next(name for name in node.output if name)]
+    sizes = [inf if (size := shapes.size_of(name)) is None else size for name in found]
+    largest = sizes.index(max(sizes))
+    return [found[largest], *(name for k, name in enumerate(found) if k != largest)]
+
+
+def _further(own: str, name: str, first: Operation, shapes: Shapes) -> Operation:
+    """A further output of an operation."""
+    return Operation(
+        own, first.kind, (first.name,), shapes.size_of(name), shapes.of(name).elements, 0, output_of=first.name
+    )
+
+
 def _operation(
-    own: str, node: onnx.NodeProto, shapes: Shapes, makers: Mapping[str, str], wanted: set[str]
+    own: str, node: onnx.NodeProto, outputs: list[str], shapes: Shapes, makers: Mapping[str, str], wanted: set[str]
 ) -> Operation:
-    outputs = [name for name in node.output if name in wanted]
+    """An operator with the first of its outputs, as `_outputs` has them."""
     unread = [name for name in node.output if name and name not in wanted]
     within = inside_of(node, shapes)
     count = multiply_adds(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)])
@@ -175,8 +203,8 @@ def _operation(
         name=own,
         kind=kind_of(node),
         inputs=inputs,
-        size=known_total(shapes.size_of(name) for name in outputs),
-        elements=known_total(shapes.of(name).elements for name in outputs),
+        size=shapes.size_of(outputs[0]),
+        elements=shapes.of(outputs[0]).elements,
         duration=within.duration if any(subgraphs(node)) else count,
         view=_is_view(node, shapes, makers, wanted),
         workspace=workspace(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),

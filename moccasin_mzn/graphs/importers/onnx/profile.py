@@ -123,11 +123,13 @@ def _prepared(
     names: dict[str, NodeId] = {
         operator_name(at): operation.name
         for at, operation in zip(network.positions, network.program.operations, strict=True)
+        if at is not None
     }
+    further = graph.output_of or (None,) * len(graph.nodes)
     strange = [
         node
-        for node, label in zip(graph.nodes, graph.labels or graph.nodes, strict=True)
-        if node not in names.values() and label != RESULTS
+        for node, label, first in zip(graph.nodes, graph.labels or graph.nodes, further, strict=True)
+        if node not in names.values() and label != RESULTS and first is None
     ]
     if strange:
         raise InputError(f"no operator of the file is {some_of(strange)}")
