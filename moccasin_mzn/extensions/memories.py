@@ -29,7 +29,7 @@ from moccasin_mzn.extensions.platforms import (
 )
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.memory_model import refuse_workspaces
+from moccasin_mzn.graphs.memory_model import refuse_workspaces, single_outputs
 from moccasin_mzn.option import flag, option
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
@@ -229,12 +229,12 @@ def _problem_in_file(
     from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
     from moccasin_mzn.extensions.paging.formulation import PagingFormulation
     from moccasin_mzn.files import load_json
-    from moccasin_mzn.graphs.memory_model import refuse_workspaces
+    from moccasin_mzn.graphs.memory_model import refuse_workspaces, single_outputs
     from moccasin_mzn.problem.files.plans import goal_in, platform_of
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.plan_problem import PlanProblem
 
-    document = load_json(path)
+    document, graph = load_json(path), single_outputs(graph)
     if not isinstance(document, dict):
         raise InputError(f"{path}: expected an object, got {shown(document)}")
     with located(path):
@@ -294,7 +294,7 @@ def several_memories_problem(
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
-    goal = Goal(goal) if isinstance(goal, str) else goal
+    goal, graph = Goal(goal) if isinstance(goal, str) else goal, single_outputs(graph)
     costs = None if paging is None else paging_costs(paging, spelled)
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")

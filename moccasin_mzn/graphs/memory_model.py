@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
+
+
+Kept = TypeVar("Kept")
 
 
 def refuse_in_place(graph: ComputationGraph, what: str) -> None:
@@ -70,3 +75,40 @@ def refuse_workspaces(graph: ComputationGraph, what: str) -> None:
         f"the largest {amount} of node {node_text(graph, largest)}"
     )
     raise InputError(Page.GRAPH_FILES.after(message))
+
+
+# --- Graphs of one output for each operation, for what knows no others ----------------------------------------
+
+
+def single_outputs(graph: ComputationGraph) -> ComputationGraph:
+    """The graph in which outputs of one operation are one, under the first one's id, retained until the last read of
+    any; itself, if each operation has one output."""
+    if graph.output_of is None:
+        return graph
+    first = [v if of is None else of for v, of in enumerate(graph.output_of)]
+    kept = [v for v, of in enumerate(graph.output_of) if of is None]
+    place = {v: at for at, v in enumerate(kept)}
+
+    def of_kept(values: Sequence[Kept]) -> tuple[Kept, ...]:
+        return tuple(values[v] for v in kept)
+
+    edges = {(place[first[u]], place[first[v]]): None for u, v in graph.edges if first[u] != first[v]}
+    in_place = graph.in_place and of_kept(graph.in_place)  # of several outputs none: they end at different times
+    return replace(
+        graph,
+        nodes=of_kept(graph.nodes),
+        durations=of_kept(graph.durations),
+        sizes=tuple(graph.sizes[v] + sum(graph.sizes[u] for u in graph.outputs_of[v]) for v in kept),
+        edges=tuple(edges),
+        order=None if graph.order is None else tuple(place[v] for v in graph.order if v in place),
+        labels=graph.labels and of_kept(graph.labels),
+        backward=graph.backward and of_kept(graph.backward),
+        device_durations={device: of_kept(of) for device, of in graph.device_durations.items()},
+        workspaces=graph.workspaces and of_kept(graph.workspaces),
+        in_place=in_place
+        and tuple(tuple(place[u] for u in row if u in place and not graph.outputs_of[u]) for row in in_place),
+        computed_once=tuple(place[v] for v in graph.computed_once if v in place),
+        operators=None,
+        parts=graph.parts and of_kept(graph.parts),
+        output_of=None,
+    )

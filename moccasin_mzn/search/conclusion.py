@@ -118,7 +118,9 @@ def _known_of_one_memory(instance: Instance) -> tuple[Status, str, tuple[int, ..
     need = graph.largest_working_set()
     if need.memory > budget:
         what = (
-            "its inputs, its output and its workspace" if graph.workspace_of[need.node] else "its inputs and its output"
+            f"its inputs, its output{'s' if graph.outputs_of[need.node] else ''} and its workspace"
+            if graph.workspaces is not None and graph.workspaces[need.node]
+            else f"its inputs and its output{'s' if graph.outputs_of[need.node] else ''}"
         )
         what += ", in place" if graph.spared[need.node] else ""
         reason = (

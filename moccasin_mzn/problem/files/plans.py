@@ -24,6 +24,7 @@ from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import Json, JsonObject, load_json
 from moccasin_mzn.formatting import one_of
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.memory_model import single_outputs
 from moccasin_mzn.problem.files.schedules import amount, check_version, positions
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Link, Memory, Plan, Platform
 
@@ -109,7 +110,7 @@ def claimed_plan(document: Json, graph: ComputationGraph) -> ClaimedPlan:
     if not is_plan(document) or not isinstance(document["plan"], list):
         raise InputError('expected an object with a key "plan" and a list of actions')
     check_version(document)
-    platform = platform_of(graph, document.get("platform"))
+    platform = platform_of(single_outputs(graph), document.get("platform"))
     goal, plan = goal_in(document.get("goal")), plan_of(platform, document["plan"])
     return ClaimedPlan(platform, plan, goal, *_claims(platform, document), **_offsets(platform, document))
 
