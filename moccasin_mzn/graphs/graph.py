@@ -111,8 +111,8 @@ class ComputationGraph:
             given twice; a further output that has a duration, a workspace or an output of its own, may overwrite
             anything, or has memory where the first has none; a label that is no str, a `backward` that is no bool; an
             operator that reads what is no predecessor; an amount of fixed memory that is no int >= 0; durations of a
-            device that are not one int >= 0 or None for each node; an edge to an unknown node, from a node to itself, or given
-            twice; a cycle; an order that is not a topological order of all nodes.
+            device that are not one int >= 0 or None for each node; an edge to an unknown node, from a node to itself,
+            or given twice; a cycle; an order that is not a topological order of all nodes.
     """
 
     nodes: tuple[NodeId, ...]

@@ -12,7 +12,6 @@ from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 
-
 Kept = TypeVar("Kept")
 
 

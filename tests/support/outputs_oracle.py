@@ -45,15 +45,24 @@ class Operations:
 
     def peak_once(self) -> int:
         """The peak of the input order, each operation once."""
-        last = {
-            o: max((v for v, row in enumerate(self.inputs) if o in row), default=-1) for o in range(len(self.sizes))
-        }
+        return self.peak_of(list(range(len(self.durations))))
+
+    def peak_of(self, done: list[int]) -> int:
+        """The peak of a sequence of operations: an output is resident while it will be read before it is made anew."""
         peak, resident = 0, set[int]()
-        for v, row in enumerate(self.outputs):
-            here = resident | set(row)
+        for t, v in enumerate(done):
+            here = resident | self.inputs[v] | set(self.outputs[v])
             peak = max(peak, sum(self.sizes[o] for o in here) + self.workspaces[v])
-            resident = {o for o in here if last[o] > v}
+            resident = {o for o in here if self._is_read(o, done[t + 1 :])}
         return peak
+
+    def _is_read(self, o: int, rest: list[int]) -> bool:
+        for v in rest:
+            if o in self.inputs[v]:
+                return True
+            if o in self.outputs[v]:
+                return False
+        return False
 
 
 def draw_operations(seed: int, most: int = 5) -> tuple[Operations, int, int]:
@@ -115,3 +124,26 @@ def _fitting(operations: Operations, resident: frozenset[int], v: int, budget: i
         kept = held | {o for k, o in enumerate(spare) if chosen >> k & 1}
         if sum(operations.sizes[o] for o in kept) + operations.workspaces[v] <= budget:
             yield kept
+
+
+def least_peak(operations: Operations) -> int:
+    """The least peak of any order that computes each operation once, by Dijkstra over sets of what is computed."""
+    n = len(operations.durations)
+    makers = {o: v for v, row in enumerate(operations.outputs) for o in row}
+    heap, done = [(0, 0)], set[int]()
+    while heap:
+        peak, computed = heapq.heappop(heap)
+        if computed == 2**n - 1:
+            return peak
+        if computed in done:
+            continue
+        done.add(computed)
+        waiting = [v for v in range(n) if not computed >> v & 1]
+        resident = {o for v in waiting for o in operations.inputs[v] if computed >> makers[o] & 1}
+        for v in waiting:
+            if all(computed >> makers[o] & 1 for o in operations.inputs[v]):
+                here = (
+                    sum(operations.sizes[o] for o in resident | set(operations.outputs[v])) + operations.workspaces[v]
+                )
+                heapq.heappush(heap, (max(peak, here), computed | 1 << v))
+    raise AssertionError("the operations can be computed in some order")

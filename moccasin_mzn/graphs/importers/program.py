@@ -316,7 +316,7 @@ def _needed(operations: Iterable[Operation], results: Iterable[str]) -> list[Ope
 
 
 def _with_unneeded(kept: list[Operation], operations: Iterable[Operation]) -> list[Operation]:
-    """The operations with further outputs that are left out as scratch of the first ones: they are made all the same."""
+    """The operations with further outputs that are left out as scratch of the first ones: they are made anyway."""
     there = {operation.name for operation in kept}
     left: dict[str, list[int | None]] = {}
     for operation in operations:

@@ -13,9 +13,11 @@ from moccasin_mzn.heuristics.free_order.state import (
     LENGTH,
     NONE,
     add,
-    first_read,
+    first_read_of_any,
     last_read,
+    last_read_of_any,
     latest_start,
+    maker,
     next_start,
     remove,
 )
@@ -72,7 +74,7 @@ def undo_to(problem, state, trail, length, before):
 @compiled
 def first_start(problem, state, v, but):
     """Position of the first copy of v, that of slot `but` aside; the number of positions if there is none."""
-    best = state.totals[LENGTH]
+    best, v = state.totals[LENGTH], maker(problem, v)
     for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
         if slot != but and 0 <= state.pos[slot] < best:
             best = state.pos[slot]
@@ -92,7 +94,7 @@ def lowest(problem, state, slot):
 def highest(problem, state, slot):
     """The last one, in the sequence without it: a node is computed before it is read."""
     v = problem.slot_node[slot]
-    read = first_read(problem, state, v, NONE)
+    read = first_read_of_any(problem, state, v, NONE)
     if first_start(problem, state, v, slot) < read:
         return state.totals[LENGTH] - 1
     return read - 1
@@ -157,6 +159,7 @@ def _add_chain(problem, state, slot, t, mix, penalty, temperature, generator, tr
         retained = last_read(problem, state, p, at, next_start(problem, state, p, at)) > at
         if retained or length >= len(trail) // 2 or last_read(problem, state, p, start, at) >= at - 2:
             continue
+        p = maker(problem, p)
         free = slot_at(problem, state.pos, p, NONE)
         if free != NONE:
             trials -= 1
@@ -170,6 +173,7 @@ def _add_chain(problem, state, slot, t, mix, penalty, temperature, generator, tr
 @compiled
 def _add(problem, state, mix, penalty, temperature, generator, trail, length, stack):
     u, start, read, over = _pick_read(problem, state, generator, mix.tries)
+    u = maker(problem, u) if u != NONE else u
     if u == NONE or start == read - 1 or problem.slot_ptr[u + 1] - problem.slot_ptr[u] == 1:
         return length
     slot = slot_at(problem, state.pos, u, NONE)
@@ -192,7 +196,7 @@ def _may_go(problem, state, slot):
         return False
     if latest_start(problem, state, v, t) != NONE:
         return True
-    return last_read(problem, state, v, t, next_start(problem, state, v, t)) == t
+    return last_read_of_any(problem, state, v, t, next_start(problem, state, v, t)) == t
 
 
 @compiled
@@ -204,11 +208,11 @@ def _remove(problem, state, slot, trail, length):
         v, t = problem.slot_node[trail[at, 0]], trail[at, 1]
         at += 1
         for i in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
-            p = problem.pred[i]
+            p = maker(problem, problem.pred[i])
             start = latest_start(problem, state, p, t)
             if state.used[p] == 1 or start == NONE or length >= len(trail) // 2:
                 continue
-            if last_read(problem, state, p, start, next_start(problem, state, p, start)) == start:
+            if last_read_of_any(problem, state, p, start, next_start(problem, state, p, start)) == start:
                 length = put(problem, state, slot_at(problem, state.pos, p, start), NONE, trail, length)
                 t -= start < t
     return length
@@ -227,7 +231,7 @@ def _random_repeat(problem, state, generator):
 @compiled
 def _late(problem, state, slot, trail, length):
     """Put a computation just before its first reader; then its inputs before it, where that is no worse."""
-    read = first_read(problem, state, problem.slot_node[slot], state.pos[slot])
+    read = first_read_of_any(problem, state, problem.slot_node[slot], state.pos[slot])
     if read == state.totals[LENGTH] or read - 1 > highest(problem, state, slot):
         return length
     at = length
@@ -237,9 +241,9 @@ def _late(problem, state, slot, trail, length):
         v = problem.slot_node[moved]
         at += 1
         for i in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
-            p, t = problem.pred[i], state.pos[moved]
+            p, t = maker(problem, problem.pred[i]), state.pos[moved]
             start = latest_start(problem, state, p, t)
-            if start >= t - 2 or first_read(problem, state, p, start) != t or 2 * length >= len(trail):
+            if start >= t - 2 or first_read_of_any(problem, state, p, start) != t or 2 * length >= len(trail):
                 continue
             excess = state.totals[EXCESS]
             put(problem, state, slot_at(problem, state.pos, p, start), t - 1, trail, length)

@@ -9,6 +9,9 @@ sequence; a slot that does not is free::
 
 Adding or taking away a computation changes memory between reads of the node, and of its inputs. Between two changes a
 sequence may lack a copy that is read, as a node is taken away to be put elsewhere; such a read holds nothing.
+
+Further outputs of an operation, numbered behind its first one, have readers of their own, but no slots and no reads:
+they come with each computation of the first, at its position.
 """
 
 from __future__ import annotations
@@ -46,7 +49,26 @@ DURATION, EXCESS, LENGTH = 0, 1, 2
 def problem_of(instance: Instance) -> ProblemArrays:
     """An instance for compiled code: a slot for each computation that C_v allows, `MOST_SLOTS` at most."""
     problem = problem_with(instance, lambda most: np.minimum(most, MOST_SLOTS))
+    if len(problem.output_of):
+        problem = _with_outputs_at_once(problem)
     return problem._replace(pred=problem.pred.astype(np.int64), succ=problem.succ.astype(np.int64))
+
+
+def _with_outputs_at_once(problem: ProblemArrays) -> ProblemArrays:
+    """The problem without slots and reads of further outputs."""
+    n, further = len(problem.duration), problem.output_of != NONE
+    slots = np.where(further, 0, np.diff(problem.slot_ptr))
+    tail, head = np.repeat(np.arange(n), np.diff(problem.succ_ptr)), problem.succ
+    reads = np.where(further, 0, np.diff(problem.pred_ptr))
+    readers = np.bincount(tail[~further[head]], minlength=n)
+    reading = np.repeat(further, np.diff(problem.pred_ptr))
+    slot_ptr, pred_ptr, succ_ptr = (
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64) for counts in (slots, reads, readers)
+    )
+    return problem._replace(
+        slot_ptr=slot_ptr, slot_node=np.repeat(np.arange(n, dtype=np.int64), slots), pred_ptr=pred_ptr,
+        pred=problem.pred[~reading], succ_ptr=succ_ptr, succ=head[~further[head]],
+    )  # fmt: skip
 
 
 def slots_of(instance: Instance, problem: ProblemArrays, sequence: Sequence[int]) -> np.ndarray:
@@ -58,6 +80,8 @@ def slots_of(instance: Instance, problem: ProblemArrays, sequence: Sequence[int]
     slots = []
     for v in sequence:
         k = number[v]
+        if len(problem.output_of) and problem.output_of[k] != NONE:
+            continue
         if free[k] < end[k]:
             slots.append(free[k])
             free[k] += 1
@@ -66,7 +90,7 @@ def slots_of(instance: Instance, problem: ProblemArrays, sequence: Sequence[int]
 
 def sequence_of(instance: Instance, problem: ProblemArrays, slots: np.ndarray) -> tuple[int, ...]:
     """The sequence, as positions in `graph.nodes`; inverse of `slots_of`."""
-    return tuple(instance.order[k] for k in problem.slot_node[slots].tolist())
+    return instance.graph.with_all_outputs([instance.order[k] for k in problem.slot_node[slots].tolist()])
 
 
 def empty_state(problem: ProblemArrays) -> SequenceState:
@@ -82,9 +106,26 @@ def empty_state(problem: ProblemArrays) -> SequenceState:
 
 
 @compiled
+def maker(problem, v):
+    """The node whose computations make output v: itself, or the first output of its operation."""
+    if len(problem.output_of) > 0 and problem.output_of[v] != NONE:
+        return np.int64(problem.output_of[v])
+    return np.int64(v)
+
+
+@compiled
+def beyond_outputs(problem, v):
+    """The first number behind those of the outputs that computations of v make."""
+    end = v + 1
+    while end < len(problem.output_of) and problem.output_of[end] == v:
+        end += 1
+    return end
+
+
+@compiled
 def latest_start(problem, state, v, t):
     """Position of the latest copy of v that is computed before t; NONE."""
-    best = np.int64(NONE)
+    best, v = np.int64(NONE), maker(problem, v)
     for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
         start = state.pos[slot]
         if best < start < t:
@@ -95,7 +136,7 @@ def latest_start(problem, state, v, t):
 @compiled
 def next_start(problem, state, v, t):
     """Position of the next copy of v after t; the number of positions if there is none."""
-    best = state.totals[LENGTH]
+    best, v = state.totals[LENGTH], maker(problem, v)
     for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
         start = state.pos[slot]
         if t < start < best:
@@ -130,6 +171,24 @@ def first_read(problem, state, u, begin):
 
 
 @compiled
+def last_read_of_any(problem, state, v, begin, end):
+    """The same of all outputs that computations of v make."""
+    best = begin
+    for u in range(v, beyond_outputs(problem, v)):
+        best = max(best, last_read(problem, state, u, begin, end))
+    return best
+
+
+@compiled
+def first_read_of_any(problem, state, v, begin):
+    """The first position after `begin` that reads any output that computations of v make, as `first_read`."""
+    best = state.totals[LENGTH]
+    for u in range(v, beyond_outputs(problem, v)):
+        best = min(best, first_read(problem, state, u, begin))
+    return best
+
+
+@compiled
 def _shift_memory(problem, state, begin, end, amount):
     """Add `amount` to the memory at begin..end - 1."""
     budget, excess = problem.budget, np.int64(0)
@@ -149,20 +208,21 @@ def _retain(problem, state, v, t, sign):
     Returns:
         The memory that it adds at t itself.
     """
-    memory = np.int64(0)
-    for i in range(problem.pred_ptr[v] - 1, problem.pred_ptr[v + 1]):
-        own = i < problem.pred_ptr[v]  # first the copy of v, then those of its inputs
-        u = v if own else np.int64(problem.pred[i])
+    memory, outputs = np.int64(0), beyond_outputs(problem, v) - v
+    for i in range(problem.pred_ptr[v] - outputs, problem.pred_ptr[v + 1]):
+        own = i < problem.pred_ptr[v]  # first the copies that it makes, then those of its inputs
+        u = v + problem.pred_ptr[v] - 1 - i if own else np.int64(problem.pred[i])
         begin, end, amount = t, t, problem.size[u]
         start = latest_start(problem, state, u, t)
         last = last_read(problem, state, u, t, next_start(problem, state, u, t))
         if own and start == NONE:
             begin, end = t + 1, last + 1
-            memory += amount
+            memory += amount if u == v else 0  # further outputs are in the workspace
         elif own and last > t:
+            memory -= 0 if u == v else amount  # the copy before it is retained across t no more
             begin, amount = last_read(problem, state, u, start, t) + 1, -amount
         elif own:
-            memory += amount
+            memory += amount if u == v else 0
         elif start != NONE and last == t:
             begin = last_read(problem, state, u, start, t) + 1
             memory += amount
@@ -222,6 +282,8 @@ def enter(problem: ProblemArrays, state: SequenceState, slots: np.ndarray) -> No
         raise ValueError(f"slots that are not in 0..{count - 1}, or used twice")
     first = np.full(n, count, np.int64)
     np.minimum.at(first, problem.slot_node[slots], np.arange(len(slots)))
+    further = np.flatnonzero(problem.output_of != NONE)
+    first[further] = first[problem.output_of[further]]
     tail = np.repeat(np.arange(n), np.diff(problem.succ_ptr))
     if np.any(first == count) or np.any(first[tail] >= first[problem.succ]):
         raise ValueError("a node is not computed, or is before one of its inputs")

@@ -33,7 +33,8 @@ class OnnxTrace:
     graph: ComputationGraph
     operators: tuple[int | None, ...]
     """For each node the position of its operator in the model's graph, local functions inlined; None for a further
-    output, and for the last node that keeps several results. What no node stands for is a constant, a view of what a node puts out, or of no use."""
+    output, and for the last node that keeps several results. What no node stands for is a constant, a view of what a
+    node puts out, or of no use."""
     of_values: ComputationGraph
     """`graph` without what operators take for themselves."""
     network: Network
