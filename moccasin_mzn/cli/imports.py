@@ -150,8 +150,8 @@ def onnx(
 @import_.command()
 @FILE
 @click.option("--inputs", type=click.Choice(["arena", "caller"]), default="arena", show_default=True,
-              help="Where the network's inputs are: in the arena until their last read, as in TensorFlow Lite Micro; or "
-                   "with the caller, no part of the graph.")  # fmt: skip
+              help="Where the network's inputs are: in the arena until their last read, as in TensorFlow Lite Micro, "
+                   "or with the caller, no part of the graph.")  # fmt: skip
 @SCALE
 @OUTPUT
 def tflite(file: Path, inputs: str, scale: str | None, output: Path | None) -> int:

@@ -18,8 +18,6 @@ from moccasin_mzn.formatting import count_text
 if TYPE_CHECKING:
     from numpy import ndarray
 
-    from moccasin_mzn.graphs.graph import ComputationGraph
-
 NodeId = int | str
 
 TOTAL_LIMIT = 2**53
@@ -187,9 +185,14 @@ def check_computed_once(nodes: tuple[NodeId, ...], given: tuple[object, ...]) ->
     return tuple(sorted(seen))
 
 
-def check_output_of(graph: ComputationGraph) -> tuple[int | None, ...] | None:
-    """For each node that is a further output the position of its first one; None where there are none."""
-    given, nodes = graph.output_of, graph.nodes
+def check_output_of(
+    nodes: tuple[NodeId, ...], given: tuple[Json, ...] | None, sizes: Sequence[int], own: Mapping[str, Sequence[object]]
+) -> tuple[int | None, ...] | None:
+    """For each node that is a further output the position of its first one; None where there are none.
+
+    Args:
+        own: by its name in messages, what a further output may not have, of each node.
+    """
     if given is None:
         return None
     if len(given) != len(nodes):
@@ -203,15 +206,11 @@ def check_output_of(graph: ComputationGraph) -> tuple[int | None, ...] | None:
             raise InputError(f"{what} is {shown(first)}, not the position of a node 0..{len(nodes) - 1}")
         if first == v or found[first] is not None:
             raise InputError(f"{what} names {nodes[first]}, which is not the first output of an operation")
-        for has, its in (
-            (graph.durations[v], "a duration of its own"),
-            (graph.workspaces and graph.workspaces[v], "a workspace of its own"),
-            (graph.in_place and graph.in_place[v], "in_place of its own"),
-            (any(durations[v] for durations in graph.device_durations.values()), "device durations of its own"),
-            (graph.sizes[v] and not graph.sizes[first], f"memory, but the first output, {nodes[first]}, has none"),
-        ):
-            if has:
-                raise InputError(f"{what} names {nodes[first]}, and it has {its}")
+        for name, values in own.items():
+            if values[v]:
+                raise InputError(f"{what} names {nodes[first]}, and it has {name} of its own")
+        if sizes[v] and not sizes[first]:
+            raise InputError(f"{what} names {nodes[first]}, which has no memory, and it has some")
     return found if any(first is not None for first in found) else None
 
 

@@ -204,14 +204,17 @@ class ComputationGraph:
         object.__setattr__(self, "workspaces", check_workspaces(self.nodes, self.sizes, self.workspaces))
         check_optional(self.nodes, "label", self.labels, (str,), "a string")
         check_optional(self.nodes, "backward flag", self.backward, (bool,), "true or false")
-        object.__setattr__(self, "output_of", check_output_of(self))
         check_texts(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
         if self.size_unit == "bytes":  # the unit whose amounts are shown in KiB, MiB, ...
             object.__setattr__(self, "size_unit", "byte")
         check_edges(self.nodes, self.edges)
+        object.__setattr__(self, "in_place", check_in_place(self.nodes, self.sizes, self.edges, self.in_place))
+        own = {"a duration": self.durations, "a workspace": self.workspaces or (), "in_place": self.in_place or ()}
+        own |= {f"a duration on {device}": durations for device, durations in self.device_durations.items()}
+        own = {name: values for name, values in own.items() if len(values)}
+        object.__setattr__(self, "output_of", check_output_of(self.nodes, self.output_of, self.sizes, own))
         if self.output_of is not None:
             object.__setattr__(self, "edges", self.edges + missing_reads(self.nodes, self.edges, self.output_of))
-        object.__setattr__(self, "in_place", check_in_place(self.nodes, self.sizes, self.edges, self.in_place))
         object.__setattr__(self, "computed_once", check_computed_once(self.nodes, self.computed_once))
         object.__setattr__(self, "operators", check_operators(self.nodes, self.edges, self.operators))
         object.__setattr__(self, "parts", check_parts(self.nodes, self.parts))

@@ -56,7 +56,7 @@ def test_all_outputs_count_while_one_is_computed_and_each_as_long_as_it_is_read(
         ),
         ({"durations": [1, 2, 0, 3, 1, 1]}, "names split, and it has a duration of its own"),
         ({"workspaces": [0, 0, 0, 3, 0, 0]}, "names split, and it has a workspace of its own"),
-        ({"sizes": [8, 0, 2, 2, 1, 1]}, "has memory, but the first output, split, has none"),
+        ({"sizes": [8, 0, 2, 2, 1, 1]}, "names split, which has no memory, and it has some"),
         ({"edges": [(0, 1), (4, 3), (1, 4)]}, "node right: output_of names split, which does not read y as it does"),
     ],
 )

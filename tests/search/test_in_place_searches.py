@@ -8,7 +8,6 @@ from cases import Case, draw_case, least_duration
 from few import few
 from solving import solve
 
-from moccasin_mzn.api.request import prepared
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.instant import cover_bound
@@ -112,7 +111,6 @@ def test_local_search_finds_schedules_that_only_fit_in_place(seed):
     ("ask", "who"),
     [
         (lambda: PlanProblem(Instance.build(RUN, 9), Platform(RUN, (Memory("m", 9, (1,) * 4),))), "plans for several"),
-        (lambda: prepared({}, alignment=1)(RUN, budget=9, order="input", count_fixed=False), "arenas"),
         (lambda: Incumbent(Instance.build(RUN, 9), (0, 1, 2, 3)), "windows"),
     ],
 )
