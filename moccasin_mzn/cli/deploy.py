@@ -141,15 +141,17 @@ def tflite(
         assert plan is not None
         found = placed(with_all_outputs(read_runtime_plan(plan, graph), graph), step, effort)
     else:
-        result = schedule_of(graph, make_request)
+        result = schedule_of(graph, make_request, LEAST)
         if result is None:
             return EXIT_NONE
         found = planned(result)
         if tile is not None:
             network, graph = cutter.model_of(result.problem.graph), result.problem.graph
     replace_file(output, planned_model(network, found))
-    recomputed = count_text(len(found.steps) - len(graph.nodes), "operator")
-    click.echo(f"{output}: arena {found.arenas[0]:,} bytes, {recomputed} recomputed")
+    again = [step for at, step in enumerate(found.steps) if step.node in {one.node for one in found.steps[:at]}]
+    recomputed = count_text(sum(step.begin is None for step in again), "operator")
+    arena = -(-found.arenas[0] // LEAST) * LEAST  # as TFLite Micro rounds sizes up
+    click.echo(f"{output}: arena {arena:,} bytes, {recomputed} recomputed")
     return EXIT_FOUND
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from moccasin_mzn.cli.options import Decorator, OptionValues, added, named_optio
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.option import flag
+from moccasin_mzn.problem.instance import Instance
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.request import Request
@@ -110,11 +112,18 @@ def request_maker(
     return make
 
 
-def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result | None:
-    """Search for a schedule; None, with a line on stderr, if there is none within the budget."""
+def schedule_of(graph: ComputationGraph, make_request: RequestMaker, step: int = 1) -> Result | None:
+    """Search for a schedule; None, with a line on stderr, if there is none within the budget.
+
+    Args:
+        step: a runtime takes a multiple of it for an arena, so that only such a part of the budget counts.
+    """
     from moccasin_mzn.api.solve import answer
 
     begin, request = time.monotonic(), make_request(graph)
+    problem = request.problem
+    if step > 1 and isinstance(problem, Instance):
+        request = replace(request, problem=replace(problem, budget=problem.budget // step * step))
     with progress_lines(request) as lines:
         result = answer(request, lines, begin)
     if result.valid:

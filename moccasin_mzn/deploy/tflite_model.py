@@ -2,7 +2,8 @@
 
 What is recomputed is an operator more, which puts out a tensor of its own, and is read by those that come after it.
 Offsets are metadata that TensorFlow Lite Micro follows: a buffer of int32 with the version 1, the subgraph, the number
-of tensors, and an offset for each, inputs of the network included; -1 for weights, which are elsewhere.
+of tensors, and an offset for each, inputs of the network included; -1 for weights, which are elsewhere, and for tensors
+of the subgraphs that operators run, which it places itself.
 TensorFlow Lite and LiteRT run the same model, and place all tensors themselves.
 """
 
@@ -17,7 +18,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import NodeId
 from moccasin_mzn.graphs.importers.tflite import (
     ALIGNMENT,
-    CHANCE,
+    ONCE,
     RESULTS,
     nodes_of,
     operator_name,
@@ -98,8 +99,8 @@ def _check(model: ModelT, plan: RuntimePlan) -> None:
         at = node_of[step.node].operator
         if step.node in seen and at is None:
             raise InputError(f"{step.node} is given once, and the plan computes it again")
-        if step.node in seen and at is not None and operator_name(model, model.subgraphs[0].operators[at]) in CHANCE:
-            raise InputError(f"operator {step.node} depends on chance, and is recomputed")
+        if step.node in seen and at is not None and operator_name(model, model.subgraphs[0].operators[at]) in ONCE:
+            raise InputError(f"operator {step.node} depends on chance or on state, and is recomputed")
         seen.add(step.node)
     missing = [node.id for node in node_of.values() if node.tensor is not None and node.id not in seen]
     if missing:
@@ -120,6 +121,7 @@ def _another(subgraph: SubGraphT, x: int, step: int, offsets: list[int]) -> int:
 
 def _put_offsets(model: ModelT, offsets: list[int]) -> None:
     classes = schema()
+    offsets += [_ONLINE] * sum(len(subgraph.tensors or ()) for subgraph in model.subgraphs[1:])
     buffer, metadata = classes.BufferT(), classes.MetadataT()
     numbers = np.array([_VERSION, _SUBGRAPH, len(offsets), *offsets], "<i4")
     buffer.data = np.frombuffer(numbers.tobytes(), np.uint8)

@@ -280,7 +280,7 @@ class _Tiling(Gathering[int]):
     def __post_init__(self) -> None:
         self.model = copy(self.original)
         self.subgraph = copy(self.original.subgraphs[0])
-        self.model.subgraphs = [self.subgraph]
+        self.model.subgraphs = [self.subgraph, *self.original.subgraphs[1:]]
         self.model.buffers, self.model.operatorCodes = list(self.model.buffers), list(self.model.operatorCodes)
         self.subgraph.tensors = list(self.subgraph.tensors)
         self.maker = producers(self.original)

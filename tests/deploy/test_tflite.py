@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip("ai_edge_litert")
 
-from tflite_models import Builder, skipping, two_results
+from tflite_models import Builder, choosing, skipping, streaming, two_results
 
-from moccasin_mzn.deploy.source import placed
+from moccasin_mzn import solve
+from moccasin_mzn.deploy.source import placed, planned
 from moccasin_mzn.deploy.tflite_model import METADATA, planned_model
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.tflite import RESULTS, graph_of, import_tflite, read_model
@@ -115,6 +116,48 @@ def test_micro_computes_the_same_in_the_arena_of_the_plan(name, tmp_path, capfd)
     assert after == plan.arenas[0]
     peak = simulate(graph, [graph.position_of(step.node) for step in plan.steps]).peak
     assert name != "skipping" or (plan.arenas[0] == peak and after < before)  # it is for this that one computes again
+
+
+def runs_of_micro(path, runs, capfd):
+    """Outputs of runs one after the other, each of some inputs, and the bytes that the arena has for tensors."""
+    runtime = pytest.importorskip("tflite_micro.python.tflite_micro.runtime")
+    interpreter, found = runtime.Interpreter.from_file(str(path), arena_size=2**20), []
+    for given in runs:
+        for at, each in enumerate(given):
+            interpreter.set_input(each, at)
+        interpreter.invoke()
+        found.append(interpreter.get_output(0).copy())
+    capfd.readouterr()
+    interpreter.print_allocations()
+    return found, int(re.search(r"head (\d+) bytes", "".join(capfd.readouterr()))[1])
+
+
+@pytest.mark.parametrize("model", [streaming, choosing])
+def test_state_and_choices_are_kept_in_the_arena_of_the_plan(model, tmp_path, capfd):
+    path, new, random = written(tmp_path, model()), tmp_path / "new.tflite", np.random.default_rng(4)
+    graph = import_tflite(path)
+    found = solve(graph, 1.0, order="free", addresses=True, alignment=16, time_limit=5)
+    assert found.status == "optimal"
+    new.write_bytes(planned_model(read_model(path), planned(found.details)))
+    runs = [[random.normal(size=(1, 8, 8, 4)).astype(np.float32)] for _ in range(3)]
+    if model is choosing:
+        runs = [[*given, np.array([at % 2 == 0])] for at, given in enumerate(runs)]
+    expected, before = runs_of_micro(path, runs, capfd)
+    outputs, after = runs_of_micro(new, runs, capfd)
+    assert all(np.array_equal(one, other) for one, other in zip(outputs, expected, strict=True))
+    assert not np.array_equal(expected[0], expected[1])
+    assert after == -(-found.arena // 16) * 16 <= before  # sizes are rounded up
+
+
+def test_variables_are_read_and_assigned_once_and_in_their_order(tmp_path):
+    graph = import_tflite(written(tmp_path, streaming()))
+    of = {label.split()[0]: v for v, label in enumerate(graph.labels)}
+    assert {of[name] for name in ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")} < {
+        *graph.computed_once
+    }
+    assert {(of["CALL_ONCE"], of["READ_VARIABLE"]), (of["ASSIGN_VARIABLE"], of[RESULTS])} < {*graph.edges}
+    with pytest.raises(InputError, match="operator 4 assigns a variable that operator 2 reads before, and what it"):
+        import_tflite(written(tmp_path, streaming(dependent=False)))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -237,7 +280,10 @@ def test_tflite_commands_import_and_deploy(command, tmp_path, capfd):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda net: net.model.subgraphs.append(net.s.SubGraphT()), "a model of 2 subgraphs"),
+        (
+            lambda net: net.model.subgraphs.append(net.s.SubGraphT()),
+            "2 subgraphs, of which the operators of the first run 0",
+        ),
         (lambda net: setattr(net.graph.tensors[0], "isVariable", True), "a model with state"),
         (lambda net: setattr(net.graph.tensors[3], "type", net.s.TensorType.STRING), r"tensor 3 .*no size is known"),
         (lambda net: setattr(net.graph.operators[0], "inputs", [0, 1, 99]), "damaged"),

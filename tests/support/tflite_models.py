@@ -6,6 +6,18 @@ import numpy as np
 
 from moccasin_mzn.graphs.importers.tflite import schema
 
+OPERATORS = (
+    "CONV_2D",
+    "ADD",
+    "SPLIT",
+    "DEQUANTIZE",
+    "CALL_ONCE",
+    "VAR_HANDLE",
+    "READ_VARIABLE",
+    "ASSIGN_VARIABLE",
+    "IF",
+)
+
 
 class Builder:
     """Adds float layers to one subgraph; every tensor has height and width `side`."""
@@ -15,7 +27,7 @@ class Builder:
         self.side, self.random = side, np.random.default_rng(1)
         self.model, self.graph = self.s.ModelT(), self.s.SubGraphT()
         self.model.version, self.model.subgraphs, self.model.buffers = 3, [self.graph], [self.s.BufferT()]
-        self.model.operatorCodes = [self._code(name) for name in ("CONV_2D", "ADD", "SPLIT", "DEQUANTIZE")]
+        self.model.operatorCodes = [self._code(name) for name in OPERATORS]
         self.graph.tensors, self.graph.operators, self.graph.name = [], [], "main"
         self.input = self._tensor("input", (1, side, side, channels))
         self.graph.inputs = [self.input]
@@ -66,7 +78,8 @@ class Builder:
 
     def _code(self, name: str):
         code = self.s.OperatorCodeT()
-        code.builtinCode = code.deprecatedBuiltinCode = getattr(self.s.BuiltinOperator, name)
+        code.builtinCode = getattr(self.s.BuiltinOperator, name)
+        code.deprecatedBuiltinCode = min(code.builtinCode, 127)
         code.version = 1
         return code
 
@@ -110,3 +123,62 @@ def two_results() -> bytes:
     for at in range(4):
         x = net.convolution(f"layer{at}", x, 8 + at)
     return net.packed(x, early)
+
+
+def streaming(dependent: bool = True) -> bytes:
+    """State from run to run: the sum of all inputs so far, in a variable that another subgraph makes zero once.
+
+    Args:
+        dependent: what is assigned depends on what was read; if not, it is the input.
+    """
+    net = Builder()
+    s, shape = net.s, (1, 8, 8, 4)
+
+    def handle() -> int:
+        options = s.VarHandleOptionsT()
+        options.container, options.sharedName = "", "sum"
+        made = net._tensor("handle", (), s.TensorType.RESOURCE)
+        return net._operator(5, [], [made], s.BuiltinOptions.VarHandleOptions, options)[0]
+
+    once = s.CallOnceOptionsT()
+    once.initSubgraphIndex = 1
+    net._operator(4, [], [], s.BuiltinOptions.CallOnceOptions, once)
+    held = handle()
+    before = net._operator(6, [held], [net._tensor("before", shape)], s.BuiltinOptions.ReadVariableOptions,
+                           s.ReadVariableOptionsT())[0]  # fmt: skip
+    total = net.add("total", before, net.input)
+    assigned = s.BuiltinOptions.AssignVariableOptions, s.AssignVariableOptionsT()
+    net._operator(7, [held, total if dependent else net.input], [], *assigned)
+    wide = net.convolution("wide", net.convolution("first", total, 24), 24)
+    result = net.convolution("last", wide, 4)
+    main, net.graph = net.graph, s.SubGraphT()
+    net.graph.tensors, net.graph.operators, net.graph.name = [], [], "begin"
+    net.graph.inputs, net.graph.outputs = [], []
+    net.model.subgraphs.append(net.graph)
+    net._operator(7, [handle(), net._constant("zeros", np.zeros(shape))], [], *assigned)
+    net.graph = main
+    return net.packed(result)
+
+
+def choosing() -> bytes:
+    """One of two subgraphs runs, as an input says; one of them needs much more memory than the other."""
+    net = Builder()
+    s = net.s
+    yes = net._tensor("yes", (1,), s.TensorType.BOOL)
+    net.graph.inputs = [net.input, yes]
+    x = net.convolution("first", net.input, 4)
+    options = s.IfOptionsT()
+    options.thenSubgraphIndex, options.elseSubgraphIndex = 1, 2
+    chosen = net._operator(8, [yes, x], [net._tensor("chosen", (1, 8, 8, 4))], s.BuiltinOptions.IfOptions, options)[0]
+    result = net.convolution("last", chosen, 4)
+    main = net.graph
+    for name in ("then", "else"):
+        net.graph = s.SubGraphT()
+        net.graph.tensors, net.graph.operators, net.graph.name = [], [], name
+        given = net._tensor(f"{name}/input", (1, 8, 8, 4))
+        net.graph.inputs = [given]
+        out = net.convolution("wide", given, 40) if name == "then" else given
+        net.graph.outputs = [net.convolution(f"{name}/output", out, 4)]
+        net.model.subgraphs.append(net.graph)
+    net.graph = main
+    return net.packed(result)

@@ -15,7 +15,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from operator import add
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
@@ -39,6 +41,12 @@ RESULTS = "results"
 """The node that reads all outputs of the network, so that they are retained to the end."""
 CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
 """Operators that put out something else when they are recomputed."""
+STATE = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
+"""Operators of variables, which hold state from one run to the next: each is computed once, in an order that keeps
+what is read, see `_state_edges`."""
+ONCE = frozenset((*CHANCE, *STATE))
+_INNER = ("thenSubgraphIndex", "elseSubgraphIndex", "condSubgraphIndex", "bodySubgraphIndex", "initSubgraphIndex")
+"""Options of operators that run other subgraphs: IF, WHILE and CALL_ONCE."""
 COPYING = frozenset(
     """
     BATCH_TO_SPACE_ND BROADCAST_TO CAST CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS FILL GATHER GATHER_ND MIRROR_PAD PACK
@@ -49,7 +57,7 @@ COPYING = frozenset(
 """Operators that compute nothing."""
 _BITS = {
     "FLOAT32": 32, "FLOAT16": 16, "INT32": 32, "UINT8": 8, "INT64": 64, "BOOL": 8, "INT16": 16, "COMPLEX64": 64,
-    "INT8": 8, "FLOAT64": 64, "COMPLEX128": 128, "UINT64": 64, "UINT32": 32, "UINT16": 16, "INT4": 4,
+    "INT8": 8, "FLOAT64": 64, "RESOURCE": 0, "COMPLEX128": 128, "UINT64": 64, "UINT32": 32, "UINT16": 16, "INT4": 4,
 }  # fmt: skip
 _NUMBERS_READ = 512
 """Bytes of the largest constant whose numbers are read, such as axes and paddings."""
@@ -95,8 +103,8 @@ def read_model(path: str | PathLike[str]) -> ModelT:
     """A model as an object of the class `ModelT` of `schema`.
 
     Raises:
-        InputError: the package, or the file, cannot be read; it is no TFLite model, or damaged; it has several
-            subgraphs or state, which no order but its own is known to keep.
+        InputError: the package, or the file, cannot be read; it is no TFLite model, or damaged; it has subgraphs that
+            no operator of the first one runs, or tensors with state, which no order but its own is known to keep.
     """
     classes = schema()
     with located(path):
@@ -106,12 +114,14 @@ def read_model(path: str | PathLike[str]) -> ModelT:
         try:
             model = classes.ModelT.InitFromPackedBuf(data, 0)
             count = len(model.subgraphs)
-            variable = count == 1 and any(tensor.isVariable for tensor in model.subgraphs[0].tensors)
+            run = {0, *(at for operator in model.subgraphs[0].operators for at in _inner(operator))}
+            variable = any(tensor.isVariable for subgraph in model.subgraphs for tensor in subgraph.tensors or ())
         except _DAMAGE:
             raise InputError("is no TFLite model, or damaged") from None
-        if count != 1 or variable:
-            what = "a model with state" if variable else f"a model of {count} subgraphs"
-            raise InputError(f"{what} cannot be scheduled")
+        if variable:
+            raise InputError("a model with state in tensors cannot be scheduled, one with state in variables can")
+        if run != set(range(count)):
+            raise InputError(f"a model of {count} subgraphs, of which the operators of the first run {len(run) - 1}")
     return model
 
 
@@ -176,20 +186,22 @@ def graph_of(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> 
         read[-1] = [int(x) for x in subgraph.outputs]
         reads = [sorted({u for x in found if (u := sources.get(x)) is not None}) for found in read]
         names = [None if node.operator is None else operator_name(model, operators[node.operator]) for node in nodes]
+        known = [(u, v) for v, found in enumerate(reads) for u in found]
         weights = {x for op in operators for x in inputs(op) if x not in sources}
         fixed = {"parameters": sum(size_of(model, x) for x in weights)}
         caller = {} if inputs_in_arena else {"inputs": sum(size_of(model, int(x)) for x in subgraph.inputs)}
         return ComputationGraph(
             nodes=tuple(node.id for node in nodes),
             durations=tuple(0 if operator is None else _multiply_adds(model, operator) for operator in by_node),
+            workspaces=tuple(0 if operator is None else _inner_peak(model, operator) for operator in by_node),
             sizes=tuple(0 if node.tensor is None else size_of(model, node.tensor) for node in nodes),
-            edges=tuple((u, v) for v, found in enumerate(reads) for u in found),
+            edges=tuple(dict.fromkeys((*known, *_state_edges(nodes, by_node, names, known)))),
             order=range(len(nodes)), name=name,
             labels=tuple(_label(node, kind) for node, kind in zip(nodes, names, strict=True)),
             duration_unit="MAC", size_unit="byte",
             computed_once=tuple(
                 v for v, (node, kind) in enumerate(zip(nodes, names, strict=True))
-                if kind in CHANCE or (node.operator is None and node.tensor is not None)
+                if kind in ONCE or (node.operator is None and node.tensor is not None)
             ),
             operators=tuple(None if operator is None else _operator(model, operator, sources) for operator in by_node),
             fixed_memory={**caller, **fixed},
@@ -201,8 +213,75 @@ def graph_of(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> 
         raise InputError("the model is damaged") from None
 
 
+def _state_edges(
+    nodes: Sequence[Node], by_node: Sequence[OperatorT | None], names: Sequence[str | None],
+    edges: Sequence[tuple[int, int]],
+) -> list[tuple[int, int]]:  # fmt: skip
+    """Edges that keep the order of what reads and assigns variables; they hold no memory, as their tails put out none.
+
+    Raises:
+        InputError: a variable is read and then assigned, and what is assigned does not depend on what was read: nothing
+            but a longer life of that would keep the order.
+    """
+    found, reads, assigned = [], dict[int, list[int]](), dict[int, list[int]]()
+    handle = {node.tensor: v for v, node in enumerate(nodes) if node.tensor is not None}
+    before: list[set[int]] = [set() for _ in nodes]
+    tails: list[list[int]] = [[] for _ in nodes]
+    for u, v in edges:
+        tails[v].append(u)
+    for v, (operator, name) in enumerate(zip(by_node, names, strict=True)):
+        before[v].update(tails[v], *(before[u] for u in tails[v]))
+        if operator is None or name not in STATE:
+            continue
+        if name == "CALL_ONCE":
+            found += [(v, x) for x in range(v + 1, len(nodes)) if names[x] in ("READ_VARIABLE", "ASSIGN_VARIABLE")]
+        elif name != "VAR_HANDLE":
+            variable = handle[inputs(operator)[0]]
+            found += [(u, v) for u in assigned.get(variable, ())]
+            if name == "READ_VARIABLE":
+                reads.setdefault(variable, []).append(v)
+                continue
+            late = [u for u in reads.get(variable, ()) if u not in before[v]]
+            if late:
+                raise InputError(
+                    f"operator {nodes[v].id} assigns a variable that operator {nodes[late[0]].id} reads before, and "
+                    "what it assigns does not depend on that: no order is sure to keep this"
+                )
+            assigned.setdefault(variable, []).append(v)
+            found.append((v, len(nodes) - 1))
+    return found
+
+
 def _label(node: Node, kind: str | None) -> str:
     return str(node.id) if kind is None else f"{kind} {node.id}"
+
+
+def _inner(operator: OperatorT) -> list[int]:
+    """The subgraphs that an operator runs."""
+    return [int(at) for name in _INNER if (at := getattr(operator.builtinOptions, name, None)) is not None]
+
+
+def _inner_graphs(model: ModelT, operator: OperatorT) -> list[ComputationGraph]:
+    """The graphs of these subgraphs."""
+    found = []
+    for at in _inner(operator):
+        alone = copy(model)
+        alone.subgraphs = [model.subgraphs[at]]
+        if any(_inner(inner) for inner in model.subgraphs[at].operators or ()):
+            raise InputError(f"subgraph {at} runs another one")
+        found.append(graph_of(alone))
+    return found
+
+
+def _inner_peak(model: ModelT, operator: OperatorT) -> int:
+    """Bytes that the subgraphs which an operator runs take, one at a time, in the order of the file."""
+    return max((_peak(graph) for graph in _inner_graphs(model, operator)), default=0)
+
+
+def _peak(graph: ComputationGraph) -> int:
+    last = [max(readers, default=v) for v, readers in enumerate(graph.successors)]
+    resident = (sum(graph.sizes[u] for u in range(v + 1) if last[u] >= v) for v in range(len(graph.nodes)))
+    return max(map(add, resident, graph.workspace_of))
 
 
 def producers(model: ModelT) -> dict[int, int]:
@@ -298,8 +377,8 @@ def case_of(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None
 
 
 def _operator(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None]) -> Operator | None:
-    """What it computes; None if it has not one output."""
-    if len(outputs(operator)) != 1:
+    """What it computes; None if it has not one output, or that is a variable's."""
+    if len(outputs(operator)) != 1 or operator_name(model, operator) in STATE:
         return None
     read, case = inputs(operator), case_of(model, operator, sources)
     found, shape = accesses(case), case.put_out.shape
@@ -322,6 +401,8 @@ def _value(model: ModelT, x: int, *, constant: bool = False) -> Value:
 
 def _multiply_adds(model: ModelT, operator: OperatorT) -> int:
     name, read = operator_name(model, operator), inputs(operator)
+    if _inner(operator):
+        return max(graph.total_duration for graph in _inner_graphs(model, operator))
     elements = sum(math.prod(_shape(model, x)) for x in outputs(operator))
     shapes = [_shape(model, x) for x in read]
     if name == "CONV_2D":
