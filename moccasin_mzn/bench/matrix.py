@@ -59,6 +59,7 @@ def graph_digest(graph: ComputationGraph) -> str:
         graph.total_fixed_memory, *([] if graph.workspaces is None else [graph.workspaces]),
         *([] if graph.overwritable is None else [["in place", *graph.overwritable]]),
         *([["computed once", *graph.computed_once]] if graph.computed_once else []),
+        *([] if graph.output_of is None else [["output of", *graph.output_of]]),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:16]
 

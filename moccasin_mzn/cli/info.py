@@ -88,6 +88,8 @@ def _facts(instance: Instance, order_bound: int) -> JsonObject:
         }
     if graph.in_place is not None:
         facts["may_overwrite"] = sum(map(bool, graph.in_place))
+    if graph.output_of is not None:
+        facts["several_outputs"] = sum(map(bool, graph.outputs_of))
     if graph.computed_once:
         facts["computed_once"] = len(graph.computed_once)
     if graph.overwritable is not None:

@@ -448,8 +448,8 @@ class ComputationGraph:
         return self.workspaces is not None or (self.output_of is not None and any(self.workspace_of))
 
     def largest_workspace(self) -> int:
-        """The position of the node (the first of equals) with the largest workspace."""
-        return max(range(len(self.nodes)), key=self.workspace_of.__getitem__)
+        """The position of the node (the first of equals) with the largest workspace of its own."""
+        return max(range(len(self.nodes)), key=(self.workspaces or (0,) * len(self.nodes)).__getitem__)
 
     def without_workspaces(self) -> ComputationGraph:
         """The same graph as if no computation took a workspace."""

@@ -66,7 +66,7 @@ def refuse_workspaces(graph: ComputationGraph, what: str) -> None:
     """
     if not graph.has_workspaces:
         return
-    largest = graph.largest_workspace()
+    largest = max(range(len(graph.nodes)), key=graph.workspace_of.__getitem__)
     having = count_text(sum(map(bool, graph.workspace_of)), "node")
     amount = memory_text(graph.workspace_of[largest], graph.size_unit)
     message = (

@@ -303,6 +303,9 @@ def print_info(instance: Instance, order_name: str, order_bound: int, out: TextI
     if graph.in_place is not None:
         what = "may overwrite an input" + ("" if graph.runs_in_place else ", with --in-place")
         table.add_row(what, count_text(sum(map(bool, graph.in_place)), "node"))
+    if graph.output_of is not None:
+        count = sum(map(bool, graph.outputs_of))
+        table.add_row("several outputs", count_text(count, "operation"))
     if graph.computed_once:
         table.add_row("computed once in any schedule", count_text(len(graph.computed_once), "node"))
     for what, amount in graph.fixed_memory.items():
