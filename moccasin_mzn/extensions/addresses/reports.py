@@ -36,7 +36,7 @@ class Reports:
     """Seconds count from here, by `time.monotonic()`."""
     stop: Callable[[], bool] = never
     """Function that ends everything by returning true."""
-    bound: int = field(default=0, init=False)
+    bound: int = field(init=False)
     """Lower bound on the value of schedules at the budgets proper."""
     _best: Result | None = field(default=None, init=False)
     """The best schedule whose arenas are within the budgets."""
@@ -46,6 +46,9 @@ class Reports:
     """Sizes of the least arenas that are known for it, by memory."""
     _latest: float = field(default=0.0, init=False)
     _thread: threading.Thread = field(default_factory=threading.current_thread, init=False)
+
+    def __post_init__(self) -> None:
+        self.bound = self.problem.least_value()
 
     def over(self) -> bool:
         """Return whether everything is to end; any thread may ask, and the caller's reports a sign of life."""
