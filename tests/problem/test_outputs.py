@@ -16,7 +16,9 @@ from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_within
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import single_outputs
+from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.graphs.reduction import reduce_graph
+from moccasin_mzn.graphs.tiling.cutting import cut
 from moccasin_mzn.heuristics.compiling import generator_of
 from moccasin_mzn.heuristics.free_order import moves as free_moves
 from moccasin_mzn.heuristics.free_order import state as free_state
@@ -204,6 +206,19 @@ def test_what_reads_all_of_an_output_in_place_is_not_merged_into_one_of_several(
     )  # fmt: skip
     reduced = reduce_graph(graph, fuse=True).graph
     assert reduced.output_of == graph.output_of and reduced.nodes == graph.nodes
+
+
+def test_of_a_tiled_graph_operations_with_several_outputs_stay_whole():
+    rows = Operator("relu", (4, 4), (Read(4, (4, 4), (Reach(0), Reach(1))),))
+    graph = ComputationGraph(
+        SPLIT.nodes, SPLIT.durations, (16, 16, 16, 16, 16, 16), [(0, 1), (1, 4), (2, 4), (4, 5)], order=range(6),
+        output_of=SPLIT.output_of, operators=[None, None, None, None, None, rows],
+    )  # fmt: skip
+    tiled = cut(graph, {5: {0: (0, 2, 4)}})
+    assert tiled.nodes[:5] == SPLIT.nodes[:5] and len(tiled.nodes) == 7
+    assert (
+        tiled.output_of == (*SPLIT.output_of[:5], None, None) and tiled.workspace_of[1] == graph.workspace_of[1] == 32
+    )
 
 
 def test_a_schedule_is_found_where_only_outputs_apart_would_be_cheaper():

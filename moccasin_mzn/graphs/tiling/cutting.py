@@ -257,12 +257,21 @@ class _Made:
             backward=None if graph.backward is None else [graph.backward[node.layer] for node in nodes],
             fixed_memory=graph.fixed_memory,
             device_durations={device: shared(amounts) for device, amounts in graph.device_durations.items()},
-            workspaces=[graph.workspace_of[node.layer] for node in nodes],
+            workspaces=None if graph.workspaces is None else [graph.workspaces[node.layer] for node in nodes],
             in_place=[node.overwrites for node in nodes],
             computed_once=[at for at, node in enumerate(nodes) if node.layer in once],
             runs_in_place=graph.runs_in_place,
             parts=[node.part for node in nodes],
+            output_of=self._output_of(graph),
         )
+
+    def _output_of(self, graph: ComputationGraph) -> list[int | None] | None:
+        """Of operations with several outputs, which are whole, as it is not known what they compute."""
+        if graph.output_of is None:
+            return None
+        number = {node.layer: at for at, node in enumerate(self.nodes)}
+        first = (graph.output_of[node.layer] for node in self.nodes)
+        return [None if of is None else number[of] for of in first]
 
 
 def _share(amount: int | None, share: tuple[int, int, int]) -> int | None:
