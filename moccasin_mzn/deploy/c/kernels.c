@@ -44,6 +44,15 @@ static int32_t scaled(int32_t x, mc_factor factor)
     return divided(high_product(shifted_up(x, up), factor.multiplier), down);
 }
 
+/* The same, rounded once, halves up: what LiteRT's matrix products do. */
+static int32_t scaled_once(int32_t x, mc_factor factor)
+{
+    int32_t down = 31 - factor.shift;
+    int64_t sum = (int64_t)x * factor.multiplier + ((int64_t)1 << (down - 1));
+    int64_t found = sum >= 0 ? sum >> down : ~(~sum >> down);
+    return found > INT32_MAX / 2 ? INT32_MAX / 2 : found < INT32_MIN / 2 ? INT32_MIN / 2 : (int32_t)found;
+}
+
 static int8_t clamped(int32_t x, int32_t least, int32_t most)
 {
     return (int8_t)(x < least ? least : x > most ? most : x);
@@ -162,7 +171,7 @@ void mc_dense(const void *layer, const mc_view *in, const mc_block *out, const i
                         }
                     }
                 }
-                made[unit] = clamped(scaled(sum, p->factors[unit * p->step]) + p->out_zero, p->least, p->most);
+                made[unit] = clamped(scaled_once(sum, p->factors[unit * p->step]) + p->out_zero, p->least, p->most);
             }
         }
     }
