@@ -28,7 +28,6 @@ from moccasin_mzn.graphs.importers.tflite import (
     inputs,
     operator_name,
     outputs,
-    schema,
     sources_of,
     type_name,
 )
@@ -212,14 +211,6 @@ def _resized(operator: Operator, layer: Layer) -> Operator:
     return replace(operator, reads=(Read(read.source, read.shape, tuple(axes)),))
 
 
-def macs(graph: ComputationGraph) -> int:
-    """Multiply-adds of computing everything once."""
-    return graph.total_duration
-
-
 def bytes_of(tensor: Tensor) -> int:
     """Bytes of a tensor that is whole."""
     return prod(tensor.shape) * SIZES[tensor.kind]
-
-
-__all__ = ["Layer", "Network", "bytes_of", "macs", "network_of", "schema"]

@@ -70,6 +70,8 @@ class Program:
     calls: tuple[Call, ...]
     chained: frozenset[int]
     """Layers that compute in steps over what they read, and so read the sum so far too."""
+    work: float
+    """Multiply-adds of all steps over those of computing everything once."""
 
 
 def program_of(network: Network, graph: ComputationGraph, plan: RuntimePlan) -> Program:
@@ -94,8 +96,14 @@ def program_of(network: Network, graph: ComputationGraph, plan: RuntimePlan) -> 
         raise InputError(f"arena {plan.arenas[0]:,}: offsets take more than 31 bits")
     return Program(
         network, plan.arenas[0], tuple(made.places), tuple(made.constants), tuple(made.calls),
-        frozenset(layer for layer, _ in made.last),
+        frozenset(layer for layer, _ in made.last), _work(graph, plan),
     )  # fmt: skip
+
+
+def _work(graph: ComputationGraph, plan: RuntimePlan) -> float:
+    """How much a plan computes, over computing everything once."""
+    done = sum(graph.durations[graph.position_of(step.node)] for step in plan.steps)
+    return done / max(1, graph.total_duration)
 
 
 class _Making:
