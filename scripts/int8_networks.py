@@ -1,4 +1,4 @@
-"""Int8 networks of published architectures as .tflite files, with random weights, scales and zero points from a seed."""
+"""Int8 networks of published architectures as .tflite files; weights, scales and zero points are drawn with seeds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from moccasin_mzn.graphs.importers.tflite import schema
 
 SPREAD, WEIGHT_SPREAD = 40.0, 73.0
 """Standard deviation of activations that is aimed at, and that of weights drawn from all of int8."""
-VERSIONS = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "ADD": 2, "SUB": 3, "MUL": 2, "MEAN": 2,
-            "AVERAGE_POOL_2D": 2, "MAX_POOL_2D": 2, "SOFTMAX": 2, "CONCATENATION": 2, "PAD": 2, "PADV2": 2,
-            "RELU": 2, "RELU6": 2, "RELU_N1_TO_1": 2, "LOGISTIC": 2, "TANH": 2, "TRANSPOSE": 2, "QUANTIZE": 2, "DEQUANTIZE": 2,
-            "RESIZE_BILINEAR": 3, "RESIZE_NEAREST_NEIGHBOR": 3, "LEAKY_RELU": 2, "HARD_SWISH": 1}  # fmt: skip
+MIDDLE, GAIN = 24, 3.0
+"""Mean of what has an activation, over its zero point; how much more what is averaged is multiplied by."""
+VERSIONS = {
+    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "SUB", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), 3),
+    **dict.fromkeys(("ADD", "MUL", "MEAN", "AVERAGE_POOL_2D", "MAX_POOL_2D", "SOFTMAX", "CONCATENATION", "PAD"), 2),
+    **dict.fromkeys(("PADV2", "RELU", "RELU6", "LOGISTIC", "TANH", "TRANSPOSE", "QUANTIZE", "DEQUANTIZE"), 2),
+    "FULLY_CONNECTED": 4, "LEAKY_RELU": 2,
+}  # fmt: skip
+"""Versions of operators of int8; default: 1."""
 
 
 class Builder:
@@ -28,6 +33,8 @@ class Builder:
         self.model.version, self.model.subgraphs, self.model.buffers = 3, [self.graph], [self.s.BufferT()]
         self.model.operatorCodes, self.graph.tensors, self.graph.operators = [], [], []
         self.codes: dict[str, int] = {}
+        self.positive: set[int] = set()
+        """What has an activation, and so a mean above its zero point."""
         self.input = self.tensor(shape, scale, zero)
         self.graph.inputs, self.graph.name = [self.input], "main"
 
@@ -106,25 +113,30 @@ class Builder:
             )
         return self.operator("CONV_2D", (x, *constants), out, "Conv2DOptions", **about)
 
-    def dense(self, x: int, units: int) -> int:
+    def dense(self, x: int, units: int, gain: float = 1.0) -> int:
         """A matrix product with a bias, of one row."""
         depth = prod(self.shape(x))
-        out, constants = self._weighted(x, (units, depth), (1, units), "NONE", depth, None)
+        out, constants = self._weighted(x, (units, depth), (1, units), "NONE", depth, None, gain)
         return self.operator("FULLY_CONNECTED", (x, *constants), out, "FullyConnectedOptions")
 
     def _weighted(
-        self, x: int, shape: Sequence[int], made: Sequence[int], relu: str, terms: int, axis: int | None
-    ) -> tuple[int, tuple[int, int]]:
+        self, x: int, shape: Sequence[int], made: Sequence[int], relu: str, terms: int, axis: int | None,
+        gain: float = 1.0,
+    ) -> tuple[int, tuple[int, int]]:  # fmt: skip
         """The output of a layer, its weights and its bias, with scales at which outputs differ."""
         scale = {"RELU6": 6 / 255, "RELU": 0.03, "NONE": 0.05}[relu]
         out = self.tensor(made, scale, -128 if relu != "NONE" else int(self.random.integers(-20, 20)))
         count = 1 if axis is None else shape[axis]
-        aim = SPREAD * scale / (self.scale(x) * SPREAD * WEIGHT_SPREAD * sqrt(terms))
+        aim = gain * SPREAD * scale / (self.scale(x) * SPREAD * WEIGHT_SPREAD * sqrt(terms))
         scales = np.float32(aim * self.random.uniform(0.6, 1.6, count))
         weights = self.random.integers(-127, 128, shape).astype(np.int8)
         w = self.tensor(shape, scales.tolist(), values=weights, axis=axis or 0)
-        size = int(SPREAD * WEIGHT_SPREAD * sqrt(terms) / 2)
-        bias = self.random.integers(-size, size + 1, shape[axis or 0]).astype(np.int32)
+        size = int(SPREAD * WEIGHT_SPREAD * sqrt(terms) / 4)
+        others = tuple(each for each in range(len(shape)) if each != (axis or 0))
+        centre = MIDDLE * weights.sum(others, dtype=np.int64) if x in self.positive else 0  # lest it outweigh the rest
+        bias = (self.random.integers(-size, size + 1, shape[axis or 0]) - centre).astype(np.int32)
+        if relu != "NONE":
+            self.positive.add(out)
         products = [float(np.float32(self.scale(x)) * each) for each in scales]
         return out, (w, self.tensor(bias.shape, products, kind="INT32", values=bias))
 
@@ -143,11 +155,13 @@ class Builder:
         """The average of all places."""
         _, height, width, depth = self.shape(x)
         out = self.tensor((1, 1, 1, depth), self.scale(x), int(self.graph.tensors[x].quantization.zeroPoint[0]))
+        self.positive.add(out)
         about = {"filterHeight": height, "filterWidth": width, "strideH": height, "strideW": width, "padding": 1}
         return self.operator("AVERAGE_POOL_2D", (x,), out, "Pool2DOptions", **about)
 
     def reshaped(self, x: int, *shape: int) -> int:
         out = self.tensor(shape, self.scale(x), int(self.graph.tensors[x].quantization.zeroPoint[0]))
+        self.positive.add(out)
         return self.operator("RESHAPE", (x, self.integers(shape)), out, "ReshapeOptions", newShape=[*shape])
 
     def softmax(self, x: int) -> int:
@@ -192,7 +206,7 @@ def mobilenet() -> bytes:
         for at in range(count):
             x = inverted(net, x, channels(filters), expansion, 1 if at else first, adds=True)
     x = net.mean(net.convolution(x, 1280))
-    return net.packed(net.softmax(net.dense(x, 1000)))
+    return net.packed(net.dense(x, 1000, GAIN))
 
 
 def person_detection() -> bytes:
@@ -205,7 +219,7 @@ def person_detection() -> bytes:
         x = net.convolution(x, net.shape(x)[3], 3, stride, relu="RELU", deep=True)
         x = net.convolution(x, filters, relu="RELU")
     x = net.pool(x)
-    return net.packed(net.softmax(net.dense(net.reshaped(x, 1, 256), 2)))
+    return net.packed(net.softmax(net.dense(net.reshaped(x, 1, 256), 2, GAIN)))
 
 
 def keyword_spotting() -> bytes:
@@ -216,7 +230,7 @@ def keyword_spotting() -> bytes:
         x = net.convolution(x, 64, 3, relu="RELU", deep=True)
         x = net.convolution(x, 64, relu="RELU")
     x = net.pool(x)
-    return net.packed(net.softmax(net.dense(net.reshaped(x, 1, 64), 12)))
+    return net.packed(net.softmax(net.dense(net.reshaped(x, 1, 64), 12, GAIN)))
 
 
 def resnet8() -> bytes:
@@ -228,7 +242,7 @@ def resnet8() -> bytes:
         x = x if stride == 1 else net.convolution(x, filters, 1, stride, relu="NONE")
         x = net.add(x, y, relu="RELU")
     x = net.pool(x)
-    return net.packed(net.softmax(net.dense(net.reshaped(x, 1, 64), 10)))
+    return net.packed(net.softmax(net.dense(net.reshaped(x, 1, 64), 10, GAIN)))
 
 
 def autoencoder() -> bytes:

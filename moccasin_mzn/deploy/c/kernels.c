@@ -99,30 +99,45 @@ static void gather(const mc_window *w, const mc_view *in, int32_t row, int32_t c
 
 /* --- Convolutions and matrix products --- */
 
-static int32_t product_of(const int8_t *x, const int8_t *weights, int32_t count, int32_t zero)
+/* Add the products of pixels and of the weights of two outputs, which read each pixel once. */
+static void add_products(const int8_t *x, const int8_t *first, const int8_t *second, int32_t count, int32_t zero,
+                         int32_t *sums)
 {
-    int32_t sum = 0, at;
+    int32_t one = sums[0], other = sums[1], at;
     for (at = 0; at < count; at++) {
-        sum += weights[at] * (x[at] - zero);
+        int32_t value = x[at] - zero;
+        one += first[at] * value;
+        other += second[at] * value;
     }
-    return sum;
+    sums[0] = one;
+    sums[1] = other;
 }
 
+/* An odd output at the end, or of a group, is computed twice, in the place of two. */
 void mc_convolution(const void *layer, const mc_view *in, const mc_block *out, const int8_t **taps)
 {
     const mc_convolution_layer *p = layer;
-    int32_t places = p->window.height * p->window.width, row, column, channel, t;
+    int32_t places = p->window.height * p->window.width, size = places * p->depth, row, column, channel, t;
     for (row = out->row; row < out->row + out->rows; row++) {
         for (column = out->column; column < out->column + out->columns; column++) {
             int8_t *made = (int8_t *)pixel_out(out, row, column);
-            const int8_t *weights = p->weights;
             gather(&p->window, in, row, column, taps);
             for (channel = 0; channel < out->shape.channels; channel++) {
-                int32_t sum = p->bias == NULL ? 0 : p->bias[channel], begin = channel / p->group * p->depth;
-                for (t = 0; t < places; t++, weights += p->depth) {
-                    sum += taps[t] == NULL ? 0 : product_of(taps[t] + begin, weights, p->depth, p->in_zero);
+                int32_t sums[2] = {0, 0}, begin = channel / p->group * p->depth;
+                int32_t next = channel % p->group == p->group - 1 ? channel : channel + 1;
+                const int8_t *first = p->weights + channel * size, *second = p->weights + next * size;
+                for (t = 0; t < places; t++, first += p->depth, second += p->depth) {
+                    if (taps[t] != NULL) {
+                        add_products(taps[t] + begin, first, second, p->depth, p->in_zero, sums);
+                    }
                 }
-                made[channel] = clamped(scaled(sum, p->factors[channel]) + p->out_zero, p->least, p->most);
+                sums[0] += p->bias == NULL ? 0 : p->bias[channel];
+                sums[1] += p->bias == NULL ? 0 : p->bias[next];
+                made[channel] = clamped(scaled(sums[0], p->factors[channel]) + p->out_zero, p->least, p->most);
+                if (next > channel) {
+                    channel = next;
+                    made[channel] = clamped(scaled(sums[1], p->factors[channel]) + p->out_zero, p->least, p->most);
+                }
             }
         }
     }
@@ -148,30 +163,38 @@ void mc_depthwise(const void *layer, const mc_view *in, const mc_block *out, con
     }
 }
 
-/* A row of the input is as many elements as a unit has weights: a pixel, or several that follow each other. */
+/* Two units of a row of the input, which is as many elements as a unit has weights: a pixel, or several that follow. */
+static void dense_units(const mc_dense_layer *p, const mc_view *in, int32_t first, const int8_t *one,
+                        const int8_t *other, int32_t *sums)
+{
+    int32_t channels = in->shape.channels, j, at, hint = 0;
+    for (j = first; j < first + p->depth / channels; j++, one += channels, other += channels) {
+        const int8_t *x = pixel(in, j / in->shape.columns, j % in->shape.columns, &hint);
+        add_products(x, one, other, channels, p->in_zero, sums);
+        for (at = 0; at < channels && p->weight_zero != 0; at++) {
+            sums[0] -= p->weight_zero * (x[at] - p->in_zero);
+            sums[1] -= p->weight_zero * (x[at] - p->in_zero);
+        }
+    }
+}
+
 void mc_dense(const void *layer, const mc_view *in, const mc_block *out, const int8_t **taps)
 {
     const mc_dense_layer *p = layer;
-    int32_t channels = in->shape.channels, pixels = p->depth / channels, row, column, unit, j, at, hint = 0;
+    int32_t pixels = p->depth / in->shape.channels, row, column, unit, k;
     (void)taps;
     for (row = out->row; row < out->row + out->rows; row++) {
         for (column = out->column; column < out->column + out->columns; column++) {
             int8_t *made = (int8_t *)pixel_out(out, row, column);
-            int32_t first = (row * out->shape.columns + column) * pixels;
-            const int8_t *weights = p->weights;
-            for (unit = 0; unit < out->shape.channels; unit++) {
-                int32_t sum = p->bias == NULL ? 0 : p->bias[unit];
-                for (j = first; j < first + pixels; j++, weights += channels) {
-                    const int8_t *x = pixel(in, j / in->shape.columns, j % in->shape.columns, &hint);
-                    if (p->weight_zero == 0) {
-                        sum += product_of(x, weights, channels, p->in_zero);
-                    } else {
-                        for (at = 0; at < channels; at++) {
-                            sum += (weights[at] - p->weight_zero) * (x[at] - p->in_zero);
-                        }
-                    }
+            int32_t first = (row * out->shape.columns + column) * pixels, units = out->shape.channels;
+            for (unit = 0; unit < units; unit += 2) {
+                int32_t sums[2] = {0, 0}, count = units - unit < 2 ? 1 : 2;
+                const int8_t *weights = p->weights + unit * p->depth;
+                dense_units(p, in, first, weights, weights + (count - 1) * p->depth, sums);
+                for (k = unit; k < unit + count; k++) {
+                    int32_t sum = sums[k - unit] + (p->bias == NULL ? 0 : p->bias[k]);
+                    made[k] = clamped(scaled_once(sum, p->factors[k * p->step]) + p->out_zero, p->least, p->most);
                 }
-                made[unit] = clamped(scaled_once(sum, p->factors[unit * p->step]) + p->out_zero, p->least, p->most);
             }
         }
     }

@@ -116,7 +116,9 @@ def _window(given: Given, size: Sequence[int], dilation: Sequence[int]) -> dict[
 
 
 def _bias(given: Given) -> Value:
-    return Array("bias", "int32_t", _constant(given.read[2], "INT32").ravel().tolist()) if len(given.read) > 2 else "NULL"
+    return (
+        Array("bias", "int32_t", _constant(given.read[2], "INT32").ravel().tolist()) if len(given.read) > 2 else "NULL"
+    )
 
 
 def _factors(given: Given, channels: int) -> list[Factor]:
