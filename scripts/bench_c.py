@@ -1,4 +1,4 @@
-"""Int8 networks as C beside TensorFlow Lite Micro: bytes, computation, time on this machine, stack and code.
+"""Int8 networks as C, and in TensorFlow Lite Micro: bytes, computation, time on this machine, stack and code.
 
     python scripts/bench_c.py [NETWORK[@BYTES] ... | MODEL.tflite@BYTES ...] [--time-limit 60] [--seed 0]
 
@@ -114,11 +114,11 @@ def micro_row(path: Path) -> Row | None:
     found = subprocess.run(
         [sys.executable, "-c", MICRO, str(path), str(REPEATS)], capture_output=True, text=True, check=False
     )
-    told = found.stdout + found.stderr
+    printed = found.stdout + found.stderr
     if found.returncode:
         return None
-    arena, head = (int(re.search(rf"{word} (\d+) bytes", told)[1]) for word in ("total", "head"))  # type: ignore[index]
-    return Row(arena, head, float(re.search(r"seconds ([\d.e-]+)", told)[1]))  # type: ignore[index]
+    arena, head = (int(re.search(rf"{word} (\d+) bytes", printed)[1]) for word in ("total", "head"))  # type: ignore[index]
+    return Row(arena, head, float(re.search(r"seconds ([\d.e-]+)", printed)[1]))  # type: ignore[index]
 
 
 def planned_file(path: Path, effort: Effort) -> Path:
@@ -169,11 +169,11 @@ def sizes(folder: Path) -> tuple[int, int, int]:
     subprocess.run(
         [*compiler, "-std=c99", "-O2", "-fstack-usage", "-c", "model.c", "kernels.c"], cwd=folder, check=True
     )
-    told = subprocess.run(
+    printed = subprocess.run(
         ["arm-none-eabi-size" if arm else "size", "model.o", "kernels.o"], cwd=folder, capture_output=True, text=True,
         check=True,
     ).stdout.splitlines()[1:]  # fmt: skip
-    model, kernels = (list(map(int, line.split()[:3])) for line in told)
+    model, kernels = (list(map(int, line.split()[:3])) for line in printed)
     usage = {}
     for line in ((folder / "model.su").read_text() + (folder / "kernels.su").read_text()).splitlines():
         place, size, _ = line.split("\t")
