@@ -18,9 +18,9 @@
 /* A part of a tensor that is read. */
 typedef struct {
     const uint8_t *data; /* its first element */
-    int32_t row, rows;
-    int32_t column, columns;
-    int32_t pitch; /* pixels from a row to the next */
+    uint16_t row, rows;
+    uint16_t column, columns;
+    uint16_t pitch; /* pixels from a row to the next */
 } mc_part;
 
 /* The shape of a tensor. */
