@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +44,10 @@ BUDGETS = {
     "resnet8": (32_768, 24_576, 16_384, 12_288),
 }  # fmt: skip
 """By network the bytes of arenas, from loose to tight."""
-TESTS, REPEATS = 3, 40
-"""Inputs of each test, and runs of which the fastest counts."""
+TESTS, REPEATS, ROUNDS = 3, 15, 6
+"""Inputs of each test; runs of a process, and processes, `PAUSE` seconds apart, of which the fastest run counts."""
+PAUSE = 0.5
+"""Seconds."""
 ARM = "arm-none-eabi-gcc"
 HEAD = ("network", "what", "arena", "tensors", "steps", "MACs", "ms", "over TFLM", "stack", "code", "constants", "test")
 TIMER = r"""
@@ -111,14 +114,16 @@ class Row:
 
 def micro_row(path: Path) -> Row | None:
     """TensorFlow Lite Micro's arena by its recording interpreter, and its time; None: its package is not there."""
-    found = subprocess.run(
-        [sys.executable, "-c", MICRO, str(path), str(REPEATS)], capture_output=True, text=True, check=False
-    )
-    printed = found.stdout + found.stderr
-    if found.returncode:
-        return None
+    command, seconds = [sys.executable, "-c", MICRO, str(path), str(REPEATS)], []
+    for _ in range(ROUNDS):
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        if found.returncode:
+            return None
+        printed = found.stdout + found.stderr
+        seconds.append(float(re.search(r"seconds ([\d.e-]+)", printed)[1]))  # type: ignore[index]
+        time.sleep(PAUSE)
     arena, head = (int(re.search(rf"{word} (\d+) bytes", printed)[1]) for word in ("total", "head"))  # type: ignore[index]
-    return Row(arena, head, float(re.search(r"seconds ([\d.e-]+)", printed)[1]))  # type: ignore[index]
+    return Row(arena, head, min(seconds))
 
 
 def planned_file(path: Path, effort: Effort) -> Path:
@@ -159,7 +164,11 @@ def c_seconds(network: Network, folder: Path) -> float:
     (folder / "timer.c").write_text(TIMER)
     command = ["cc", "-std=c99", "-O2", *defined, "-o", "timer", "timer.c", "model.c", "kernels.c", "-lm"]
     subprocess.run(command, cwd=folder, check=True)
-    return float(subprocess.run(["./timer"], cwd=folder, capture_output=True, text=True, check=True).stdout)
+    found = []
+    for _ in range(ROUNDS):
+        found.append(float(subprocess.run(["./timer"], cwd=folder, capture_output=True, text=True, check=True).stdout))
+        time.sleep(PAUSE)
+    return min(found)
 
 
 def sizes(folder: Path) -> tuple[int, int, int]:

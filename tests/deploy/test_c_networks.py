@@ -112,6 +112,15 @@ def test_several_inputs_and_outputs_and_floats(tmp_path):
     assert is_equal(c_programs.run(program, tmp_path, sets=3), 3, program.arena)
 
 
+def test_an_input_in_another_shape_is_read_where_it_is(tmp_path):
+    net = int8_networks.Builder(0, 1, 96)
+    x = net.convolution(net.reshaped(net.reshaped(net.input, 96), 1, 8, 4, 3), 2, 3)
+    net = c_programs.network(net.packed(net.softmax(net.dense(net.reshaped(x, 1, 64), 4))), tmp_path)
+    program = c_programs.in_order(net)
+    assert len(program.calls) == 4 and program.arena == 64 + 64
+    assert is_equal(c_programs.run(program, tmp_path, sets=3), 3, program.arena)
+
+
 # --- What C is like ---------------------------------------------------------------------------------------------
 
 

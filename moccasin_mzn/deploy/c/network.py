@@ -75,7 +75,9 @@ class Network:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     graph: ComputationGraph
-    """The model's, in which the network's outputs take nothing."""
+    """The model's, in which the network's outputs and its views take nothing."""
+    views: Mapping[int, Tensor]
+    """By tensor that is an input or a constant in another shape that one: it is read where it is."""
 
     def cut(self, graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> ComputationGraph:
         """The graph of parts, as far as kernels compute parts: rows and columns of one image.
@@ -118,19 +120,36 @@ def network_of(model: ModelT, name: str = "") -> Network:
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         raise InputError(f"no kernel of C for {'; '.join(missing[:_NAMED])}{more}")
     ends = [int(x) for x in model.subgraphs[0].outputs]
-    made = {x for layer in layers.values() for x in (layer.output.number,)}
+    made = {layer.output.number for layer in layers.values()}
     if not set(ends) <= made or len(set(ends)) < len(ends):
         raise InputError(
             "an output of the network is an input, a constant, or an output twice: C has no kernel to copy it"
         )
+    views = _views(layers, made, set(ends))
     network = Network(
         model, name, layers, tuple(tensors[int(x)] for x in model.subgraphs[0].inputs), tuple(tensors[x] for x in ends),
-        _planned(graph, layers, set(ends)),
+        _planned(graph, layers, {*ends, *views}), views,
     )  # fmt: skip
     for tensor in (*network.inputs, *network.outputs):
         if tensor.kind not in SIZES:
             raise InputError(f"{tensor.name} is {tensor.kind}: inputs and outputs are INT8 or FLOAT32")
     return network
+
+
+def _views(layers: Mapping[int, Layer], made: set[int], ends: set[int]) -> dict[int, Tensor]:
+    """By tensor that is another one in another shape, and needs no memory, that one.
+
+    Args:
+        made: tensors that layers put out.
+        ends: outputs of the network.
+    """
+    found: dict[int, Tensor] = {}
+    for _, layer in sorted(layers.items()):
+        if layer.kernel.function == "reshape" and layer.output.number not in ends:
+            (read,) = layer.reads
+            if read.number not in made or read.number in found:
+                found[layer.output.number] = found.get(read.number, read)
+    return found
 
 
 def _missing_text(model: ModelT, node: int, operator: OperatorT, why: str) -> str:
@@ -183,15 +202,15 @@ def _layer(model: ModelT, node: int, operator: OperatorT, tensors: list[Tensor])
 # --- The graph ------------------------------------------------------------------------------------------------
 
 
-def _planned(graph: ComputationGraph, layers: Mapping[int, Layer], ends: set[int]) -> ComputationGraph:
-    """The graph in which outputs of the network take nothing, and operators read what their kernels read."""
+def _planned(graph: ComputationGraph, layers: Mapping[int, Layer], free: set[int]) -> ComputationGraph:
+    """The graph in which some tensors take nothing, and operators read what their kernels read."""
     sizes, operators = list(graph.sizes), list(graph.operators or ())
     for v, node in enumerate(graph.nodes):
         layer = layers.get(node) if isinstance(node, int) else None
         operator = operators[v]
         if layer is None or operator is None:
             continue
-        if layer.output.number in ends:
+        if layer.output.number in free:
             sizes[v] = 0
         if layer.kernel.function not in _SUMS:
             operator = replace(operator, accumulator=0)

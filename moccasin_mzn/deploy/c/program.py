@@ -1,10 +1,12 @@
 """A plan of a network as steps of kernels: where each part lies, and which parts each step reads. ::
 
-step  layer   computes        at         reads
-  0   conv1   rows 0 to 1     arena 0    input
-  1   conv1   rows 2 to 3     arena 576  input
-  2   conv2   rows 0 to 1     arena 960  conv1[0:2], conv1[2:4]
-  3   conv2   rows 2 to 3     output     conv1[2:4], conv1[4:6]
+    step  layer   computes        at         reads
+      0   conv1   rows 0 to 1     arena 0    input
+      1   conv1   rows 2 to 3     arena 576  input
+      2   conv2   rows 0 to 1     arena 960  conv1[0:2], conv1[2:4]
+      3   conv2   rows 2 to 3     output     conv1[2:4], conv1[4:6]
+
+Inputs and constants in another shape are read where they are, and have no step.
 """
 
 from __future__ import annotations
@@ -132,9 +134,11 @@ class _Making:
         """Add a step of the plan."""
         node, part = self._what(at)
         layer = self.network.layers[node]
+        if layer.output.number in self.network.views:
+            return
         place = self._place(at, layer, part)
         by_layer: dict[int, list[int]] = {}
-        for read in self.plan.steps[at].reads:
+        for read in (read for read in self.plan.steps[at].reads if read in self.written):
             by_layer.setdefault(self._what(read)[0], []).append(self.written[read])
         reads = [self._read(tensor, by_layer) for tensor in layer.reads]
         if (node, part.box if part is not None else ()) in self.last:
@@ -166,12 +170,13 @@ class _Making:
 
     def _read(self, tensor: Tensor, by_layer: dict[int, list[int]]) -> tuple[int, ...]:
         """The places where a step finds what it reads of a tensor."""
-        if tensor.number in self.maker:
+        if tensor.number in self.maker and tensor.number not in self.network.views:
             return tuple(by_layer.get(self.maker[tensor.number], ()))
         if tensor.number not in self.given:
-            base = self.base_of.get(tensor.number)
+            of = self.network.views.get(tensor.number, tensor)
+            base = self.base_of.get(of.number)
             if base is None:
-                self.constants.append(tensor)
+                self.constants.append(of)
                 base = self.first_constant + len(self.constants) - 1
             rows, columns = _spans(tensor, None)
             self.places.append(Place(base, 0, rows, columns, tensor.extents[2]))
