@@ -10,7 +10,6 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_apart, check_outputs
 from moccasin_mzn.cli.deploy_options import (
-    ALIGNMENT,
     EFFORT,
     TILE,
     files_read,
@@ -34,12 +33,13 @@ _NAMES = ("kernels.h", "kernels.c", "model.h", "model.c", "test.c", "Makefile")
 @command()
 @click.argument("model", type=click.Path(path_type=Path))
 @output("The folder to write.")
-@ALIGNMENT
+@click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+              help="Make offsets multiples of this; kernels need none.")  # fmt: skip
 @TILE
 @click.option("--tests", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N",
               help="Random inputs that the test program runs, drawn with --seed.")  # fmt: skip
 @searching(default="60, for offsets alone 10")
-def c(model: Path, output: Path, alignment: int | None, tile: str | None, tests: int, **options: OptionValue) -> int:
+def c(model: Path, output: Path, alignment: int, tile: str | None, tests: int, **options: OptionValue) -> int:
     """Write the int8 TFLite MODEL as a folder of C99 that runs in one static array: the arena.
 
     The folder has kernels, the network with its weights, a Makefile, and a test with random inputs and what LiteRT's
@@ -59,7 +59,7 @@ def c(model: Path, output: Path, alignment: int | None, tile: str | None, tests:
     network_model = read_model(model)
     with located(model):
         network = network_of(network_model, model.stem)
-    program = _program(network, alignment or 1, tile, options)
+    program = _program(network, alignment, tile, options)
     if program is None:
         return EXIT_NONE
     with located(model):
