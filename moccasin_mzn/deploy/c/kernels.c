@@ -163,6 +163,21 @@ void mc_depthwise(const void *layer, const mc_view *in, const mc_block *out, con
     }
 }
 
+/* The same, four elements at a time: rows of matrices are long. */
+static void add_row_products(const int8_t *x, const int8_t *first, const int8_t *second, int32_t count, int32_t zero,
+                             int32_t *sums)
+{
+    int32_t one = sums[0], other = sums[1], at, fours = count - count % 4;
+    for (at = 0; at < fours; at += 4) {
+        int32_t a = x[at] - zero, b = x[at + 1] - zero, c = x[at + 2] - zero, d = x[at + 3] - zero;
+        one += first[at] * a + first[at + 1] * b + first[at + 2] * c + first[at + 3] * d;
+        other += second[at] * a + second[at + 1] * b + second[at + 2] * c + second[at + 3] * d;
+    }
+    sums[0] = one;
+    sums[1] = other;
+    add_products(x + fours, first + fours, second + fours, count - fours, zero, sums);
+}
+
 /* Two units of a row of the input, which is as many elements as a unit has weights: a pixel, or several that follow. */
 static void dense_units(const mc_dense_layer *p, const mc_view *in, int32_t first, const int8_t *one,
                         const int8_t *other, int32_t *sums)
@@ -170,7 +185,7 @@ static void dense_units(const mc_dense_layer *p, const mc_view *in, int32_t firs
     int32_t channels = in->shape.channels, j, at, hint = 0;
     for (j = first; j < first + p->depth / channels; j++, one += channels, other += channels) {
         const int8_t *x = pixel(in, j / in->shape.columns, j % in->shape.columns, &hint);
-        add_products(x, one, other, channels, p->in_zero, sums);
+        add_row_products(x, one, other, channels, p->in_zero, sums);
         for (at = 0; at < channels && p->weight_zero != 0; at++) {
             sums[0] -= p->weight_zero * (x[at] - p->in_zero);
             sums[1] -= p->weight_zero * (x[at] - p->in_zero);
