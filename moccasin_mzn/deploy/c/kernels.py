@@ -77,6 +77,12 @@ def _check_kinds(*tensors: Tensor, kind: str = "INT8") -> None:
             raise Unsupported(f"{tensor.kind}, and kernels are of {kind}")
 
 
+def _check(fits: bool) -> None:
+    """Refuse shapes that do not belong together."""
+    if not fits:
+        raise Unsupported("its shapes do not fit")
+
+
 def _constant(tensor: Tensor, kind: str) -> ndarray:
     _check_kinds(tensor, kind=kind)
     if tensor.values is None:

@@ -10,7 +10,7 @@ Inputs and outputs of the network belong to the caller: they take nothing of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -105,20 +105,8 @@ def network_of(model: ModelT, name: str = "") -> Network:
     Raises:
         InputError: operators that have no kernel, which are named; outputs that no operator computes.
     """
-    graph = graph_of(model, name)
-    tensors = _tensors(model)
-    layers, missing = {}, []
-    for node in graph.nodes:
-        if not isinstance(node, int):
-            continue
-        operator = model.subgraphs[0].operators[node]
-        try:
-            layers[node] = _layer(model, node, operator, tensors)
-        except Unsupported as error:
-            missing.append(_missing_text(model, node, operator, str(error)))
-    if missing:
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        raise InputError(f"no kernel of C for {'; '.join(missing[:_NAMED])}{more}")
+    graph, tensors = graph_of(model, name), _tensors(model)
+    layers = _layers(model, [node for node in graph.nodes if isinstance(node, int)], tensors)
     ends = [int(x) for x in model.subgraphs[0].outputs]
     made = {layer.output.number for layer in layers.values()}
     if not set(ends) <= made or len(set(ends)) < len(ends):
@@ -134,6 +122,25 @@ def network_of(model: ModelT, name: str = "") -> Network:
         if tensor.kind not in SIZES:
             raise InputError(f"{tensor.name} is {tensor.kind}: inputs and outputs are INT8 or FLOAT32")
     return network
+
+
+def _layers(model: ModelT, nodes: Sequence[int], tensors: list[Tensor]) -> dict[int, Layer]:
+    """The layers of operators.
+
+    Raises:
+        InputError: some have no kernel.
+    """
+    layers, missing = {}, []
+    for node in nodes:
+        operator = model.subgraphs[0].operators[node]
+        try:
+            layers[node] = _layer(model, node, operator, tensors)
+        except Unsupported as error:
+            missing.append(_missing_text(model, node, operator, str(error)))
+    if missing:
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        raise InputError(f"no kernel of C for {'; '.join(missing[:_NAMED])}{more}")
+    return layers
 
 
 def _views(layers: Mapping[int, Layer], made: set[int], ends: set[int]) -> dict[int, Tensor]:
@@ -172,9 +179,9 @@ def _tensors(model: ModelT) -> list[Tensor]:
         zeros = () if about is None or about.zeroPoint is None else tuple(int(x) for x in about.zeroPoint)
         data = None if number in sources else model.buffers[of.buffer].data
         kind = type_name(model, number)
-        values = None
-        if data is not None and kind in _ARRAYS and len(data):
-            values = np.asarray(data, np.uint8).view(_ARRAYS[kind]).reshape(shape)
+        values, element = None, np.dtype(_ARRAYS.get(kind, "u1"))
+        if data is not None and kind in _ARRAYS and 0 < len(data) == prod(shape) * element.itemsize:
+            values = np.asarray(data, np.uint8).view(element).reshape(shape)
         axis = 0 if about is None else int(about.quantizedDimension or 0)
         found.append(Tensor(number, _text(of.name), shape, kind, scales, zeros, axis, values))
     return found
