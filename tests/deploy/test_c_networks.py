@@ -198,6 +198,16 @@ def test_what_has_no_kernel_is_named(command, tmp_path):
     assert "SPLIT (halves:0): 2 outputs" in err and not folder.exists()
 
 
+def test_shapes_that_do_not_fit_are_refused(command, tmp_path):
+    net = int8_networks.Builder(0, 1, 4, 4, 3)
+    x = net.convolution(net.input, 4)
+    net.graph.tensors[x].shape = [1, 4, 4, 5]  # more than there are filters
+    path = tmp_path / "net.tflite"
+    path.write_bytes(net.packed(x))
+    status, _, err = command("deploy", "c", path, "-o", tmp_path / "c")
+    assert status == 2 and "CONV_2D" in err and "its shapes do not fit" in err and not (tmp_path / "c").exists()
+
+
 @pytest.mark.parametrize("words", ["--tile 2", "--max-computations 2"])
 def test_options_of_a_search_want_a_budget(command, tmp_path, words):
     path = tmp_path / "net.tflite"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,10 +122,12 @@ def _window(given: Given, size: Sequence[int], dilation: Sequence[int]) -> dict[
     }  # fmt: skip
 
 
-def _bias(given: Given) -> Value:
-    return (
-        Array("bias", "int32_t", _constant(given.read[2], "INT32").ravel().tolist()) if len(given.read) > 2 else "NULL"
-    )
+def _bias(given: Given, channels: int) -> Value:
+    if len(given.read) < 3:
+        return "NULL"
+    values = _constant(given.read[2], "INT32").ravel().tolist()
+    _check(len(values) == channels)
+    return Array("bias", "int32_t", values)
 
 
 def _factors(given: Given, channels: int) -> list[Factor]:
@@ -142,9 +145,11 @@ def _convolution(given: Given) -> Kernel:
     deep, made = given.name == "DEPTHWISE_CONV_2D", given.output.extents[3]
     size, depth = weights.shape[1:3], given.read[0].extents[3]
     window = _window(given, size, (options.dilationHFactor, options.dilationWFactor))
+    of, by = (made, depth) if deep else (depth, weights.shape[3])
+    _check(weights.shape[3 if deep else 0] == made and of % by == 0)
     group = made // depth if deep else made // (depth // weights.shape[3])
     members: dict[str, Value] = {
-        "window": window, "weights": Array("weights", "int8_t", weights.ravel().tolist()), "bias": _bias(given),
+        "window": window, "weights": Array("weights", "int8_t", weights.ravel().tolist()), "bias": _bias(given, made),
         "factors": Array("factors", "mc_factor", _factors(given, made)), "depth": weights.shape[3], "group": group,
         "in_zero": given.read[0].zero, **_limits(given),
     }  # fmt: skip
@@ -165,7 +170,7 @@ def _dense(given: Given) -> Kernel:
     else:
         factors = _factors(given, units)
     members: dict[str, Value] = {
-        "weights": Array("weights", "int8_t", weights.ravel().tolist()), "bias": _bias(given),
+        "weights": Array("weights", "int8_t", weights.ravel().tolist()), "bias": _bias(given, units),
         "factors": Array("factors", "mc_factor", factors), "step": int(len(factors) > 1), "depth": depth,
         "in_zero": data.zero, "weight_zero": filters.zero, **_limits(given),
     }  # fmt: skip
@@ -213,6 +218,8 @@ def _mean(given: Given) -> Kernel:
 def _binary(given: Given) -> Kernel:
     output, read = given.output, given.read
     _check_kinds(*read, output)
+    both = zip(read[0].extents, read[1].extents, output.extents, strict=True)
+    _check(all({a, b} <= {1, made} and made == max(a, b) for a, b, made in both))
     members: dict[str, Value] = {
         "out_height": output.extents[1], "height": [each.extents[1] for each in read],
         "steps": [[int(extent > 1) for extent in each.extents] for each in read],
@@ -233,6 +240,7 @@ def _binary(given: Given) -> Kernel:
 def _unary(given: Given) -> Kernel:
     """A table, of what LiteRT puts out for each of 256 inputs."""
     _check_kinds(given.read[0], given.output)
+    _check(given.read[0].extents == given.output.extents)
     model, graph, operator = copy(given.model), copy(given.model.subgraphs[0]), copy(given.operator)
     tensors = []
     for at, number in enumerate((given.read[0].number, given.output.number)):
@@ -252,6 +260,7 @@ def _unary(given: Given) -> Kernel:
 def _softmax(given: Given) -> Kernel:
     data, output = given.read[0], given.output
     _check_kinds(data, output)
+    _check(data.extents == output.extents)
     if output.zero != LEAST or output.scale != 1 / 256:
         raise Unsupported("its output is not of scale 1/256 and zero point -128")
     values = [*exponentials(float(given.options.beta), data.scale)]
@@ -264,12 +273,14 @@ def _quantize(given: Given) -> Kernel:
         return _unary(given)
     _check_kinds(given.read[0], kind="FLOAT32")
     _check_kinds(given.output)
+    _check(given.read[0].extents == given.output.extents)
     return Kernel("quantize", "mc_scale_layer", _scale(given.output))
 
 
 def _dequantize(given: Given) -> Kernel:
     _check_kinds(given.read[0])
     _check_kinds(given.output, kind="FLOAT32")
+    _check(given.read[0].extents == given.output.extents)
     return Kernel("dequantize", "mc_scale_layer", _scale(given.read[0]))
 
 
@@ -322,6 +333,7 @@ def _pad(given: Given) -> Kernel:
 
 def _reshape(given: Given) -> Kernel:
     _element(given)
+    _check(prod(given.read[0].shape) == prod(given.output.shape))
     return Kernel("reshape")
 
 
