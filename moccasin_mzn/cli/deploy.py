@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, check_outputs
+from moccasin_mzn.cli.deploy_c import c
 from moccasin_mzn.cli.deploy_options import (
     ALIGNMENT,
     EFFORT,
@@ -43,8 +44,10 @@ if TYPE_CHECKING:
 
 @group()
 def deploy() -> None:
-    """Write a plan as a file that a runtime executes: a model, or a C header."""
+    """Write a plan as a file that a runtime executes: a model, or a C header; or a network as C."""
 
+
+deploy.add_command(c)
 
 # --- deploy c-header ------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from page_runs import Command, Folder, is_here
 
 from moccasin_mzn.cli.main import EXAMPLES, main
 
-NEEDS = {"torch": "torch", "tflite": "ai_edge_litert"}
+NEEDS = {"torch": "torch", "tflite": "ai_edge_litert", "c": "ai_edge_litert"}
 """Packages of extras that the tests do without."""
 
 

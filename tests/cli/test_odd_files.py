@@ -64,6 +64,7 @@ COMMANDS = (
     "import tflite FILE -o OUTPUT.json",
     "deploy onnx FILE --budget 1.0 --output OUTPUT.onnx",
     "deploy tflite FILE --budget 1.0 --output OUTPUT.tflite",
+    "deploy c FILE --output OUTPUT",
     "deploy c-header FILE --output OUTPUT.h",
     "bench run FILE",
     "bench report FILE",

@@ -50,6 +50,7 @@ CASES = {  # a command and what it writes, then what it reads
     "deploy onnx g.json start.json --output": "g.json start.json",
     "deploy c-header g.json --output": "g.json",
     "deploy tflite g.json start.json --output": "g.json start.json",
+    "deploy c g.json --output": "g.json",
     "reduce g.json --output": "g.json",
     "tile g.json --rows 1 --output": "g.json",
     "solve g.json --budget 8 --tile 1 --tiled": "g.json",

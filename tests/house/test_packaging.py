@@ -30,6 +30,7 @@ def test_the_wheel_runs_from_any_folder(tmp_path):
         path.relative_to(site / "moccasin_mzn" / "models") for path in (site / "moccasin_mzn" / "models").rglob("*.mzn")
     }
     assert (site / "moccasin_mzn" / "solvers" / "cpsat" / "mznlib" / "redefinitions.mzn").is_file()
+    assert (site / "moccasin_mzn" / "deploy" / "c" / "kernels.c").is_file()
     assert [path.read_bytes() for path in site.glob("*.dist-info/licenses/*")] == [(ROOT / "LICENSE").read_bytes()]
     graph = ROOT / "data" / "unet_training.json"
     command = [sys.executable, "-m", "moccasin_mzn", "solve", graph, "--budget", "0.8", "--json"]

@@ -71,6 +71,12 @@ def _tflite_model() -> bytes:
     return skipping()
 
 
+def _int8_model() -> bytes:
+    from int8_networks import resnet8
+
+    return resnet8()
+
+
 def _of_pages() -> dict[str, str]:
     """What pages have in blocks that begin with the name of a file, in a comment."""
     blocks = (block for name in PAGES for block in page(name).blocks if block.language in ("minizinc", "toml"))
@@ -96,6 +102,7 @@ FILES: dict[str, str | Callable[[], bytes]] = {
     "MODEL.onnx": _onnx_model,
     "model.onnx": partial(_onnx_model, "batch"),
     "model.tflite": _tflite_model,
+    "resnet8.tflite": _int8_model,
     "my.mzn": (ROOT / "models" / "staged.mzn").read_text(encoding="utf-8"),
     "model.mzn": 'include "models/staged.mzn";\n',
     "data.dzn": page("models/README.md").blocks[2].text,

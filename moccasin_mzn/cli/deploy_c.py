@@ -1,0 +1,112 @@
+"""The command `deploy c`: an int8 network as C that runs in the arena of its plan."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_apart, check_outputs
+from moccasin_mzn.cli.deploy_options import (
+    EFFORT,
+    TILE,
+    files_read,
+    output,
+    request_maker,
+    schedule_of,
+    searching,
+)
+from moccasin_mzn.cli.options import OptionValue, command
+from moccasin_mzn.errors import InputError, located
+from moccasin_mzn.formatting import count_text
+
+if TYPE_CHECKING:
+    from moccasin_mzn.deploy.c.network import Network
+    from moccasin_mzn.deploy.c.program import Program
+
+_NAMES = ("kernels.h", "kernels.c", "model.h", "model.c", "test.c", "Makefile")
+"""The files of the folder."""
+
+
+@command()
+@click.argument("model", type=click.Path(path_type=Path))
+@output("The folder to write.")
+@click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+              help="Make offsets multiples of this; kernels need none.")  # fmt: skip
+@TILE
+@click.option("--tests", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N",
+              help="Random inputs that the test program runs, drawn with --seed.")  # fmt: skip
+@searching(default="60, for offsets alone 10")
+def c(model: Path, output: Path, alignment: int, tile: str | None, tests: int, **options: OptionValue) -> int:
+    """Write the int8 TFLite MODEL as a folder of C99 that runs in one static array: the arena.
+
+    The folder has kernels, the network with its weights, a Makefile, and a test with random inputs and what LiteRT's
+    reference kernels put out for them; `make` in the folder runs it. Inputs and outputs of the network are the
+    caller's and not in the arena. Without --budget each operator is computed once, in the order of MODEL. With
+    --tile, kernels compute outputs in parts, and read parts where they lie: nothing is copied or padded.
+
+    Operators of other types than int8, and those that have no kernel, are named, and nothing is written. Exit status 1:
+    there is no schedule within the budget.
+    """
+    from moccasin_mzn.deploy.c.deployment import folder_of
+    from moccasin_mzn.deploy.c.network import network_of
+    from moccasin_mzn.files import replace_file
+    from moccasin_mzn.graphs.importers.tflite import read_model
+
+    _check_folder(output, files_read(options, model=model))
+    network_model = read_model(model)
+    with located(model):
+        network = network_of(network_model, model.stem)
+    program = _program(network, alignment, tile, options)
+    if program is None:
+        return EXIT_NONE
+    with located(model):
+        texts = folder_of(program, tests, options["seed"] or 0)
+    try:
+        output.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{output}: cannot make this folder: {error.strerror or error}") from None
+    for name in _NAMES:
+        replace_file(output / name, texts[name])
+    click.echo(f"{output}: {_text(program)}")
+    return EXIT_FOUND
+
+
+def _check_folder(folder: Path, inputs: dict[str, object]) -> None:
+    """Refuse a folder that cannot be written, or whose files would overwrite an input."""
+    if folder.is_dir():
+        for name in _NAMES:
+            check_outputs({"--output": folder / name}, inputs)
+    else:
+        check_apart({"--output": folder}, inputs)
+        if folder.exists():
+            raise InputError(f"{folder}: is no folder")
+        check_outputs({"--output": folder}, inputs)
+
+
+def _program(network: Network, alignment: int, tile: str | None, options: dict[str, OptionValue]) -> Program | None:
+    """The program of the plan that is searched for, or of the order of the model; None: none is within the budget."""
+    from moccasin_mzn.deploy.c.deployment import plan_in_order
+    from moccasin_mzn.deploy.c.program import program_of
+    from moccasin_mzn.deploy.source import planned
+    from moccasin_mzn.search.options import Effort
+
+    make_request = request_maker(options, alignment, EFFORT, tile)
+    if make_request is None:
+        effort = Effort(*(options[name] for name in EFFORT))
+        return program_of(network, network.graph, plan_in_order(network.graph, alignment, effort))
+    if tile is not None:
+        make_request = partial(make_request, cutting=network.cut)
+    result = schedule_of(network.graph, make_request)
+    if result is None:
+        return None
+    return program_of(network, result.problem.graph, planned(result))
+
+
+def _text(program: Program) -> str:
+    """Arena, steps, and how much is computed, in a line."""
+    steps = count_text(len(program.calls), "step")
+    layers = count_text(len(program.network.layers), "layer")
+    return f"arena {program.arena:,} bytes, {steps} of {layers}, {program.work:.3f} times the multiply-adds of one pass"
