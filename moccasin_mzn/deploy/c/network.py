@@ -105,7 +105,7 @@ def network_of(model: ModelT, name: str = "") -> Network:
     Raises:
         InputError: operators that have no kernel, which are named; outputs that no operator computes.
     """
-    graph, tensors = graph_of(model, name), _tensors(model)
+    graph, tensors = graph_of(model, name, inputs_in_arena=False), _tensors(model)
     layers = _layers(model, [node for node in graph.nodes if isinstance(node, int)], tensors)
     ends = [int(x) for x in model.subgraphs[0].outputs]
     made = {layer.output.number for layer in layers.values()}
