@@ -51,9 +51,8 @@ endif
 test-deploy: .venv/tested
 	if $(BIN)/python -c 'import ai_edge_litert, flatbuffers, tflite_micro' 2>/dev/null || \
 	$(BIN)/python -m pip install --quiet --editable '.[tflite]' tflite-micro; then \
-	$(BIN)/python -m pytest --hypothesis-profile patient -m 'not slow' tests/deploy/test_tflite.py \
-	tests/deploy/test_c_numbers.py tests/deploy/test_c_operators.py \
-	tests/deploy/test_c_networks.py tests/deploy/test_c_schedules.py tests/deploy/test_c_cortex.py; else \
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' tests/deploy/test_tflite.py tests/deploy/test_tflite_tiling.py && \
+	$(BIN)/python -m pytest -n $(WORKERS) tests/deploy/test_c_*.py; else \
 	echo "no TensorFlow Lite: its models are not run"; fi
 
 # What `make test` runs of the package, which may not be less than the floor in pyproject.toml.
