@@ -7,7 +7,7 @@ than the runtime does by itself; files that the runtime does not run are named.
 
 - own: the arena that TensorFlow Lite Micro reports for the file as it is; of ONNX Runtime the peak of values in its own
   order, without graph optimizations
-- planned: what the plan says, scratch and alignment included
+- planned: what the plan needs, scratch and alignment included
 - reported: what the runtime reports for the file that follows the plan; both in bytes
 - equal: outputs are those of the file as it is, bit for bit
 """
@@ -76,9 +76,9 @@ def micro(path: Path) -> tuple[int, list[Any]]:
             0, 2, about["shape"])  # fmt: skip
         interpreter.set_input(values.astype(about["dtype"]), at)
     interpreter.invoke()
-    told = printed(interpreter.print_allocations)
+    report = printed(interpreter.print_allocations)
     outputs = [interpreter.get_output(at).copy() for at in range(len(model.subgraphs[0].outputs))]
-    return int(re.search(r"head (\d+) bytes", told)[1]), outputs  # type: ignore[index]
+    return int(re.search(r"head (\d+) bytes", report)[1]), outputs  # type: ignore[index]
 
 
 def printed(report: Any) -> str:

@@ -149,7 +149,7 @@ def onnx(
 
 @import_.command()
 @FILE
-@click.option("--inputs", type=click.Choice(["arena", "caller"]), default="arena", show_default=True,
+@click.option("--inputs", type=Choice(["arena", "caller"]), default="arena", show_default=True,
               help="Where the network's inputs are: in the arena until their last read, as in TensorFlow Lite Micro, "
                    "or with the caller, no part of the graph.")  # fmt: skip
 @SCALE

@@ -98,7 +98,7 @@ def _check(model: ModelT, plan: RuntimePlan) -> None:
             raise InputError(f"node {step.node} is not of the model: import it anew")
         at = node_of[step.node].operator
         if step.node in seen and at is None:
-            raise InputError(f"{step.node} is given once, and the plan computes it again")
+            raise InputError(f"{step.node} is given once, and the plan recomputes it")
         if step.node in seen and at is not None and operator_name(model, model.subgraphs[0].operators[at]) in ONCE:
             raise InputError(f"operator {step.node} depends on chance or on state, and is recomputed")
         seen.add(step.node)

@@ -149,14 +149,10 @@ class Instance:
 
     def placed(self, arenas: Arena, simulation: Simulation) -> list[JsonObject]:
         placing, found = placing_of(self.graph, simulation), []
-        rows = zip(simulation.intervals, placing.copies, placing.begins, placing.workspaces, strict=True)
-        for interval, copy, begin, workspace in rows:
-            one: JsonObject = {"offset": arenas.offsets[copy]}
-            if begin < interval.start:
-                one["begin"] = begin
+        for copy, workspace in zip(placing.copies, placing.workspaces, strict=True):
+            found.append({"offset": arenas.offsets[copy]})
             if workspace is not None:
-                one |= {"workspace": arenas.buffers[workspace].size, "workspace_offset": arenas.offsets[workspace]}
-            found.append(one)
+                found[-1]["workspace_offset"] = arenas.offsets[workspace]
         return found
 
     def figures(self, simulation: Simulation | None) -> JsonObject | None:

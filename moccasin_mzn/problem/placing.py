@@ -24,8 +24,6 @@ class Placing:
     buffers: tuple[Buffer, ...]
     copies: tuple[int, ...]
     """For each retention interval, in the order of the simulation, the position of its buffer."""
-    begins: tuple[int, ...]
-    """For each interval the first position at which it is in memory: before its start for a further output."""
     workspaces: tuple[int | None, ...]
     """For each interval the position of the buffer of the workspace that its computation takes; None: it takes none."""
 
@@ -64,19 +62,18 @@ def placing_of(graph: ComputationGraph, simulation: Simulation) -> Placing:
     names: set[str] = set()
     chains: list[_Chain] = []
     copies: list[int] = []
-    begins: list[int] = []
     latest: dict[int, int] = {}  # by node: the interval of its latest copy
     workspaces: list[Buffer | None] = []
     for at, interval in enumerate(simulation.intervals):
         v, first = interval.node, first_of[interval.node]
         counts[v] += 1
         name = _free(node_text(graph, v) + (f"#{counts[v]}" if counts[v] > 1 else ""), names)
-        begins.append(interval.start if first is None else simulation.intervals[latest[first]].start)
         if interval.start in over:
             copies.append(copies[latest[over[interval.start]]])
         else:
             copies.append(len(chains))
-            chains.append(_Chain(name, begins[-1], graph.sizes[v]))
+            start = interval.start if first is None else simulation.intervals[latest[first]].start
+            chains.append(_Chain(name, start, graph.sizes[v]))
         chains[copies[-1]].ends.append((interval.end, graph.sizes[v]))
         latest[v] = at
         size = graph.workspaces[v] if graph.workspaces else 0
@@ -87,7 +84,7 @@ def placing_of(graph: ComputationGraph, simulation: Simulation) -> Placing:
     for workspace in workspaces:
         numbers.append(None if workspace is None else len(buffers))
         buffers += [] if workspace is None else [workspace]
-    return Placing(tuple(buffers), tuple(copies), tuple(begins), tuple(numbers))
+    return Placing(tuple(buffers), tuple(copies), tuple(numbers))
 
 
 def _free(name: str, names: set[str]) -> str:

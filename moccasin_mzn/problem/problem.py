@@ -135,8 +135,8 @@ class Problem(Protocol[Step, Judged, Placed]):
         """Sizes of arenas as JSON documents have them."""
 
     def placed(self, arenas: Placed, simulation: Judged) -> list[JsonObject]:
-        """For each retention interval where its copy lies: "offset"; "begin", the step from which on it does so, if not
-        its own; and "workspace" and "workspace_offset" of its computation, if it takes one."""
+        """For each retention interval "offset", where its copy lies, and "workspace_offset", where the workspace of its
+        computation does, if it takes one."""
 
     def offsets(self, arenas: Placed, simulation: Judged) -> Sequence[int]:
         """The offset of each retention interval in the arena of its memory."""

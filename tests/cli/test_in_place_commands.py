@@ -54,7 +54,6 @@ def test_exported_data_have_in_place(command, graph, tmp_path):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (("--addresses",), Page.GRAPH_FILES.after("arenas know no execution in place: leave out --in-place")),
         (("--paging", "--page-out-time", "1"), "--in-place is for one memory, it does not go with --paging"),
         (
             ("--formulation", "checkmate-milp"),

@@ -266,7 +266,7 @@ class _Made:
         )
 
     def _output_of(self, graph: ComputationGraph) -> list[int | None] | None:
-        """Of operations with several outputs, which are whole, as it is not known what they compute."""
+        """First outputs of further ones; operations with several are whole, as it is not known what they compute."""
         if graph.output_of is None:
             return None
         number = {node.layer: at for at, node in enumerate(self.nodes)}

@@ -27,7 +27,7 @@ from moccasin_mzn.problem.files.plans import claimed_plan, is_plan
 from moccasin_mzn.problem.files.schedules import FORMAT, VERSION, check_version, claimed_schedule, is_versioned
 from moccasin_mzn.problem.judges.certificates import graph_digest
 from moccasin_mzn.problem.platform import Action
-from moccasin_mzn.problem.runtime_plan import ONE_MEMORY, RuntimePlan, Step, reads_of, step_text
+from moccasin_mzn.problem.runtime_plan import ONE_MEMORY, RuntimePlan, Step, step_text
 from moccasin_mzn.problem.validate import validate_plan, validate_schedule
 
 KEYS = ("format", "version", "graph_digest", "size_unit")
@@ -52,9 +52,11 @@ def versioned(graph: ComputationGraph, answer: Sequence[Json] | None, document: 
     if answer is None:
         return whole
     actions = [of if isinstance(of, Action) else Action(of) for of in answer]
-    reads, _ = reads_of(graph, actions)
-    for interval, action, read in zip(document["intervals"], actions, reads, strict=True):
-        interval |= {"size": graph.sizes[action.node], "reads": [r + 1 for r in read]}
+    steps = RuntimePlan.of(graph, actions, _names_in(document)).steps
+    for interval, action, step in zip(document["intervals"], actions, steps, strict=True):
+        interval |= {"size": step.size, "reads": [r + 1 for r in step.reads]}
+        interval |= {} if step.begin is None else {"begin": step.begin + 1}
+        interval |= {"workspace": step.workspace} if step.workspace else {}
         if graph.labels:
             interval["label"] = graph.labels[action.node]
     return {**whole, "format": FORMAT, "version": VERSION, "graph_digest": graph_digest(graph)}
@@ -95,6 +97,12 @@ def runtime_plan(document: Json, graph: ComputationGraph | None = None) -> Runti
     if graph is not None:
         _check_against(document, found, graph)
     return found
+
+
+def _names_in(document: JsonObject) -> tuple[str, ...]:
+    """Names of the memories of an answer's object."""
+    platform = document.get("platform") or {}
+    return tuple(memory["name"] for memory in platform.get("memories", ())) or ONE_MEMORY
 
 
 def _text(document: JsonObject, key: str, default: str) -> str:

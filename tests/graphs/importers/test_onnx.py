@@ -120,7 +120,7 @@ def test_of_several_outputs_those_that_are_read_count_and_the_others_while_it_co
     assert by_id(graph, graph.sizes) == {"split": 3 * 20, "a": 20, "relu": 20, "pool": 16, "results": 0}
     assert by_id(graph, graph.workspaces) == {"split": 2 * 20, "a": 0, "relu": 0, "pool": 4 * 8, "results": 0}
     assert by_id(graph, graph.workspace_of)["split"] == (1 + 2) * 20
-    assert by_id(graph, [of and graph.nodes[of - 1] for of in graph.output_of])["a"] == "split"
+    assert by_id(graph, [None if of is None else graph.nodes[of] for of in graph.output_of])["a"] == "split"
     read = {("a", "relu"), ("relu", "results"), ("split", "results"), ("pool", "results")}
     assert edges(graph) == read | {("split", "a")}
 
