@@ -151,8 +151,8 @@ def tflite(
         if tile is not None:
             network, graph = cutter.model_of(result.problem.graph), result.problem.graph
     replace_file(output, planned_model(network, found))
-    again = [step for at, step in enumerate(found.steps) if step.node in {one.node for one in found.steps[:at]}]
-    recomputed = count_text(sum(step.begin is None for step in again), "operator")
+    computed = [step.node for step in found.steps if step.begin is None]
+    recomputed = count_text(len(computed) - len({*computed}), "operator")
     arena = -(-found.arenas[0] // LEAST) * LEAST  # as TFLite Micro rounds sizes up
     click.echo(f"{output}: arena {arena:,} bytes, {recomputed} recomputed")
     return EXIT_FOUND

@@ -9,6 +9,7 @@ TensorFlow Lite and LiteRT run the same model, and place all tensors themselves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from moccasin_mzn.graphs.importers.tflite import (
     ALIGNMENT,
     ONCE,
     RESULTS,
+    Node,
     nodes_of,
     operator_name,
     outputs,
@@ -47,10 +49,10 @@ def planned_model(model: ModelT, plan: RuntimePlan) -> bytes:
         InputError: it is none, or recomputes operators that depend on chance; the results are not its last step,
             or an offset takes more than 31 bits.
     """
-    _check(model, plan)
+    node_of = {node.id: node for node in nodes_of(model)}
+    _check(model, plan, node_of)
     subgraph, once = model.subgraphs[0], unpacking(model)
     maker = {x: at for x, at in producers(model).items() if at not in once}
-    node_of = {node.id: node for node in nodes_of(model)}
     operators, offsets = [subgraph.operators[at] for at in sorted(once)], [_ONLINE] * len(subgraph.tensors)
     written: list[dict[int, int]] = []  # by step: the tensor in place of the one of its node
     latest: dict[int | None, dict[int, int]] = {None: {}}  # by operator: the tensor in place of each output
@@ -85,14 +87,13 @@ def planned_model(model: ModelT, plan: RuntimePlan) -> bytes:
     return packed(model)
 
 
-def _check(model: ModelT, plan: RuntimePlan) -> None:
+def _check(model: ModelT, plan: RuntimePlan, node_of: Mapping[NodeId, Node]) -> None:
     if len(plan.memories) != 1 or not plan.placed or plan.alignment % ALIGNMENT:
         raise InputError(f"expected a plan of one memory with offsets that are multiples of {ALIGNMENT}")
     ends = [at for at, step in enumerate(plan.steps) if step.node == RESULTS]
     if ends != [len(plan.steps) - 1]:
         raise InputError(f"the results are not the last of {len(plan.steps)} steps, and once only")
     seen: set[NodeId] = set()
-    node_of = {node.id: node for node in nodes_of(model)}
     for step in plan.steps[:-1]:
         if step.node not in node_of:
             raise InputError(f"node {step.node} is not of the model: import it anew")

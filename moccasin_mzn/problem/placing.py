@@ -58,16 +58,14 @@ def placing_of(graph: ComputationGraph, simulation: Simulation) -> Placing:
     if it has one, and, from its second copy on, "#2", "#3" ...; a name that is taken gets "'" behind it.
     """
     over, first_of = dict(simulation.overwrites), graph.output_of or (None,) * len(graph.nodes)
-    counts: Counter[int] = Counter()
-    names: set[str] = set()
+    names = Names(graph)
     chains: list[_Chain] = []
     copies: list[int] = []
     latest: dict[int, int] = {}  # by node: the interval of its latest copy
     workspaces: list[Buffer | None] = []
     for at, interval in enumerate(simulation.intervals):
         v, first = interval.node, first_of[interval.node]
-        counts[v] += 1
-        name = _free(node_text(graph, v) + (f"#{counts[v]}" if counts[v] > 1 else ""), names)
+        name = names.of_copy(v)
         if interval.start in over:
             copies.append(copies[latest[over[interval.start]]])
         else:
@@ -77,7 +75,7 @@ def placing_of(graph: ComputationGraph, simulation: Simulation) -> Placing:
         chains[copies[-1]].ends.append((interval.end, graph.sizes[v]))
         latest[v] = at
         size = graph.workspaces[v] if graph.workspaces else 0
-        taken = _free(f"{name}, workspace", names) if size else ""
+        taken = names.free(f"{name}, workspace") if size else ""
         workspaces.append(Buffer(taken, interval.start, interval.start + 1, size) if size else None)
     buffers = [chain.buffer for chain in chains]
     numbers: list[int | None] = []
@@ -87,8 +85,22 @@ def placing_of(graph: ComputationGraph, simulation: Simulation) -> Placing:
     return Placing(tuple(buffers), tuple(copies), tuple(numbers))
 
 
-def _free(name: str, names: set[str]) -> str:
-    while name in names:
-        name += "'"
-    names.add(name)
-    return name
+@dataclass
+class Names:
+    """Names of buffers, no one twice."""
+
+    graph: ComputationGraph
+    _counts: Counter[int] = field(default_factory=Counter)
+    _taken: set[str] = field(default_factory=set)
+
+    def of_copy(self, v: int) -> str:
+        """The name of the next copy of a node's output: the node's, and, from its second copy on, "#2", "#3" ..."""
+        self._counts[v] += 1
+        return self.free(node_text(self.graph, v) + (f"#{self._counts[v]}" if self._counts[v] > 1 else ""))
+
+    def free(self, name: str) -> str:
+        """This name, with "'" behind it if it is taken."""
+        while name in self._taken:
+            name += "'"
+        self._taken.add(name)
+        return name

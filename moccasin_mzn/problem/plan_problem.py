@@ -22,6 +22,7 @@ from moccasin_mzn.problem.files.plans import (
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import PlacedInterval, PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation
+from moccasin_mzn.problem.placing import Names
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Plan, Platform, plan_of_sequence
 
 
@@ -256,17 +257,11 @@ def buffers_of(
         InputError: a graph with workspaces.
     """
     refuse_workspaces(graph, "arenas")
-    counts: Counter[int] = Counter()
-    names: set[str] = set()
+    names = Names(graph)
     buffers = []
     for interval in simulation.intervals:
         if memory is not None and getattr(interval, "memory", memory) != memory:
             continue
         v = interval.node
-        counts[v] += 1
-        name = node_text(graph, v) + (f"#{counts[v]}" if counts[v] > 1 else "")
-        while name in names:
-            name += "'"
-        names.add(name)
-        buffers.append(Buffer(name, interval.start, interval.end + 1, graph.sizes[v]))
+        buffers.append(Buffer(names.of_copy(v), interval.start, interval.end + 1, graph.sizes[v]))
     return tuple(buffers)

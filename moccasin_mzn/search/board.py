@@ -119,7 +119,7 @@ class Board(Generic[Step, Judged]):
         problem, given = self.problem, answer
         answer = problem.together(given)
         simulation = problem.judge(answer)
-        if len(answer) != len(given) or any(one is not other for one, other in zip(answer, given, strict=True)):
+        if answer != tuple(given):
             phase = phase if simulation.feasible else "peak"  # outputs are retained longer than whoever found it knows
         flaws = [v.message for v in simulation.violations if v.kind != "over-budget" or phase != "peak"]
         if not flaws and self.formulation is not None:

@@ -143,22 +143,20 @@ def nodes_of(model: ModelT, *, inputs_in_arena: bool = True) -> tuple[Node, ...]
     subgraph, once = model.subgraphs[0], unpacking(model)
     nodes: list[Node] = []
 
-    def add(names: Sequence[NodeId], operator: int | None, tensors: Sequence[int]) -> None:
-        """The largest first: a further output has memory only where the first one has."""
+    def add(operator: int | None, tensors: Sequence[int], name: str, own: NodeId | None = None) -> None:
+        """The largest first, as `own`: a further output has memory only where the first one has."""
         largest = max(range(len(tensors)), key=lambda k: size_of(model, tensors[k]))
         first = len(nodes)
-        for k in (largest, *(k for k in range(len(tensors)) if k != largest)):
-            nodes.append(Node(names[k], operator, tensors[k], first if k != largest else None))
+        nodes.append(Node(f"{name}{largest}" if own is None else own, operator, tensors[largest]))
+        nodes.extend(Node(f"{name}{k}", operator, x, first) for k, x in enumerate(tensors) if k != largest)
 
     given = [int(x) for x in subgraph.inputs] if inputs_in_arena else []
     if given:
-        add([f"input {k}" for k in range(len(given))], None, given)
+        add(None, given, "input ")
     for at, operator in enumerate(subgraph.operators):
         made = outputs(operator)
         if at not in once and made:
-            sizes = [size_of(model, x) for x in made]
-            largest = sizes.index(max(sizes))
-            add([at if k == largest else f"{at}.{k}" for k in range(len(made))], at, made)
+            add(at, made, f"{at}.", at)
         elif at not in once:
             nodes.append(Node(at, at, None))
     return (*nodes, Node(RESULTS, None, None))
@@ -178,7 +176,7 @@ def graph_of(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> 
     try:
         subgraph = model.subgraphs[0]
         nodes = nodes_of(model, inputs_in_arena=inputs_in_arena)
-        sources, operators = sources_of(model, inputs_in_arena=inputs_in_arena), subgraph.operators
+        sources, operators = _sources(model, nodes), subgraph.operators
         by_node = [
             None if node.operator is None or node.first is not None else operators[node.operator] for node in nodes
         ]
@@ -360,7 +358,10 @@ def type_name(model: ModelT, x: int) -> str:
 
 def sources_of(model: ModelT, *, inputs_in_arena: bool = True) -> dict[int, int | None]:
     """By tensor the position of its node, None: an input of the network of the caller's; the others are parameters."""
-    nodes = nodes_of(model, inputs_in_arena=inputs_in_arena)
+    return _sources(model, nodes_of(model, inputs_in_arena=inputs_in_arena))
+
+
+def _sources(model: ModelT, nodes: Sequence[Node]) -> dict[int, int | None]:
     found: dict[int, int | None] = {int(x): None for x in model.subgraphs[0].inputs}
     return found | {node.tensor: v for v, node in enumerate(nodes) if node.tensor is not None}
 

@@ -52,14 +52,14 @@ def versioned(graph: ComputationGraph, answer: Sequence[Json] | None, document: 
     if answer is None:
         return whole
     actions = [of if isinstance(of, Action) else Action(of) for of in answer]
-    steps = RuntimePlan.of(graph, actions, _names_in(document)).steps
-    for interval, action, step in zip(document["intervals"], actions, steps, strict=True):
+    plan = RuntimePlan.of(graph, actions, _names_in(document))
+    for interval, action, step in zip(document["intervals"], actions, plan.steps, strict=True):
         interval |= {"size": step.size, "reads": [r + 1 for r in step.reads]}
         interval |= {} if step.begin is None else {"begin": step.begin + 1}
         interval |= {"workspace": step.workspace} if step.workspace else {}
         if graph.labels:
             interval["label"] = graph.labels[action.node]
-    return {**whole, "format": FORMAT, "version": VERSION, "graph_digest": graph_digest(graph)}
+    return {**whole, "format": FORMAT, "version": VERSION, "graph_digest": plan.graph_digest}
 
 
 def read_runtime_plan(path: str | PathLike[str], graph: ComputationGraph | None = None) -> RuntimePlan:

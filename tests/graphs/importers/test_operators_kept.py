@@ -77,7 +77,7 @@ def test_several_outputs_and_unknown_shapes_are_not_known(tmp_path):
     graph = load(write(tmp_path, nodes[:3], {"x": (1, 4, 8)}, ["s"], sets=[("", 12)]))
     known = operators(graph)
     assert known["a"] is None and known["d"].shape == (1, 2, 8)
-    assert sources(graph, "s") == ["d", "a"]
+    assert sources(graph, "s") == ["d", "b"]
     assert [str(each)[:2] for each in tile(graph, columns=4).nodes].count("s[") == 2
 
 
