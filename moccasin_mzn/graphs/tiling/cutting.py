@@ -297,7 +297,7 @@ def _cut_layer(graph: ComputationGraph, v: int, tilings: Sequence[_Tiling], made
         )  # fmt: skip
         done += volume
         operator = graph.operators[v] if graph.operators is not None else None
-        if operator is not None and _accumulates(operator, tilings):
+        if operator is not None and node.reads and _accumulates(operator, tilings):
             made.last[v, number] = _chain(operator, node, box, made)
         else:
             made.last[v, number] = made.add(node)

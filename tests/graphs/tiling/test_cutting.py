@@ -232,6 +232,13 @@ def test_parts_add_up_to_their_layers(case):
         assert sorted(places[at][1] for at in results) == sorted(_boxes(graph.operators[v].shape, cuts[v]))
 
 
+def test_a_sum_that_reads_nothing_but_padding_is_still_computed():
+    reads = Read(0, (2, 1), (None, Reach(0, before=1)))
+    net = graph_of(Operator("any", (2, 1)), Operator("any", (1, 1), (reads,), 4))
+    tiled = cut(net, {0: {0: (0, 1, 2)}, 1: {}})
+    assert len(tiled.nodes) == 3 and sum(tiled.durations) == sum(net.durations)
+
+
 @pytest.mark.few(2)
 @given(case=cut_layers())
 def test_a_part_reads_the_parts_that_its_places_read(case):
