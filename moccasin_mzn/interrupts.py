@@ -6,8 +6,11 @@ import contextlib
 import signal
 import sys
 import threading
+import time
 from _thread import interrupt_main
+from collections import deque
 from collections.abc import Iterator
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,14 +34,24 @@ def none_lost() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    usual, waiting = sys.unraisablehook, list[threading.Timer]()
+    usual, waiting, main = sys.unraisablehook, deque[bool](), threading.get_ident()
 
     def hook(dropped: UnraisableHookArgs) -> None:
         if issubclass(dropped.exc_type, KeyboardInterrupt):
-            waiting.append(threading.Timer(AGAIN_SECONDS, interrupt_main))
-            waiting[-1].start()
+            waiting.append(True)
+            threading.Timer(AGAIN_SECONDS, later).start()
         else:
             usual(dropped)
+
+    def later() -> None:
+        while _is_called(hook.__code__, sys._current_frames().get(main)):  # where it would be dropped once more
+            time.sleep(AGAIN_SECONDS)
+        again()
+
+    def again() -> None:
+        with contextlib.suppress(IndexError):  # of the two that call this the first one does it
+            waiting.pop()
+            interrupt_main()
 
     sys.unraisablehook = hook
     try:
@@ -46,10 +59,15 @@ def none_lost() -> Iterator[None]:
     finally:
         if sys.unraisablehook is hook:
             sys.unraisablehook = usual
-        for timer in waiting:
-            if timer.is_alive():
-                timer.cancel()
-                interrupt_main()
+        while waiting:
+            again()
+
+
+def _is_called(code: CodeType, frame: FrameType | None) -> bool:
+    """Is this function among what is being called?"""
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None
 
 
 @contextlib.contextmanager
