@@ -19,6 +19,7 @@ CAREFUL = "not provable in floating point"
 """What a solver's claim is called that nobody can confirm."""
 REFUSALS = (
     "is for training chains", "chains", "backward", "linearise", "2**53", "32 bit", "32-bit", "too large", "alignment",
+    "has no parts",
 )  # fmt: skip
 """Words of refusals that are in order: a strategy for other graphs, or numbers beyond what a solver can hold."""
 
