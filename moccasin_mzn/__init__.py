@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from moccasin_mzn.api.driving import Interrupted, Progress
     from moccasin_mzn.api.frontier.points import FrontierPoint
     from moccasin_mzn.errors import InputError
-    from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
+    from moccasin_mzn.extensions.platforms import CopyCosts, Device, MemoryPool, PagingCosts
     from moccasin_mzn.face import allocate, check_certificate, compare, frontier, order, solve
     from moccasin_mzn.graphs.formats import read_graph, write_graph
     from moccasin_mzn.graphs.graph import ComputationGraph
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AllocationResult", "Budget", "Buffer", "ComparisonResult", "ComputationGraph", "CopyCosts", "Device",
     "FrontierPoint", "FrontierResult", "Gap", "Goal", "Incumbent", "InputError", "Interrupted", "Interval",
-    "JudgedSchedule", "OrderResult", "PagingCosts", "Progress", "Proven", "Result", "Status", "Violation", "allocate",
-    "check_certificate", "compare", "frontier", "order", "read_graph", "read_result", "solve", "stop", "tile",
-    "validate", "write_graph",
+    "JudgedSchedule", "MemoryPool", "OrderResult", "PagingCosts", "Progress", "Proven", "Result", "Status", "Violation",
+    "allocate", "check_certificate", "compare", "frontier", "order", "read_graph", "read_result", "solve", "stop",
+    "tile", "validate", "write_graph",
 ]  # fmt: skip
 
 _HOMES = {
@@ -49,7 +49,7 @@ _HOMES = {
     "Device": "extensions.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
     "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.parts", "InputError": "errors",
     "Interrupted": "api.driving", "Interval": "report.parts",
-    "JudgedSchedule": "report.judged", "OrderResult": "report.answers",
+    "JudgedSchedule": "report.judged", "MemoryPool": "extensions.platforms", "OrderResult": "report.answers",
     "PagingCosts": "extensions.platforms", "Progress": "api.driving",
     "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "vocabulary",
     "Violation": "problem.judges.schedules", "read_graph": "graphs.formats", "read_result": "report.judged",

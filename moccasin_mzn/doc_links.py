@@ -27,6 +27,7 @@ class Page(Enum):
     CERTIFICATES = "Certificates", "docs/correctness.md#certificates"
     EXPERIMENT = "An experiment", "docs/experiments.md#an-experiment"
     DEVICES = "Several devices", "docs/beyond-the-paper.md#several-devices"
+    POOLS = "Several memories of one device", "docs/beyond-the-paper.md#several-memories-of-one-device"
     ADDRESSES = "Addresses", "docs/beyond-the-paper.md#addresses"
     TRAINER = "A Trainer script", "docs/training.md#a-trainer-script"
     SHAPES = "Several shapes", "docs/training.md#several-shapes"

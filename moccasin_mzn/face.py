@@ -21,8 +21,8 @@ from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, pla
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.memories import TAKEN, Amount, several_memories_problem
-from moccasin_mzn.extensions.platforms import CopyCosts, Device, PagingCosts
+from moccasin_mzn.extensions.memories import TAKEN, Amount, pools_problem, several_memories_problem
+from moccasin_mzn.extensions.platforms import CopyCosts, Device, MemoryPool, PagingCosts
 from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.checks import as_tuple
@@ -73,6 +73,7 @@ def solve(
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
     copies: CopyCosts | Mapping[str, object] | None = None,
+    memories: Mapping[str, MemoryPool | Amount | None] | None = None,
     goal: Goal | Objective | None = None,
     addresses: bool = False,
     alignment: int = 1,
@@ -102,6 +103,7 @@ def solve(
         mz.solve(graph, "1.5GiB", order="free", addresses=True, alignment=64)
         mz.solve(graph, 0.8, paging={"out_time": "0.25"}, goal="energy")
         mz.solve(graph, devices={"gpu": "16GiB", "cpu": "64GiB:4"}, copies={"time": "1e-6", "latency": 20})
+        mz.solve(graph, memories={"fast": "128KiB", "slow": "8MiB:4"})
         mz.solve(graph, "64KiB", tile="auto", time_limit=60)
         mz.solve(graph, 0.8, stop=[mz.stop.Gap(0.01), mz.stop.NoImprovement(10)])
 
@@ -109,7 +111,7 @@ def solve(
         graph: the computation graph, or its file.
         budget: an int in the graph's size unit, a float as a fraction of the input order's peak, or text like "80%" or
             "1.5GiB"; "least": the smallest for which a schedule is found, in 60 % of the time limit. Of local memory
-            with `paging`; not given with `devices`, each of which has its own.
+            with `paging`; not given with `devices` and `memories`, each of which has its own.
         order: "input", "topological", a file of node ids, or positions or ids as for the edges of a graph; "free": it
             is chosen as well.
         max_computations: how often a node may be computed: one for all, one for each node, "auto", or a file. None: 2,
@@ -126,6 +128,8 @@ def solve(
             "inf:inf" for one without a budget that computes nothing; None: no budget.
         copies: what copies between devices cost, such as {"time": 1e-6, "latency": 20, "energy": 1}: time and energy
             per size unit, latency for each; a time of "inf": nothing can be copied. None: they cost nothing.
+        memories: those of one device that reads and writes in all of them, each with its budget by name, such as
+            "128KiB"; "8MiB:4" for one in which reading or writing a unit of size takes 4; or a `MemoryPool`.
         goal: with several memories, what is made least: "duration" (None: that), "energy" or "traffic", or a `Goal`
             with limits on the others.
         addresses: outputs get offsets in one arena for each memory, which budgets are then for.
@@ -171,7 +175,9 @@ def solve(
         raise InputError("alignment goes with addresses")
     if strategy is not None:
         threads = seed = None  # it has none
-    several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, goal=goal)
+    several = _given(
+        paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, memories=memories, goal=goal
+    )  # fmt: skip
     if several and in_place:
         raise InputError("in place is for one memory, it does not go with several")
     tiles = None if tile is None else Tiles.of(tile)
@@ -185,11 +191,11 @@ def solve(
         max_computations=max_computations, warm_start=_started(warm_start, "plan" if several else "positions"),
         model=file_name(model), like=like, **own,
     )  # fmt: skip
-    memories = _memories({**how, **_given(strategy=strategy)}, several)
-    if budget is None and memories is None:
+    build = _memories({**how, **_given(strategy=strategy)}, several)
+    if budget is None and build is None:
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
     check_certificate_file(certificate, graph, bool(several), in_place)
-    prepare = prepared(how, strategy, memories, alignment if addresses else None)
+    prepare = prepared(how, strategy, build, alignment if addresses else None)
     notes: list[str] = []
     if tiles is not None:
         prepare = tiled(prepare, tiles, notes.append, drive.over)
@@ -491,8 +497,11 @@ def _memories(how: Given, several: Given) -> Memories | None:
     """Return what makes the problem of several memories; None: there is only one memory."""
     if not several:
         return None
-    if "paging" not in several and "devices" not in several:
+    if not several.keys() & {"paging", "devices", "memories"}:
         raise InputError(f"{next(iter(several)).replace('_', ' ')} goes with paging or devices")
+    pools = several.get("memories")
+    if pools is not None and (others := set(several) - {"memories", "goal"}):
+        raise InputError(f"{min(others).replace('_', ' ')} does not go with memories of one device")
     for name in how:
         if name not in TAKEN:
             raise InputError(f"{name.replace('_', ' ')} is for one memory, it does not go with a plan of several")
@@ -501,6 +510,11 @@ def _memories(how: Given, several: Given) -> Memories | None:
         graph: ComputationGraph, budget: Amount | None, order: Order, count_fixed: bool
     ) -> tuple[PlanProblem, PlanFormulation]:
         form, most = how.get("formulation", "staged"), counts_of(how.get("max_computations"), graph)
+        if pools is not None:
+            if budget is not None or count_fixed:
+                what = "count fixed" if budget is None else "budget"
+                raise InputError(f"{what} is for one memory: each of several has its own")
+            return pools_problem(graph, pools, form, order, most, several.get("goal", "duration"))
         return several_memories_problem(
             graph, budget, form=form, max_computations=most, order=order, count_fixed=count_fixed, **several
         )
@@ -522,7 +536,7 @@ def _started(given: Start | None, attribute: str) -> object:
 
 def _check_tiled(otherwise: bool) -> None:
     if otherwise:
-        raise InputError("tile is for one memory and for searches, not for strategies, paging or devices")
+        raise InputError("tile is for one memory and for searches, not for strategies or several memories")
 
 
 def _given(**arguments: object) -> Given:

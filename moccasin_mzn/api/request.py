@@ -29,6 +29,7 @@ from typing import Any, Generic, TypeAlias
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.searched import PlanFormulation
@@ -143,6 +144,7 @@ _OF_INSTANCES = ("order", "budget", "fixed", "free_order")
 _PLANNED: dict[str, Callable[[bool], PlanFormulation]] = {
     PagingFormulation.name: lambda staged: PagingFormulation("staged" if staged else "general"),
     DevicesFormulation.name: DevicesFormulation,
+    PoolsFormulation.name: PoolsFormulation,
 }
 
 

@@ -22,7 +22,7 @@ from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses import ADDRESSES
-from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
+from moccasin_mzn.extensions.memories import MemoryOptions, first_swept
 from moccasin_mzn.extensions.paging import PAGING
 from moccasin_mzn.extensions.platforms import exact
 from moccasin_mzn.files import Json, JsonObject
@@ -80,7 +80,7 @@ def plan_problem(
     """
     memories = _memories(options, budget)
     others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
-    whole = None if memories.device else budget
+    whole = None if memories.own_budgets else budget
     return memories.problem(graph, others, budget=whole, order=order, count_fixed=count_fixed)
 
 
@@ -102,9 +102,10 @@ def for_graph(options: Values, graph: ComputationGraph) -> JsonObject:
 def problem_words(options: Values, budget: str) -> list[str]:
     """Return the arguments of `solve` for the budget and these options."""
     memories = _memories(options, budget)
-    whole = [word for text in memories.device for word in ("--device", text)] or ["--budget", budget]
+    own = {"--device": memories.device, "--memory": memories.memory}
+    whole = [word for name, texts in own.items() for text in texts for word in (name, text)] or ["--budget", budget]
     others = {name: options[name] for name in EXTENSIONS[-2:] if name in options}
-    return [*whole, *words_of(memories, without=("device",)), *_words(others)]
+    return [*whole, *words_of(memories, without=("device", "memory")), *_words(others)]
 
 
 def extension_text(options: Values) -> str | None:
@@ -126,11 +127,15 @@ def _words(options: Values) -> list[str]:
 
 
 def _memories(options: Values, budget: str) -> MemoryOptions:
-    """Return the options for several memories as `solve` takes them; the first device gets the budget."""
+    """Return the options for several memories as `solve` takes them; the first device, or memory, gets the budget."""
     given = {name: options[name] for name in options_of(MemoryOptions) if options.get(name, False) is not False}
     given = {name: value if value is True else str(value) for name, value in given.items()}
-    devices = tuple(text.strip() for text in given.pop("device", "").split(",") if text.strip())
-    return MemoryOptions(**given, device=first_device_swept(devices, budget))
+    devices, pools = (
+        tuple(text.strip() for text in given.pop(name, "").split(",") if text.strip()) for name in ("device", "memory")
+    )
+    return MemoryOptions(
+        **given, device=first_swept(devices, budget), memory=first_swept(pools, budget, "memory")
+    )  # fmt: skip
 
 
 # --- Methods --------------------------------------------------------------------------------------------------
@@ -416,7 +421,7 @@ def _is_number_or_word(value: object) -> bool:
 _SWITCHES = [name for name, one in _OF_MODELS.items() if one.kind is bool]
 _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     **dict.fromkeys(MODEL_OPTIONS, ("a string", _is_word)),
-    **dict.fromkeys(set(EXTENSIONS) - {"objective", "device"}, ("a number or a string", _is_number_or_word)),
+    **dict.fromkeys(set(EXTENSIONS) - {"objective", "device", "memory"}, ("a number or a string", _is_number_or_word)),
     **dict.fromkeys((*_SWITCHES, *FLAGS), ("true or false", lambda value: type(value) is bool)),
     "redundant": ("a string", _is_text),  # "-cover": all but this one
     "strategy": ("a string", _is_word),

@@ -30,7 +30,7 @@ from moccasin_mzn.cli.common import (
 )
 from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, effort, grouped, named_options
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
+from moccasin_mzn.extensions.memories import MemoryOptions, first_swept
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.interrupts import stopped_by_signals
 from moccasin_mzn.search.options import own_options
@@ -73,8 +73,8 @@ def frontier(
     """Find the least duration of GRAPH for budgets from the least feasible one to the peak of the input order.
 
     Each point has a schedule and a lower bound. Ctrl-C ends the sweep and keeps what is found. With --paging the
-    budgets are those of the local memory. With --device they are those of the first device, which is then given by its
-    name alone.
+    budgets are those of the local memory. With --device or --memory they are those of the first one, which is then
+    given by its name alone.
     """
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
     from moccasin_mzn.api.frontier.variants import prepared_sweep
@@ -99,7 +99,7 @@ def frontier(
     if tiles is not None:
         given = {"max_computations": "auto", **given}
         if several.several:
-            raise InputError("--tile is for one memory: leave out --paging and --device")
+            raise InputError("--tile is for one memory: leave out --paging, --device and --memory")
     prepare = prepared_sweep(
         given, _memories(given | ({"in_place": True} if in_place else {}), several), _without_minizinc
     )
@@ -121,8 +121,8 @@ def _memories(given: OptionValues, memories: MemoryOptions) -> Memories | None:
     if not memories.several:
         return None
     memories.refuse_others(given)
-    swept = replace(memories, device=first_device_swept(memories.device))
-    return partial(swept.problem, options=given, budget=None if memories.device else "100%")
+    swept = replace(memories, device=first_swept(memories.device), memory=first_swept(memories.memory, what="memory"))
+    return partial(swept.problem, options=given, budget=None if memories.own_budgets else "100%")
 
 
 def _without_minizinc(options: _Options) -> _Options:

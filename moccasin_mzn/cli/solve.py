@@ -151,7 +151,7 @@ def solve(
     several = MemoryOptions.taken_from(options)
     if graph is None:
         graph, budget = _example(budget, several)
-    if budget is None and not several.device and several.platform is None:  # only devices have budgets of their own
+    if budget is None and not several.own_budgets:
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
     outputs = {
         "--output": output, "--plot": plot, "--buffers": buffers, "--certificate": certificate, "--tiled": tiled
@@ -222,7 +222,9 @@ def _tiles(tile: str | None, tiled: Path | None, otherwise: bool, given: dict[st
             raise InputError("--tiled goes with --tile")
         return None
     if otherwise:
-        raise InputError("--tile is for one memory and for searches: leave out strategies, --paging and --device")
+        raise InputError(
+            "--tile is for one memory and for searches: leave out strategies, --paging, --device and --memory"
+        )
     given.setdefault("max_computations", "auto")
     return Tiles.of(tile)
 
@@ -252,7 +254,7 @@ def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | No
     """Return the example and its budget, where no graph is given."""
     from moccasin_mzn.graphs.provenance import BUDGET, example_graph, example_note
 
-    if budget is None and not several.device:
+    if budget is None and not several.own_budgets:
         budget = BUDGET
     click.echo(example_note(budget), err=True)
     return example_graph(), budget

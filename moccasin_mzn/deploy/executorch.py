@@ -5,27 +5,39 @@ without a bound on their shape, and constants are not among them. Where each ten
 
     mem_id 1:  [ branches of control flow ][ arena ][ padding for delegates ]
 
-A tensor within the storage of another one (`storage_base`) goes wherever that one does.
+With `memories` each tensor lies in one of them, the first of which is mem_id 1, the second mem_id 2, and so on: so that
+what all reads and writes take is least, as far as is found. A tensor within the storage of another one (`storage_base`)
+goes wherever that one does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.checks import check_seed, check_time_limit
-from moccasin_mzn.errors import require
+from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.extensions.memories import Amount, pool_of
+from moccasin_mzn.extensions.platforms import MemoryPool
+from moccasin_mzn.extensions.pools.assign import Assignment, Interval
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, Buffer
 
 if TYPE_CHECKING:
-    from executorch.exir.memory_planning import MemoryAlgoResult
+    from executorch.exir.memory_planning import MemoryAlgoResult, SpecAllocResult
     from executorch.exir.tensor import TensorSpec
     from torch import fx
     from torch.export import ExportGraphSignature
+
+MOST_TRIES, TURNS = 8, 2000
+"""So often tensors are given memories, each time with less room where the last arena was too large; so many changes."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +47,16 @@ class MemoryPlanning:
     An interrupt from the keyboard ends the search of an arena with the best one found.
 
     Raises:
-        InputError: nonsense as a time limit or a seed; ExecuTorch is missing.
+        InputError: nonsense as a time limit, a seed or a memory; ExecuTorch is missing.
     """
 
     time_limit: float | None = 10.0
     """Seconds for each arena; None: as long as it seems of use. Mostly the bound is met, which ends it, long before."""
     seed: int = 0
     """Seed of the search."""
+    memories: Mapping[str, MemoryPool | Amount | None] | None = None
+    """Memories by name, in the order of `mem_id` from 1, such as {"fast": "128KiB", "slow": "8MiB:4"}: what each holds,
+    and what a read or a write of a byte there takes in any unit. None: there is one, without a limit."""
     arenas: list[Arena] = field(default_factory=list, init=False, compare=False)
     """What was found, an arena after the other, branches of control flow before what calls them. Sizes are bytes,
     without what branches take at the beginning, and padding; no arena is smaller than `bound`."""
@@ -50,6 +65,10 @@ class MemoryPlanning:
         check_time_limit(self.time_limit)
         check_seed(self.seed)
         require("executorch", "executorch")
+        for name, given in (self.memories or {}).items():
+            pool = pool_of(name, given)
+            if pool.budget is not None and pool.budget.fraction is not None:
+                raise InputError(f"memory {name}: expected a number of bytes, such as 128KiB")
 
     def __call__(
         self, alignment: int, specs: object, graph_module: object, graph_signature: object, extra_padding: int = 0
@@ -67,7 +86,7 @@ class MemoryPlanning:
             Bytes of each memory by `mem_id`, of which 0 stands for constants.
 
         Raises:
-            InputError: tensors of 2^53 bytes or more.
+            InputError: tensors of 2^53 bytes or more; some have no room in `memories`, as far as is found.
         """
         from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
 
@@ -91,6 +110,8 @@ class MemoryPlanning:
         placed, roots = known.spec_dict, [spec for spec in specs if spec.storage_base is None]
         taken = getattr(graph_module, "input_mem_buffer_sizes", None) or []
         sizes = [-(-size // alignment) * alignment for size in taken]
+        if self.memories is not None:
+            self._into_memories(roots, placed, Counter(_accessed(graph_module)), sizes, alignment, extra_padding)
         sizes += [0] * (1 + max([1, *(place.mem_id for place in placed.values())]) - len(sizes))
         for mem_id in sorted({placed[root].mem_id for root in roots}):
             here = [root for root in roots if placed[root].mem_id == mem_id]
@@ -102,21 +123,76 @@ class MemoryPlanning:
             root, offset = spec, 0
             while root.storage_base is not None:
                 root, offset = root.storage_base, offset + root.storage_base_offset
-            placed[spec].mem_offset = placed[root].mem_offset + offset
+            placed[spec].mem_id, placed[spec].mem_offset = placed[root].mem_id, placed[root].mem_offset + offset
             placed[spec].mem_obj_id = 0  # all tensors share one object, the arena
         known.bufsizes = sizes
         return known
 
+    def _into_memories(
+        self, roots: Sequence[TensorSpec], placed: dict[TensorSpec, SpecAllocResult], accesses: Counter[int],
+        taken: Sequence[int], alignment: int, padding: int,
+    ) -> None:  # fmt: skip
+        """Give each tensor the `mem_id` of a memory whose arena stays within its budget."""
+        if any(placed[root].mem_id > 1 for root in roots):
+            raise InputError("memories: some tensors have a mem_id of their own")
+        pools = {name: pool_of(name, given) for name, given in (self.memories or {}).items()}
+        costs = [Fraction(pool.access) for pool in pools.values()]
+        unit = max(cost.denominator for cost in costs)
+        intervals = [
+            Interval(
+                root.lifetime[0], root.lifetime[1], root.allocated_memory,
+                tuple(int(cost * unit) * root.allocated_memory * accesses[id(root)] for cost in costs),
+            )
+            for root in roots
+        ]  # fmt: skip
+        everything, horizon = sum(of.size for of in intervals), max((of.end + 1 for of in intervals), default=1)
+        limits = [everything if pool.budget is None else pool.budget.amount or 0 for pool in pools.values()]
+        limits = [most - padding - (taken[k] if k < len(taken) else 0) for k, most in enumerate(limits, 1)]
+        room, rng = list(limits), random.Random(self.seed)
+        for _ in range(MOST_TRIES):
+            found = Assignment(intervals, room, horizon, rng)
+            if not found.find():
+                break
+            found.improve(TURNS)
+            for root, m in zip(roots, found.places, strict=True):
+                placed[root].mem_id = 1 + m
+            over = []
+            for m, most in enumerate(limits):
+                here = [root for root in roots if placed[root].mem_id == 1 + m]
+                buffers = [_buffer(number, root) for number, root in enumerate(here)]
+                arena = search_arena(buffers, alignment, time_limit=1.0, seed=self.seed, enough=most)
+                for root, offset in zip(here, arena.offsets, strict=True):
+                    placed[root].mem_offset = offset
+                over.append(max(0, arena.size - most))
+            if not any(over):
+                return
+            room = [amount - more for amount, more in zip(room, over, strict=True)]
+        text = ", ".join(f"{name} {memory_text(most, 'byte')}" for name, most in zip(pools, limits, strict=True))
+        raise InputError(f"memories: no room found for {memory_text(everything, 'byte')} of tensors in {text}")
+
     def _arena(self, specs: list[TensorSpec], alignment: int, known: list[int]) -> Arena:
         """Make the arena of tensors with storage of their own; `known` are offsets in one that is no smaller."""
         ready(ADDRESSES)
-        buffers = [
-            Buffer(str(number), spec.lifetime[0], spec.lifetime[1] + 1, spec.allocated_memory)  # the last use is inside
-            for number, spec in enumerate(specs)
-        ]
+        buffers = [_buffer(number, spec) for number, spec in enumerate(specs)]
         arena = search_arena(
             buffers, alignment, time_limit=self.time_limit, seed=self.seed, on_interrupt=lambda: None,
             begin_with=[offset - min(known) for offset in known],
         )  # fmt: skip
         self.arenas.append(arena)
         return arena
+
+
+def _buffer(number: int, spec: TensorSpec) -> Buffer:
+    """The buffer of a tensor; its last use is inside its lifetime."""
+    return Buffer(str(number), spec.lifetime[0], spec.lifetime[1] + 1, spec.allocated_memory)
+
+
+def _accessed(graph_module: fx.GraphModule) -> Iterator[int]:
+    """The identity of the tensor that owns the storage of what is written or read, once for each write and read."""
+    for node in graph_module.graph.nodes:
+        specs = node.meta.get("spec")
+        for spec in specs if isinstance(specs, list | tuple) else [] if specs is None else [specs]:
+            root = spec
+            while root.storage_base is not None:
+                root = root.storage_base
+            yield from [id(root)] * ((root is spec) + len(node.users))

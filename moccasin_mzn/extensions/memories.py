@@ -19,14 +19,18 @@ from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.platforms import (
     CopyCosts,
     Device,
+    MemoryPool,
     PagingCosts,
     device_platform,
     paging_platform,
     parse_cost,
     parse_device,
+    parse_pool,
+    pools_platform,
     unknown_device,
     with_slow_memory,
 )
+from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import refuse_workspaces, single_outputs
@@ -41,6 +45,7 @@ from moccasin_mzn.vocabulary import Objective
 TAKEN = frozenset((*(part.name for part in fields(SearchOptions)), "formulation", "max_computations", "warm_start"))
 """Options of one memory that go with several."""
 SLOW, BOTH, DEVICES = "Slow memory", "With slow memory or devices", "Several devices"
+POOLS = "Several memories of one device"
 COSTS = {
     "paging": {
         "out_time": "page_out_time", "in_time": "page_in_time", "out_energy": "page_out_energy",
@@ -105,6 +110,12 @@ class MemoryOptions:
         None, "N", "Duration of each copy, whatever its size, in addition.  [default: 0]", group=DEVICES
     )
     copy_energy: str | None = option(None, "X", "Energy of copying a unit of size.  [default: 0]", group=DEVICES)
+    memory: tuple[str, ...] = option(
+        (), "NAME=BUDGET[:X]",
+        "A memory that the device reads and writes in, such as fast=128KiB or slow=8MiB:4; once for each memory, in "
+        "place of --budget. Each output lies in one of them. X: duration of reading or writing a unit of size there.",
+        multiple=True, group=POOLS,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         for name in self.given():
@@ -112,6 +123,8 @@ class MemoryOptions:
                 raise InputError(f"{flag(name)} is for --device")
             if name.startswith(("page_", "slow_")) and not self.paging:
                 raise InputError(f"{flag(name)} is for --paging")
+            if name not in ("memory", "platform", "max_duration") and self.memory:
+                raise InputError(f"{flag(name)} is for --paging or --device, not for --memory")
         if not self.several and self.given():
             raise InputError(f"{flag(next(iter(self.given())))} is for --paging or --device")
 
@@ -125,9 +138,14 @@ class MemoryOptions:
         return {name: value for name, value in vars(self).items() if value not in (None, False, ())}
 
     @property
+    def own_budgets(self) -> bool:
+        """True if each memory has a budget of its own, in place of `--budget`."""
+        return bool(self.device or self.memory) or self.platform is not None
+
+    @property
     def several(self) -> bool:
         """True if there are several memories."""
-        return self.paging or bool(self.device) or self.platform is not None
+        return self.paging or bool(self.device) or bool(self.memory) or self.platform is not None
 
     def refuse_others(self, names: Iterable[str]) -> None:
         """Refuse what is for one memory only.
@@ -137,7 +155,7 @@ class MemoryOptions:
         """
         for name in names:
             if name not in TAKEN:
-                several = "--device" if self.device else "--paging"
+                several = "--device" if self.device else "--memory" if self.memory else "--paging"
                 raise InputError(f"{flag(name)} is for one memory, it does not go with {several}")
 
     def problem(
@@ -167,6 +185,11 @@ class MemoryOptions:
             raise InputError("--budget is for one memory: with --device each has its own")
         if self.device and count_fixed:
             raise InputError("--count-fixed is for one memory, it does not go with --device")
+        if self.memory:
+            for given, name in ((budget is not None, "--budget"), (count_fixed, "--count-fixed")):
+                if given:
+                    raise InputError(f"{name} is for one memory: with --memory each has its own budget")
+            return pools_problem(graph, self._pools(), form, order, most, self._goal)
         return several_memories_problem(
             graph, budget, paging=self._costs("paging") if self.paging else None, slow_memory=self.slow_memory,
             devices=self._devices() if self.device else None, copies=self._costs("copies"), goal=self._goal, form=form,
@@ -189,6 +212,15 @@ class MemoryOptions:
             devices[name] = replace(device, power=power)
         return devices
 
+    def _pools(self) -> dict[str, MemoryPool]:
+        pools: dict[str, MemoryPool] = {}
+        for text in self.memory:
+            name, pool = parse_pool(text)
+            if name in pools:
+                raise InputError(f"memory {name} is given twice")
+            pools[name] = pool
+        return pools
+
     def _goal(self, baseline_duration: int) -> Goal:
         """The `Goal`; an increase such as +5% is of the duration of the input order, every node computed once."""
         limits = {
@@ -199,8 +231,8 @@ class MemoryOptions:
         return Goal(self.objective or "duration", **limits)
 
 
-def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[str, ...]:
-    """Devices with the first one, NAME or NAME:K, given `budget`, as that is what is varied.
+def first_swept(devices: tuple[str, ...], budget: str = "inf", what: str = "device") -> tuple[str, ...]:
+    """Devices, or memories, with the first one, NAME or NAME:K, given `budget`, as that is what is varied.
 
     Raises:
         InputError: it has one.
@@ -210,7 +242,7 @@ def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[s
     name, colon, slowness = devices[0].partition(":")
     if "=" in name:
         name = name.partition("=")[0]
-        raise InputError(f"device {name}: its budget is what is varied: give its name alone, --device {name}")
+        raise InputError(f"{what} {name}: its budget is what is varied: give its name alone, --{what} {name}")
     return (f"{name}={budget}{colon}{slowness}", *devices[1:])
 
 
@@ -239,10 +271,14 @@ def _problem_in_file(
         raise InputError(f"{path}: expected an object, got {shown(document)}")
     with located(path):
         platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
-    paging = document.get("formulation") == PagingFormulation.name
-    if not paging:
+    formulation: PlanFormulation
+    if document.get("formulation") == PagingFormulation.name:
+        formulation = PagingFormulation(form)
+    elif platform.one_device:
+        formulation = PoolsFormulation(_is_staged(form))
+    else:
         refuse_workspaces(graph, "plans for several devices")
-    formulation = PagingFormulation(form) if paging else DevicesFormulation(form == "staged")
+        formulation = DevicesFormulation(form == "staged")
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     return PlanProblem(instance, platform, goal), formulation
 
@@ -330,6 +366,44 @@ def several_memories_problem(
         )
         platform = with_slow_memory(platform, capacity_of(slow_memory, peak), out, back)
     return PlanProblem(instance, platform, _goal(goal, instance)), DevicesFormulation(form == "staged")
+
+
+def pools_problem(
+    graph: ComputationGraph, pools: Mapping[str, MemoryPool | Amount | None], form: str,
+    order: str | PathLike[str] | Iterable[int | str], most: int | Sequence[int] | str | None,
+    goal: Goal | Objective | Callable[[int], Goal] = "duration",
+) -> tuple[PlanProblem, PlanFormulation]:  # fmt: skip
+    """Return the problem of one device with several memories, and its formulation.
+
+    Raises:
+        InputError: nonsense in an argument, or arguments that do not go together.
+    """
+    staged, graph = _is_staged(form), single_outputs(graph)
+    chosen = {name: pool_of(name, given) for name, given in pools.items()}
+    instance = Instance.build(graph, "100%", order=order, max_computations=2 if most is None else most)
+    platform = pools_platform(graph, chosen, instance.baseline.peak)
+    resolved = Goal(goal) if isinstance(goal, str) else _goal(goal, instance)
+    if resolved.objective != "duration" or (resolved.max_energy, resolved.max_traffic) != (None, None):
+        raise InputError("goal: with memories of one device it is the least duration")
+    return PlanProblem(instance, platform, resolved), PoolsFormulation(staged)
+
+
+def _is_staged(form: str) -> bool:
+    if form not in ("staged", "general"):
+        raise InputError(f"memories of one device are formulated as staged or general, not as {form}")
+    return form == "staged"
+
+
+def pool_of(name: str, given: MemoryPool | Amount | None) -> MemoryPool:
+    """Return one of the memories of a device from how it is given.
+
+    Raises:
+        InputError: nonsense as a budget or an access.
+    """
+    if given is None or isinstance(given, MemoryPool):
+        return given or MemoryPool()
+    amount = plain(given)
+    return parse_pool(f"{name}={amount}")[1] if isinstance(amount, str) else MemoryPool(Budget.of(amount))
 
 
 def _goal(given: Goal | Callable[[int], Goal], instance: Instance) -> Goal:

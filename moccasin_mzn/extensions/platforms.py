@@ -1,4 +1,5 @@
-"""Platforms of several devices, or of one and slow memory, from budgets, slowness and costs per unit of size."""
+"""Platforms of several devices, of one and slow memory, or of one with several memories, from budgets, slowness and
+costs per unit of size."""
 
 from __future__ import annotations
 
@@ -182,6 +183,74 @@ def parse_device(text: str) -> tuple[str, Device]:
     if slowness.strip() == "inf":
         return name.strip(), Device(budget, computes=False)
     return name.strip(), Device(budget, exact(f"slowness of device {name}", slowness) if colon else None)
+
+
+@named
+@dataclass(frozen=True)
+class MemoryPool:
+    """One of several memories of one device, as a user describes it.
+
+    Raises:
+        InputError: an access that is no number of 0 or more; nonsense as a budget.
+    """
+
+    budget: Budget | None = None
+    """What it holds; a fraction is of the input order's peak. None: as much as there may be."""
+    access: Fraction = Fraction(0)
+    """What reading or writing a unit of size takes, in the graph's duration unit."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, budget: Budget | int | float | Fraction | str | None = None, access: Fraction | float = 0
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "access", value := _number(self.access))
+        if type(value) not in (int, Fraction) or value < 0:
+            raise InputError(f"memory: access {shown(value)} is not a number of 0 or more")
+        if self.budget is not None:
+            object.__setattr__(self, "budget", Budget.of(self.budget))
+
+
+def pools_platform(graph: ComputationGraph, pools: Mapping[str, MemoryPool], peak: int) -> Platform:
+    """Return a device that reads and writes in several memories.
+
+    Args:
+        pools: by name.
+        peak: of the input order, in the graph's size unit, for budgets that are fractions.
+
+    Raises:
+        InputError: no memory.
+    """
+    if not pools:
+        raise InputError("no memory: expected one or more")
+    memories = tuple(
+        Memory(
+            name, None if pool.budget is None else pool.budget.resolve(peak), graph.durations,
+            accesses=scaled(graph.sizes, Fraction(pool.access)),
+        )
+        for name, pool in pools.items()
+    )  # fmt: skip
+    return Platform(graph, memories, one_device=True)
+
+
+def parse_pool(text: str) -> tuple[str, MemoryPool]:
+    """Read NAME=BUDGET or NAME=BUDGET:ACCESS, as in fast=128KiB, slow=8MiB:4; "inf" is no budget.
+
+    Raises:
+        InputError: it is neither.
+    """
+    name, is_there, rest = text.partition("=")
+    amount, colon, access = rest.partition(":")
+    if not name.strip() or not is_there or not amount.strip():
+        wrong = f"memory {shown(text)}: expected NAME=BUDGET, such as fast=128KiB or slow=8MiB:4"
+        raise InputError(Page.POOLS.after(wrong))
+    budget = None if amount.strip() == "inf" else Budget.parse(amount)
+    cost = parse_cost(f"access of memory {name.strip()}", access) if colon else Fraction(0)
+    if cost is None:
+        raise InputError(f"access of memory {name.strip()} inf: expected a number of 0 or more, such as 0.25")
+    return name.strip(), MemoryPool(budget, cost)
 
 
 def exact(what: str, text: str) -> Fraction:

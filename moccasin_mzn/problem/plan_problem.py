@@ -155,24 +155,33 @@ class PlanProblem:
 
     def out_of_scope(self, plan: Plan) -> str | None:
         """The first node with too many retention intervals in a memory, in one line; None: there is none."""
-        graph, memories = self.platform.graph, self.platform.memories
-        for (v, m), count in Counter((action.node, action.memory) for action in plan).items():
+        platform = self.platform
+        of = Counter((action.node, platform.device_of(action.memory)) for action in plan)
+        for (v, m), count in of.items():
             most = self.most_intervals(v, m)
             if count > most:
                 intervals = count_text(count, "retention interval")
-                return f"node {node_text(graph, v)} has {intervals} in {memories[m].name}, at most {most} allowed"
+                where = "" if platform.one_device else f" in {platform.memories[m].name}"
+                return f"node {node_text(platform.graph, v)} has {intervals}{where}, at most {most} allowed"
         return None
 
 
 def least_total(platform: Platform, objective: str) -> int:
-    """Every node computed once, each where it costs least, and nothing copied: no plan has less."""
+    """Every node computed once, each where it costs least, nothing copied, and each output accessed where that takes
+    least: no plan has less."""
     if objective == "traffic":
         return 0
-    which = 0 if objective == "duration" else 1
-    return sum(
+    which, graph = 0 if objective == "duration" else 1, platform.graph
+    least = sum(
         min(memory.cost(v)[which] for memory in platform.memories if memory.computes(v))
-        for v in range(len(platform.graph.nodes))
+        for v in range(len(graph.nodes))
     )
+    if objective == "duration":
+        least += sum(
+            min(memory.access(v) for memory in platform.memories) * (1 + len(graph.successors[v]))
+            for v in range(len(graph.nodes))
+        )
+    return least
 
 
 def why_impossible(problem: PlanProblem) -> str | None:
@@ -182,6 +191,13 @@ def why_impossible(problem: PlanProblem) -> str | None:
     for v in range(len(graph.nodes)):
         need = graph.working_set(v)
         rooms = [need if memory.budget is None else memory.budget for memory in platform.memories if memory.computes(v)]
+        if platform.one_device:
+            if sum(rooms) >= need:
+                continue
+            return (
+                f"node {node_text(graph, v)} alone needs {memory_text(need, graph.size_unit)} for its inputs and its "
+                f"output, {over_text(need, sum(rooms), graph.size_unit, 'all memories together')}"
+            )
         if all(budget < need for budget in rooms):
             return (
                 f"node {node_text(graph, v)} alone needs {memory_text(need, graph.size_unit)} for its inputs and its "

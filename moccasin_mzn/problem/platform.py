@@ -5,6 +5,8 @@ in which nothing is::
 
         gpu   1.5 GiB  computes  <--- link --->  cpu   64 GiB  computes        two devices
       local   1.5 GiB  computes  <--- link --->  slow  no budget               paging
+       fast   128 KiB  +--- computes ---+       psram   8 MiB                 memories of one device, which reads and
+                                                                              writes in all of them
 
 All costs are integers, one for each node, so that a plan's totals are exact; `scaled` makes them from costs per unit.
 """
@@ -48,17 +50,20 @@ class Memory:
     computed here, None for all: nothing is."""
     energies: tuple[int | None, ...] | None = field(default=None, repr=False)
     """The energy of computing each node here, in any unit; None: as many as `durations`."""
+    accesses: tuple[int, ...] | None = field(default=None, repr=False)
+    """What reading or writing the output of each node here once adds to the duration of a computation, in the graph's
+    duration unit; None: nothing. For memories of one device, see `Platform.one_device`."""
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name or not self.name.isprintable():
             raise InputError(f"memory {shown(self.name)}: expected a printable name")
         if self.budget is not None and (type(self.budget) is not int or self.budget < 0):
             raise InputError(f"memory {self.name}: budget {shown(self.budget)} is not an amount of memory")
-        for what in ("durations", "energies"):
+        for what in ("durations", "energies", "accesses"):
             values = getattr(self, what)
             if values is None:
                 continue
-            checked = _amounts(f"memory {self.name}: {what}", values, missing=True)
+            checked = _amounts(f"memory {self.name}: {what}", values, missing=what != "accesses")
             object.__setattr__(self, what, checked)
         if self.energies is None:
             object.__setattr__(self, "energies", self.durations)
@@ -70,6 +75,10 @@ class Memory:
         duration, energy = (self.durations or ())[node], (self.energies or ())[node]
         assert duration is not None and energy is not None
         return duration, energy
+
+    def access(self, node: int) -> int:
+        """What one read or write of the output of the node at this position takes here."""
+        return 0 if self.accesses is None else self.accesses[node]
 
     def computes(self, node: int) -> bool:
         """Can the node at this position be computed here?"""
@@ -103,12 +112,16 @@ class Platform:
 
     Raises:
         InputError: no memory, or two of one name; lists that are not as long as the graph has nodes; a link from a
-            memory to itself, to an unknown one, or given twice; a node that cannot be computed anywhere, by name.
+            memory to itself, to an unknown one, or given twice; a node that cannot be computed anywhere, by name;
+            memories of one device with links, or that differ in what computing takes; accesses on several devices.
     """
 
     graph: ComputationGraph
     memories: tuple[Memory, ...]
     links: tuple[Link, ...] = ()
+    one_device: bool = False
+    """True: all memories are of one device. A computation reads each input in the memory where it is, and writes its
+    output to one of them; an output is in one memory at a time, and nothing is copied."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "memories", tuple(self.memories))
@@ -118,7 +131,7 @@ class Platform:
             raise InputError(f"memories {', '.join(names) or 'none'}: expected at least one, each with its own name")
         n = len(self.graph.nodes)
         for memory in self.memories:
-            for what in ("durations", "energies"):
+            for what in ("durations", "energies", "accesses"):
                 values = getattr(memory, what)
                 if values is not None and len(values) != n:
                     raise InputError(f"memory {memory.name}: {len(values)} {what} for {count_text(n, 'node')}")
@@ -126,6 +139,23 @@ class Platform:
             if not any(memory.computes(v) for memory in self.memories):
                 raise InputError(f"node {node_text(self.graph, v)} cannot be computed in any of {', '.join(names)}")
         self._check_links()
+        self._check_device()
+
+    def _check_device(self) -> None:
+        first = self.memories[0]
+        if type(self.one_device) is not bool:
+            raise InputError(f"one_device {shown(self.one_device)} is not true or false")
+        if self.one_device and self.links:
+            raise InputError("memories of one device have no links: a computation reads and writes in all of them")
+        for memory in self.memories:
+            if not self.one_device and memory.accesses is not None:
+                raise InputError(f"memory {memory.name}: accesses are for memories of one device")
+            if self.one_device and (memory.durations, memory.energies) != (first.durations, first.energies):
+                raise InputError(f"memories {first.name}, {memory.name}: one device computes alike for all of them")
+
+    def device_of(self, memory: int) -> int:
+        """Return the first memory of the device that a memory is of: what computes there reads in all of them."""
+        return 0 if self.one_device else memory
 
     def _check_links(self) -> None:
         count, n, seen = len(self.memories), len(self.graph.nodes), set()

@@ -70,6 +70,8 @@ class RuntimePlan:
     name: str = ""
     """The name of the graph."""
     size_unit: str = "unit"
+    one_device: bool = False
+    """Are the memories those of one device? Then a step reads copies in any of them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
@@ -84,7 +86,7 @@ class RuntimePlan:
         for at, step in enumerate(self.steps):
             with located(step_text(at, step)):
                 _check_numbers(step, at, len(self.steps), len(self.memories))
-        _check_reads(self.steps)
+        _check_reads(self.steps, self.one_device)
         self._check_offsets()
 
     def _check_offsets(self) -> None:
@@ -163,17 +165,19 @@ class RuntimePlan:
     def of(
         graph: ComputationGraph, actions: Sequence[Action], memories: Sequence[str] = ONE_MEMORY,
         offsets: Sequence[int] | None = None, alignment: int = 1, workspaces: Sequence[int | None] | None = None,
+        one_device: bool = False,
     ) -> RuntimePlan:  # fmt: skip
         """Return the plan for actions that a judge accepts.
 
         Args:
             offsets: of the copy that each action makes, in the arena of its memory; None: there are none.
             workspaces: where what each computation takes besides lies in that arena; None: it is not given.
+            one_device: see the class.
 
         Raises:
             InputError: see the class; an action reads what is not there.
         """
-        reads, ends = reads_of(graph, actions)
+        reads, ends = reads_of(graph, actions, one_device)
         begins = _begins_of(graph, actions)
         steps = (
             Step(
@@ -184,11 +188,18 @@ class RuntimePlan:
             )
             for t, action in enumerate(actions)
         )  # fmt: skip
-        return RuntimePlan(tuple(steps), graph_digest(graph), tuple(memories), alignment, graph.name, graph.size_unit)
+        return RuntimePlan(
+            tuple(steps), graph_digest(graph), tuple(memories), alignment, graph.name, graph.size_unit, one_device
+        )  # fmt: skip
 
 
-def reads_of(graph: ComputationGraph, actions: Sequence[Action]) -> tuple[list[tuple[int, ...]], list[int]]:
+def reads_of(
+    graph: ComputationGraph, actions: Sequence[Action], one_device: bool = False
+) -> tuple[list[tuple[int, ...]], list[int]]:
     """Which actions made what each one reads, in the order of its inputs, and the last that reads what it makes.
+
+    Args:
+        one_device: inputs are read in any memory.
 
     Raises:
         InputError: what is read is not there.
@@ -197,7 +208,7 @@ def reads_of(graph: ComputationGraph, actions: Sequence[Action]) -> tuple[list[t
     reads, ends = [], list(range(len(actions)))
     for t, action in enumerate(actions):
         inputs: Iterator[tuple[int, int]] = (
-            ((u, action.memory) for u in graph.predecessors[action.node])
+            ((u, 0 if one_device else action.memory) for u in graph.predecessors[action.node])
             if action.source is None
             else iter([(action.node, action.source)])
         )
@@ -207,7 +218,7 @@ def reads_of(graph: ComputationGraph, actions: Sequence[Action]) -> tuple[list[t
             raise InputError(f"step {t + 1}: node {shown(graph.nodes[action.node])} reads what is not there") from None
         for r in reads[-1]:
             ends[r] = t
-        latest[action.node, action.memory] = t
+        latest[action.node, 0 if one_device else action.memory] = t
     return reads, ends
 
 
@@ -246,7 +257,7 @@ def _check_numbers(step: Step, at: int, steps: int, memories: int) -> None:
         raise InputError("a copy from a memory to itself")
 
 
-def _check_reads(steps: Sequence[Step]) -> None:
+def _check_reads(steps: Sequence[Step], one_device: bool) -> None:
     latest: dict[tuple[NodeId, int], int] = {}
     first: dict[NodeId, Step] = {}
     inputs: dict[NodeId, list[NodeId]] = {}
@@ -261,9 +272,11 @@ def _check_reads(steps: Sequence[Step]) -> None:
             if first.setdefault(step.node, step).size != step.size:
                 raise InputError(f"size {step.size}, before that {first[step.node].size}")
             for r in step.reads:
-                _check_read(steps, r, step.memory if step.source is None else step.source, latest)
+                read_in = steps[r].memory if one_device else step.memory if step.source is None else step.source
+                _check_read(steps, r, read_in, latest)
                 ends[r] = at
-            latest[step.node, step.memory] = at
+            for m in {of.memory for of in steps} if one_device else {step.memory}:
+                latest[step.node, m] = at
     for at, (step, end) in enumerate(zip(steps, ends, strict=True)):
         if step.end != end:
             last = "nothing reads it" if end == at else f"it is last read at step {end + 1}"

@@ -95,8 +95,9 @@ class JudgedSchedule(Shown):
         places = [(of.node, getattr(of, "memory", 0), of.start) for of in account.intervals]
         try:
             return named_intervals(
-                self.graph, [*self.budgets], account.intervals, [offsets.get(at) for at in places], self.details.plan
-            )
+                self.graph, [*self.budgets], account.intervals, [offsets.get(at) for at in places], self.details.plan,
+                self._platform.one_device,
+            )  # fmt: skip
         except InputError:
             return None
 

@@ -95,22 +95,29 @@ def intervals_of(result: Found) -> tuple[Interval, ...] | None:
     problem, found, arenas = result.problem, result.simulation.intervals, result.arenas
     names = [memory.name for memory in problem.platform.memories]
     offsets = [None] * len(found) if arenas is None else problem.offsets(arenas, result.simulation)
-    return named_intervals(problem.graph, names, found, offsets, problem.as_plan(result.answer))
+    plan, platform = problem.as_plan(result.answer), problem.platform
+    return named_intervals(problem.graph, names, found, offsets, plan, platform.one_device)
 
 
 def named_intervals(
-    graph: ComputationGraph, names: Sequence[str], found: Sequence[Retained], offsets: Sequence[int | None], plan: Plan
+    graph: ComputationGraph,
+    names: Sequence[str],
+    found: Sequence[Retained],
+    offsets: Sequence[int | None],
+    plan: Plan,
+    one_device: bool = False,
 ) -> tuple[Interval, ...]:
     """Return the judge's intervals of a plan, one for each step, with ids and names.
 
     Args:
         names: those of the memories.
         offsets: one for each interval.
+        one_device: see `Platform`.
 
     Raises:
         InputError: a step reads what is not there.
     """
-    reads, _ = reads_of(graph, plan)
+    reads, _ = reads_of(graph, plan, one_device)
     return tuple(
         Interval(
             graph.nodes[one.node], names[getattr(one, "memory", 0)], one.start, one.end, at, graph.sizes[one.node],

@@ -8,6 +8,9 @@ What runs the plan stands in the same file, so that a file can be judged without
                   "links": [{"from": "local", "to": "slow", "durations": [1, 2], "energies": [0, 0]}, ...]},
      "duration": 40, "energy": 40, "traffic": 9, "peaks": {"local": 12, "slow": 9}}
 
+Memories of one device have `"one_device": true` in the platform, no links, and what an access takes, `"accesses"`, for
+each node, in the memories where it takes something.
+
 With addresses there is also, where every offset counts in the arena of the interval's memory::
 
     {"intervals": [{"node": "a", "memory": "local", "start": 1, "end": 2, "offset": 0}, ...],
@@ -44,7 +47,11 @@ def platform_document(platform: Platform) -> JsonObject:
     """Budgets and costs, one for each node in the order of the graph's file."""
     names = [memory.name for memory in platform.memories]
     return {
-        "memories": [{**vars(memory)} for memory in platform.memories],
+        **({"one_device": True} if platform.one_device else {}),
+        "memories": [
+            {name: value for name, value in vars(memory).items() if name != "accesses" or value is not None}
+            for memory in platform.memories
+        ],
         "links": [
             {"from": names[link.source], "to": names[link.target], "durations": link.durations,
              "energies": link.energies}
@@ -126,7 +133,7 @@ def platform_of(graph: ComputationGraph, document: Json) -> Platform:
     known = []
     for at, entry in enumerate(memories):
         where = f"platform.memories[{at}]"
-        lists = [None if entry.get(key) is None else _list(entry, where, key) for key in ("durations", "energies")]
+        lists = [None if entry.get(key) is None else _list(entry, where, key) for key in _AMOUNTS]
         name = entry.get("name")
         if not isinstance(name, str):
             raise InputError(f"{where}: expected a name, got {shown(name)}")
@@ -138,7 +145,10 @@ def platform_of(graph: ComputationGraph, document: Json) -> Platform:
         source, target = (_memory(names, where, entry.get(key)) for key in ("from", "to"))
         durations, energies = (_list(entry, where, key) for key in ("durations", "energies"))
         between.append(Link(source, target, durations, energies))
-    return Platform(graph, tuple(known), tuple(between))
+    return Platform(graph, tuple(known), tuple(between), described.get("one_device", False))
+
+
+_AMOUNTS = ("durations", "energies", "accesses")
 
 
 def plan_of(platform: Platform, document: list[Json]) -> Plan:

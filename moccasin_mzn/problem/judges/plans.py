@@ -8,6 +8,9 @@ nothing goes on at the same time.
   the link; its traffic is the size of v.
 - Both open a retention interval [t, e] of v in the target, in place of an earlier copy there; e is the last position
   that reads this copy, e = t if nothing does. So a copy is in both memories while it is copied.
+- Memories of one device are different: computing v reads each input in the memory where its latest copy is, and takes,
+  in addition, what these reads and the write to m take there; the copy that it writes is in place of an earlier one in
+  any of them.
 - Memory in m at t is the sum of sizes over the intervals in m that contain t, both ends included, and the workspace of
   the node that is computed in m at t.
 
@@ -112,7 +115,8 @@ class _Run:
         self.totals = dict.fromkeys(OBJECTIVES, 0)
         self.violations: list[Violation] = []
         self._opened: list[tuple[int, Action]] = []
-        self._latest: dict[tuple[int, int], int] = {}  # (node, memory): position of its latest copy there
+        self._latest: dict[tuple[int, int], int] = {}  # (node, memory, or device): position of its latest copy there
+        self._place: dict[int, int] = {}  # position of a copy: its memory
         self._end: dict[int, int] = {}  # position of a copy: its last read
 
     def take(self, t: int, action: Action) -> None:
@@ -124,8 +128,8 @@ class _Run:
         graph, place = self.platform.graph, self.platform.memories[m]
         if source is None:
             self.computed.add(v)
-            self._read_inputs(t, v, m)
             duration, energy = place.cost(v)
+            duration += self._read_inputs(t, v, m) + place.access(v)
         else:
             self._end[self._latest[v, source]] = t
             link = self.platform.link_between[source, m]
@@ -133,7 +137,8 @@ class _Run:
             self.totals["traffic"] += graph.sizes[v]
         self.totals["duration"] += duration
         self.totals["energy"] += energy
-        self._latest[v, m] = self._end[t] = t
+        self._latest[v, self.platform.device_of(m)] = self._end[t] = t
+        self._place[t] = m
         self._opened.append((t, action))
 
     def _problem(self, t: int, action: Action) -> Violation | None:
@@ -159,15 +164,20 @@ class _Run:
             )
         return None
 
-    def _read_inputs(self, t: int, v: int, m: int) -> None:
-        graph, name = self.platform.graph, self.platform.memories[m].name
+    def _read_inputs(self, t: int, v: int, m: int) -> int:
+        """What the reads take."""
+        graph, memories, device = self.platform.graph, self.platform.memories, self.platform.device_of(m)
+        name, taken = "memory" if self.platform.one_device else memories[m].name, 0
         for u in graph.predecessors[v]:
-            if (u, m) in self._latest:
-                self._end[self._latest[u, m]] = t
+            if (u, device) in self._latest:
+                read = self._latest[u, device]
+                self._end[read] = t
+                taken += memories[self._place[read]].access(u)
             else:
-                reading, read = node_text(graph, v), node_text(graph, u)
-                message = f"position {t}: node {reading} reads node {read}, which is not in {name}"
+                reading, missing = node_text(graph, v), node_text(graph, u)
+                message = f"position {t}: node {reading} reads node {missing}, which is not in {name}"
                 self.violations.append(Violation("missing-input", t, v, message))
+        return taken
 
     def intervals(self) -> tuple[PlacedInterval, ...]:
         return tuple(

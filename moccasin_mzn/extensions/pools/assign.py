@@ -1,0 +1,151 @@
+"""Which memory each retention interval lies in, where the intervals are given: the most is saved in the fast ones.
+
+::
+
+    fast   |  [a=====]   [c====]          placed one after the other, by what a unit of memory and time saves there,
+    slow   | [b====================]      each in the best memory that has room for it all the time
+
+Then parts of it are taken out and placed again in other orders, as long as that costs no more.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+NOWHERE = -1
+"""The memory of an interval that is not placed."""
+FIRST_TRIES = 20
+"""The number of orders in which everything is placed before there seems to be no room."""
+MOST_TAKEN_OUT = 24
+"""So many intervals are taken out at once, at most."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Something that lies in one memory from `start` to `end`, both included, counted from 0."""
+
+    start: int
+    end: int
+    size: int
+    costs: tuple[int, ...]
+    """What all accesses to it take, by memory."""
+    workspace: int = 0
+    """What is taken in the same memory at `start` besides."""
+
+
+class Assignment:
+    """Intervals in memories; the best one found is `places`.
+
+    Args:
+        capacities: of the memories.
+        horizon: the number of positions, from 0.
+    """
+
+    def __init__(
+        self, intervals: Sequence[Interval], capacities: Sequence[int], horizon: int, rng: random.Random
+    ) -> None:
+        self.intervals, self.capacities, self.rng = intervals, list(capacities), rng
+        self.places = [NOWHERE] * len(intervals)
+        self._used = np.zeros((len(capacities), horizon), np.int64)
+        self._liked = [sorted(range(len(capacities)), key=of.costs.__getitem__) for of in intervals]
+        self._density = [
+            (max(of.costs) - min(of.costs)) / max(1, of.size * (of.end - of.start + 1) + of.workspace)
+            for of in intervals
+        ]
+
+    @property
+    def cost(self) -> int:
+        """What all accesses take."""
+        return sum(of.costs[m] for of, m in zip(self.intervals, self.places, strict=True))
+
+    def find(self, begin_with: Sequence[int] = ()) -> bool:
+        """Place all intervals; False: no order tried has room for them.
+
+        Args:
+            begin_with: a memory for each, or `NOWHERE`: those are placed there first, where there is room.
+        """
+        for number in range(FIRST_TRIES):
+            self._clear()
+            for i, m in enumerate(begin_with if number == 0 else ()):
+                if m != NOWHERE and self._has_room(i, m):
+                    self._put(i, m)
+            rest = [i for i, m in enumerate(self.places) if m == NOWHERE]
+            if self._place(self._ordered(rest, number), mixed=number > FIRST_TRIES // 2):
+                return True
+        return False
+
+    def improve(self, turns: int, stop: Callable[[], bool] = lambda: False) -> None:
+        """Take some out and place them again, so often; nothing that costs more is kept."""
+        cost = self.cost
+        least = sum(min(of.costs) for of in self.intervals)
+        for _ in range(turns):
+            if cost <= least or stop():
+                return
+            chosen = self._some()
+            before = [self.places[i] for i in chosen]
+            for i in chosen:
+                self._take_out(i)
+            if self._place(self._ordered(chosen, 1)):
+                after = cost + sum(
+                    self.intervals[i].costs[self.places[i]] - self.intervals[i].costs[m]
+                    for i, m in zip(chosen, before, strict=True)
+                )
+                if after <= cost:
+                    cost = after
+                    continue
+            for i, m in zip(chosen, before, strict=True):
+                self._take_out(i)
+                self._put(i, m)
+
+    def _some(self) -> list[int]:
+        """Intervals that live at one time, which are in each other's way, or some of them."""
+        of = self.intervals[self.rng.randrange(len(self.intervals))]
+        at = self.rng.randint(of.start, of.end)
+        alive = [i for i, other in enumerate(self.intervals) if other.start <= at <= other.end]
+        return self.rng.sample(alive, min(len(alive), self.rng.randint(2, MOST_TAKEN_OUT)))
+
+    def _ordered(self, chosen: list[int], number: int) -> list[int]:
+        """What saves most first; `number` 1 and more: with noise, every third time by size."""
+        if number == 0:
+            return sorted(chosen, key=lambda i: -self._density[i])
+        if number % 3 == 2:
+            return sorted(chosen, key=lambda i: -self.intervals[i].size * self.rng.uniform(0.5, 1))
+        return sorted(chosen, key=lambda i: -self._density[i] * self.rng.uniform(0.3, 1))
+
+    def _place(self, order: Sequence[int], mixed: bool = False) -> bool:
+        """Place these one after the other, each where it costs least, or where chance will have it; False: no room."""
+        for i in order:
+            liked = self.rng.sample(self._liked[i], len(self._liked[i])) if mixed else self._liked[i]
+            m = next((m for m in liked if self._has_room(i, m)), None)
+            if m is None:
+                return False
+            self._put(i, m)
+        return True
+
+    def _has_room(self, i: int, m: int) -> bool:
+        of, used = self.intervals[i], self._used[m]
+        room = self.capacities[m] - of.size
+        if used[of.start] + of.workspace > room:
+            return False
+        return bool(used[of.start : of.end + 1].max() <= room)
+
+    def _put(self, i: int, m: int) -> None:
+        of = self.intervals[i]
+        self._used[m, of.start : of.end + 1] += of.size
+        self._used[m, of.start] += of.workspace
+        self.places[i] = m
+
+    def _take_out(self, i: int) -> None:
+        of, m = self.intervals[i], self.places[i]
+        if m != NOWHERE:
+            self._used[m, of.start : of.end + 1] -= of.size
+            self._used[m, of.start] -= of.workspace
+            self.places[i] = NOWHERE
+
+    def _clear(self) -> None:
+        self._used[:] = 0
+        self.places = [NOWHERE] * len(self.intervals)

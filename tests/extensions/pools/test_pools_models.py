@@ -1,0 +1,119 @@
+"""One device with several memories: models, search and judge against brute force, on random problems."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from few import few
+from pools_cases import draw_pools, oracle_of, proven
+from pools_oracle import best_pools_plan
+
+from moccasin_mzn.api.solve import solve_problem
+from moccasin_mzn.extensions.pools.data import decode, encode, one_memory
+from moccasin_mzn.extensions.pools.formulation import PoolsFormulation, check_plan
+from moccasin_mzn.extensions.pools.search import PoolsSearch
+from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.judges.schedules import judge
+from moccasin_mzn.problem.platform import Action
+from moccasin_mzn.search.options import SearchOptions
+
+needs_minizinc = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
+FORMS = [pytest.param(True, id="staged"), pytest.param(False, id="general")]
+
+
+def best(problem, staged):
+    """The oracle's best plan and its value, which the judge confirms; None: there is none."""
+    found = best_pools_plan(oracle_of(problem), problem.instance.order if staged else None)
+    if found is None:
+        return None
+    value, steps = found
+    plan = tuple(Action(v, m) for v, m in steps)
+    simulation = judge_plan(problem.platform, plan, problem.goal)
+    assert simulation.violations == () and simulation.duration == value
+    return plan, value
+
+
+@needs_minizinc
+@pytest.mark.parametrize("staged", FORMS)
+@pytest.mark.parametrize("seed", few(range(300), keep=range(6)))
+def test_models_of_pools_find_the_best_plan(seed, staged):
+    problem = draw_pools(seed, memories=2 + (seed % 5 == 4), most_nodes=4 if seed % 5 == 4 else 5)
+    expected = best(problem, staged)
+    if expected is None:
+        assert proven(problem, staged) == ("infeasible", None)
+        return
+    plan, value = expected
+    start = plan if seed % 2 and PoolsFormulation(staged).out_of_scope(problem, problem.pruned(plan)) is None else None
+    assert proven(problem, staged, incumbent=start) == ("optimal", value)
+
+
+@pytest.mark.parametrize("seed", few(range(400), keep=range(40)))
+def test_a_best_plan_of_pools_is_a_solution_of_the_reduced_data(seed):
+    """What the data leaves out may not cost anything: a plan as good as the best one has its place in them."""
+    problem = draw_pools(seed)
+    for staged in (True, False):
+        expected = best(problem, staged)
+        if expected is None:
+            continue
+        form = PoolsFormulation(staged)
+        data = form.data(problem)
+        plan = problem.pruned(expected[0])
+        if any(plan.count(a) > 1 for a in plan) or len(plan) > sum(data.model.max_computations):
+            continue
+        again = decode(data.model, encode(problem.platform, data.model, plan, staged))
+        assert len(again) < len(plan) or again == plan
+
+
+@pytest.mark.parametrize("seed", few(range(300), keep=range(30)))
+def test_bounds_of_pools_are_none_above_the_best_plan(seed):
+    problem = draw_pools(seed)
+    for staged in (True, False):
+        expected = best(problem, staged)
+        if expected is not None:
+            assert problem.least_value() <= expected[1]
+            assert PoolsFormulation(staged).instant_bound(problem) <= expected[1]
+            assert problem.instance.baseline  # it has one
+
+
+@pytest.mark.parametrize("seed", few(range(300), keep=range(30)))
+def test_a_plan_is_no_shorter_than_its_schedule_in_one_memory(seed):
+    problem = draw_pools(seed)
+    expected = best(problem, staged=False)
+    if expected is not None:
+        alone = one_memory(problem)
+        simulation = judge(alone.graph, [action.node for action in expected[0]], alone.budget)
+        assert simulation.feasible and simulation.duration <= expected[1]
+
+
+@pytest.mark.parametrize("seed", few(range(100), keep=range(12)))
+def test_the_search_of_pools_finds_the_best_plan_of_a_small_graph(seed):
+    """Which is no promise, but so small a graph leaves little to miss."""
+    problem = draw_pools(seed)
+    expected, found = best(problem, staged=True), []
+    turns = iter(range(2000 if expected is None else 20_000))
+
+    def stop():
+        return next(turns, None) is None or bool(found and problem.judge(found[-1]).duration == expected[1])
+
+    PoolsSearch(problem, seed).run(found.append, stop)
+    for plan in found:
+        assert problem.judge(plan).feasible
+        assert PoolsFormulation().out_of_scope(problem, plan) is None
+    if expected is None:
+        assert not found
+    else:
+        assert found and problem.value(problem.judge(found[-1])) == expected[1]
+
+
+@needs_minizinc
+@pytest.mark.parametrize("seed", few(range(40), keep=range(3)))
+def test_all_searches_together_prove_the_best_plan(seed):
+    problem, options = draw_pools(seed), SearchOptions(time_limit=60, threads=2)
+    result = solve_problem(problem, PoolsFormulation(), options)
+    expected = best(problem, staged=True)
+    if expected is None:
+        assert result.status == "infeasible"
+        return
+    assert (result.status, result.value) == ("optimal", expected[1])
+    assert check_plan(PoolsFormulation(staged=False), problem, result.answer, result.simulation).startswith("pools")

@@ -1,0 +1,73 @@
+"""Random problems of one device with several memories, and what the models prove of them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+from cases import draw_case
+from pools_oracle import Pools
+
+from moccasin_mzn.extensions.platforms import MemoryPool, pools_platform
+from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Plan
+from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
+from moccasin_mzn.solvers.minizinc.solvers import find_backend
+
+
+def draw_pools(seed: int, memories: int = 2, most_nodes: int = 5) -> PlanProblem:
+    """A problem whose memories together hold from half to all of the peak, with amounts up to 10**12."""
+    rng = random.Random(seed)
+    graph = draw_case(rng.randrange(10**6), most_nodes=most_nodes).graph
+    scale = rng.choice([1, 1, 10**9])
+    graph = replace(graph, sizes=[size * scale for size in graph.sizes])
+    if rng.random() < 0.3:
+        graph = replace(graph, workspaces=[rng.choice([0, 0, scale, 2 * scale]) for _ in graph.nodes])
+    instance = Instance.build(graph, "100%", max_computations=rng.choice([1, 2, 2, 3]))
+    peak = max(1, instance.baseline.peak)
+    total = rng.randint(peak // 2, peak + peak // 4)
+    shares = [rng.random() for _ in range(memories)]
+    access = rng.sample([0, Fraction(1, 4), Fraction(1), Fraction(5, 2), Fraction(7)], memories)
+    pools = {
+        f"m{m}": MemoryPool(Budget(max(1, int(total * share / sum(shares)))), access[m] / scale)
+        for m, share in enumerate(shares)
+    }
+    platform = pools_platform(graph, pools, peak)
+    return PlanProblem(instance, platform)
+
+
+def oracle_of(problem: PlanProblem) -> Pools:
+    """The same in the oracle's terms."""
+    platform = problem.platform
+    n = range(len(problem.graph.nodes))
+    return Pools(
+        problem.graph, [memory.budget or 0 for memory in platform.memories],
+        [[memory.access(v) for v in n] for memory in platform.memories], problem.instance.max_computations,
+    )  # fmt: skip
+
+
+def proven(problem: PlanProblem, staged: bool, solver: str = "cp-sat", incumbent: Plan | None = None):
+    """How a run of the model ended, and its best value; each solution is a plan that the judge accepts."""
+    form, values = PoolsFormulation(staged), []
+    data = form.data(problem)
+
+    def judge(solution) -> None:
+        plan = form.plan(data, solution)
+        simulation = judge_plan(problem.platform, plan, problem.goal)
+        assert simulation.violations == ()
+        assert form.out_of_scope(problem, plan) is None
+        assert problem.value(simulation) == form.objective(data, solution.objective)
+        values.append(problem.value(simulation))
+
+    limit = problem.value(judge_plan(problem.platform, incumbent)) if incumbent else None
+    limits = Limits(120, 1 if solver == "cp-sat" else None, 0)
+    outcome = run_model(
+        find_backend(solver), form.file, dzn_text(form.data_items(data, incumbent, limit)), limits,
+        OutputListener(judge, lambda bound: None),
+    )  # fmt: skip
+    return outcome.status, values[-1] if values else None
