@@ -172,18 +172,26 @@ class Plans(Variant[PlanProblem]):
 
     @property
     def least(self) -> int:
-        """No plan fits less: the largest working set of a node that cannot be computed in another memory."""
+        """No plan fits less: the largest working set of a node that cannot be computed in another memory; of one device,
+        what of the largest the other memories do not hold."""
         others = [place for m, place in enumerate(self.problem.platform.memories) if m != SWEPT]
 
         def fits_elsewhere(v: int, need: int) -> bool:
             return any(place.computes(v) and (place.budget is None or place.budget >= need) for place in others)
 
+        if self.problem.platform.one_device:
+            elsewhere = [place.budget for place in others if place.budget is not None]
+            need = self.graph.largest_working_set().memory
+            return max(0, need - sum(elsewhere)) if len(elsewhere) == len(others) else 0
         needs = enumerate(map(self.graph.working_set, range(len(self.graph.nodes))))
         return max((need for v, need in needs if not fits_elsewhere(v, need)), default=0)
 
     @property
     def input_increase(self) -> int | None:
         place, nodes = self.problem.platform.memories[SWEPT], range(len(self.graph.nodes))
+        if self.problem.platform.one_device:
+            plan = plan_of_sequence(self.problem.instance.order, SWEPT)
+            return self.problem.judge(plan).duration - self.baseline
         return sum(place.cost(v)[0] for v in nodes) - self.baseline if all(map(place.computes, nodes)) else None
 
     def amount(self, budget: Budget | int | float | str) -> int:

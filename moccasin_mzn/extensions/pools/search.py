@@ -149,8 +149,8 @@ class PoolsSearch:
     # Small changes
 
     def _guess(self, sequence: list[int], offer: Offer, stop: Stop) -> None:
-        """A schedule with more recomputations, so that outputs are in memory for a shorter time: it may have a plan where
-        none is known."""
+        """A schedule with more recomputations, so that outputs are in memory for a shorter time: it may have a plan
+        where none is known."""
         for _ in range(self.rng.randint(0, MOST_AGAIN)):
             changed = self._computed_again(sequence, [NOWHERE] * len(sequence))
             if changed is not None and first_out_of_stage(self.order, changed[0]) is None:

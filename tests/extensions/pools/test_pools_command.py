@@ -1,0 +1,204 @@
+"""`--memory` and `memories=`: what is printed, written, read again, refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+
+import pytest
+from few import few
+from pools_cases import draw_pools, oracle_of
+from pools_oracle import best_pools_plan
+
+import moccasin_mzn as mz
+from moccasin_mzn.api.frontier.variants import Plans
+from moccasin_mzn.api.request import Request, request_from_json
+from moccasin_mzn.deploy.source import placed
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.platforms import parse_pool
+from moccasin_mzn.extensions.pools.assign import Assignment, Interval
+from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
+from moccasin_mzn.problem.files.plan_format import read_runtime_plan
+from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.platform import Action, Link, Memory, Platform
+from moccasin_mzn.problem.runtime_plan import RuntimePlan
+from moccasin_mzn.search.options import Effort, SearchOptions
+
+GRAPH = mz.ComputationGraph(
+    nodes=["a", "b", "c", "d"], durations=[4, 3, 2, 5], sizes=[8, 8, 4, 4],
+    edges=[(0, 1), (1, 2), (0, 3), (2, 3)], size_unit="byte",
+)  # fmt: skip
+PLATFORM = Platform(
+    GRAPH,
+    (
+        Memory("fast", 12, GRAPH.durations, accesses=(0, 0, 0, 0)),
+        Memory("slow", 8, GRAPH.durations, accesses=(16, 16, 8, 8)),
+    ),
+    one_device=True,
+)  # fmt: skip
+needs_minizinc = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
+
+
+@pytest.fixture
+def graph(tmp_path):
+    mz.write_graph(GRAPH, tmp_path / "graph.json")
+    return tmp_path / "graph.json"
+
+
+def test_the_judge_counts_reads_and_writes_where_outputs_lie():
+    plan = (Action(0, 1), Action(1, 0), Action(2, 0), Action(3, 0))
+    found = judge_plan(PLATFORM, plan)
+    assert found.violations == ()
+    assert found.duration == 14 + 16 + 16 + 16  # a is written, read by b and by d
+    assert (found.energy, found.traffic, found.peaks) == (14, 0, (12, 8))
+
+
+def test_a_recomputation_takes_the_place_of_a_copy_in_another_memory():
+    plan = (Action(0, 1), Action(1, 0), Action(2, 0), Action(0, 1), Action(3, 0))
+    found = judge_plan(PLATFORM, plan)
+    assert [(one.node, one.memory, one.start, one.end) for one in found.intervals] == [
+        (0, 1, 1, 2), (1, 0, 2, 3), (2, 0, 3, 5), (0, 1, 4, 5), (3, 0, 5, 5),
+    ]  # fmt: skip
+    assert found.violations == () and found.peaks == (12, 8)
+
+
+def test_the_judge_names_what_is_in_no_memory_and_what_is_full():
+    found = judge_plan(PLATFORM, (Action(1, 0), Action(0, 0), Action(1, 0), Action(2, 1), Action(3, 1)))
+    messages = [one.message for one in found.violations]
+    assert "position 1: node b reads node a, which is not in memory" in messages
+    assert any("memory in fast 16 B is 4 B over" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("memories", "links", "message"),
+    [
+        ((Memory("a", 1, (1,) * 4), Memory("b", 1, (2,) * 4)), (), "one device computes alike"),
+        ((Memory("a", 1, (1,) * 4), Memory("b", 1, (1,) * 4)), (Link(0, 1, (0,) * 4, (0,) * 4),), "have no links"),
+        ((Memory("a", 1, (1,) * 4, accesses=(1,)),), (), "1 accesses for 4 nodes"),
+    ],
+)
+def test_platforms_of_one_device_refuse_what_makes_no_sense(memories, links, message):
+    with pytest.raises(InputError, match=message):
+        Platform(GRAPH, memories, links, one_device=True)
+
+
+def test_accesses_are_for_one_device():
+    with pytest.raises(InputError, match="memory a: accesses are for memories of one device"):
+        Platform(GRAPH, (Memory("a", 1, (1,) * 4, accesses=(0,) * 4),))
+
+
+def test_a_request_survives_its_text():
+    problem = draw_pools(3)
+    request = Request(problem, SearchOptions(), PoolsFormulation(staged=False))
+    again = request_from_json(request.to_json())
+    assert again == request and again.problem.platform.one_device
+
+
+@needs_minizinc
+def test_memories_of_one_device_are_solved_written_validated_and_run(command, graph, tmp_path):
+    plan = tmp_path / "plan.json"
+    memories = ["--memory", "fast=12", "--memory", "slow=8:2"]
+    status, out, _ = command(
+        "solve", graph, *memories, "--addresses", "--check", "-o", plan, "--time-limit", 30, "--json"
+    )
+    found = json.loads(out)
+    expected = best_pools_plan(oracle_of_platform(), [0, 1, 2, 3])
+    assert (status, found["status"], found["duration"]) == (0, "optimal", expected[0])
+    assert found["platform"]["one_device"] is True
+    status, out, _ = command("validate", graph, plan)
+    assert status == 0 and "arena in slow" in out
+    steps = read_runtime_plan(plan, GRAPH)
+    assert steps.one_device and steps.memories == ("fast", "slow") and max(steps.arenas) <= 12
+    assert {steps.steps[r].memory for step in steps.steps for r in step.reads} == {0, 1}
+    again = placed(steps, 4, Effort(1.0, None, 0))
+    assert isinstance(again, RuntimePlan) and again.alignment == 4
+    assert command("deploy", "c-header", plan, "-o", tmp_path / "plan.h")[0] == 0
+    read = mz.read_result(GRAPH, plan)
+    assert read.peaks == found["peaks"] and read.intervals is not None
+
+
+def oracle_of_platform():
+    from pools_oracle import Pools
+
+    return Pools(GRAPH, [12, 8], [[0] * 4, [16, 16, 8, 8]], [2] * 4)
+
+
+@needs_minizinc
+def test_python_takes_memories(graph):
+    for slow in ("8:2", mz.MemoryPool("8B", 2)):
+        result = mz.solve(GRAPH, memories={"fast": "12B", "slow": slow}, time_limit=30)
+        assert (result.status, result.duration) == ("optimal", best_pools_plan(oracle_of_platform(), [0, 1, 2, 3])[0])
+    with pytest.raises(InputError, match="slow memory does not go with memories of one device"):
+        mz.solve(GRAPH, memories={"fast": "12B"}, slow_memory="8B")
+    with pytest.raises(InputError, match="with memories of one device it is the least duration"):
+        mz.solve(GRAPH, memories={"fast": "12B"}, goal="energy")
+    with pytest.raises(InputError, match="budget is for one memory"):
+        mz.solve(GRAPH, 0.8, memories={"fast": "12B"})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--memory", "fast"], "memory 'fast': expected NAME=BUDGET, such as fast=128KiB or slow=8MiB:4"),
+        (["--memory", "fast=12:x"], "access of memory fast 'x': expected a number of 0 or more"),
+        (["--memory", "fast=12:inf"], "access of memory fast inf: expected a number of 0 or more"),
+        (["--memory", "a=12", "--memory", "a=8"], "memory a is given twice"),
+        (["--memory", "a=12", "--budget", "9"], "--budget is for one memory: with --memory each has its own budget"),
+        (["--memory", "a=12", "--paging"], "--paging is for --paging or --device, not for --memory"),
+        (["--memory", "a=12", "--device", "b=8"], "--device is for --paging or --device, not for --memory"),
+        (["--memory", "a=12", "--copy-time", "1"], "--copy-time is for --device"),
+        (["--memory", "a=12", "--strategy", "greedy"], "--strategy is for one memory, it does not go with --memory"),
+        (["--memory", "a=12", "--formulation", "checkmate-milp"], "formulated as staged or general"),
+    ],
+)
+def test_nonsense_about_memories_is_one_line(command, graph, words, message):
+    status, out, errors = command("solve", graph, *words)
+    assert (status, out) == (2, "")
+    assert message in errors.splitlines()[-1]
+
+
+def test_what_no_memories_hold_together_is_infeasible_at_once(command, graph):
+    status, out, _ = command("solve", graph, "--memory", "fast=4", "--memory", "slow=8:2")
+    assert status == 1
+    assert "node b alone needs 16 B" in out
+
+
+def test_a_memory_is_read_from_its_text():
+    assert parse_pool("fast=128KiB") == ("fast", mz.MemoryPool("128KiB"))
+    assert parse_pool("slow = inf : 0.25") == ("slow", mz.MemoryPool(None, 0.25))
+
+
+@pytest.mark.parametrize("seed", few(range(200), keep=range(20)))
+def test_no_plan_is_below_the_floor_of_a_frontier(seed):
+    """The first memory is what is varied: with one unit less than the floor there is no plan."""
+    problem = draw_pools(seed, most_nodes=4)
+    plans = Plans(problem, SearchOptions(), formulation=PoolsFormulation())
+    if plans.least > 0:
+        assert best_pools_plan(oracle_of(plans.at(plans.least - 1)), None) is None
+
+
+@pytest.mark.parametrize("seed", few(range(300), keep=range(30)))
+def test_assigned_intervals_never_take_more_than_there_is(seed):
+    rng = random.Random(seed)
+    horizon, count = rng.randint(1, 12), rng.randint(1, 12)
+    scale = rng.choice([1, 10**9])
+    intervals = []
+    for _ in range(count):
+        start = rng.randrange(horizon)
+        costs = tuple(rng.randint(0, 9) for _ in range(3))
+        end, extra = rng.randint(start, horizon - 1), rng.choice([0, 0, 3]) * scale
+        intervals.append(Interval(start, end, rng.randint(0, 9) * scale, costs, extra))
+    capacities = [rng.randint(0, 30) * scale for _ in range(3)]
+    found = Assignment(intervals, capacities, horizon, rng)
+    if not found.find():
+        return
+    before = found.cost
+    found.improve(50)
+    assert found.cost <= before
+    for m, capacity in enumerate(capacities):
+        here = [of for of, place in zip(intervals, found.places, strict=True) if place == m]
+        for t in range(horizon):
+            used = sum(of.size for of in here if of.start <= t <= of.end)
+            used += sum(of.workspace for of in here if of.start == t)
+            assert used <= capacity
