@@ -153,17 +153,36 @@ def test_arenas_are_judged_as_small_as_proven_and_compute_the_same(name, options
     assert same(outputs(made, *calls), outputs(of_greedy, *calls))
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_tensors_in_two_memories_compute_the_same(name, share):
+    of_greedy, (_, whole) = program(name)
+    budget = int(share * whole)
+    asked = Asked(MemoryPlanning(memories={"fast": budget, "slow": "1MiB:4"}))
+    made, sizes = program(name, asked)
+    assert len(sizes) == 3 and 0 < sizes[1] <= budget and sizes[2] > 0
+    calls = [torch.randn(NETWORKS[name][1]) for _ in range(2)]
+    assert same(outputs(made, *calls), outputs(of_greedy, *calls))
+
+
+def test_tensors_without_room_in_the_memories_are_refused_in_one_line():
+    with pytest.raises(Exception, match="no room found for .* of tensors in fast 64 B, slow 128 B"):
+        program("mlp", MemoryPlanning(memories={"fast": 64, "slow": "128:2"}))
+    with pytest.raises(InputError, match="memory fast: expected a number of bytes"):
+        MemoryPlanning(memories={"fast": "50%"})
+
+
 def test_memory_planning_is_smaller_than_greedy_where_greedy_is_not_the_least():
     assert [program("cells", algorithm)[1] for algorithm in (None, MemoryPlanning())] == [[0, 15616], [0, 12800]]
 
 
 def test_executorch_example_prints_what_it_shows():
-    (block,) = (
-        each for each in page("docs/deploy.md").blocks if each.language == "python" and "executorch" in each.text
-    )
-    with redirect_stdout(io.StringIO()) as printed:
-        exec(compile(block.text, "example", "exec"), {"__name__": "example"})
-    assert printed.getvalue().splitlines() == block.answers and len(block.answers) == 2
+    blocks = [each for each in page("docs/deploy.md").blocks if each.language == "python" and "executorch" in each.text]
+    names = {"__name__": "example"}
+    for block, count in zip(blocks, (2, 1), strict=True):
+        with redirect_stdout(io.StringIO()) as printed:
+            exec(compile(block.text, "example", "exec"), names)
+        assert printed.getvalue().splitlines() == block.answers and len(block.answers) == count
 
 
 def test_where_all_tensors_lie_at_one_place_results_are_others():

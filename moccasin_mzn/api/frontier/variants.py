@@ -172,7 +172,7 @@ class Plans(Variant[PlanProblem]):
 
     @property
     def least(self) -> int:
-        """No plan fits less: the largest working set of a node that cannot be computed in another memory; of one device,
+        """No plan fits less: the largest working set of a node that cannot be computed in another memory. Of one device
         what of the largest the other memories do not hold."""
         others = [place for m, place in enumerate(self.problem.platform.memories) if m != SWEPT]
 
