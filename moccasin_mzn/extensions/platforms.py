@@ -245,6 +245,7 @@ def parse_pool(text: str) -> tuple[str, MemoryPool]:
     amount, colon, access = rest.partition(":")
     if not name.strip() or not is_there or not amount.strip():
         wrong = f"memory {shown(text)}: expected NAME=BUDGET, such as fast=128KiB or slow=8MiB:4"
+        wrong += "" if is_there else "; of one memory the budget is --budget"
         raise InputError(Page.POOLS.after(wrong))
     budget = None if amount.strip() == "inf" else Budget.parse(amount)
     cost = parse_cost(f"access of memory {name.strip()}", access) if colon else Fraction(0)

@@ -22,7 +22,7 @@ def test_every_option_of_solve_is_in_a_named_group():
         option.name for option in solve.params if isinstance(option, click.Option) and not option.hidden
     }
     titles = [group.title for group in solve.option_groups]
-    assert titles[:3] == ["Problem", "Search", "Output"] and titles[-1].endswith("devices")
+    assert titles[:3] == ["Problem", "Search", "Output"] and titles[-1] == "Several memories of one device"
     text = solve.get_help(context)
     positions = [text.index(f"\n{title}:\n") for title in titles]
     assert positions == sorted(positions) and text.index("--budget") < text.index("--time-limit") < text.index(

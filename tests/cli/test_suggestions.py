@@ -43,7 +43,7 @@ def options_of(words):
         ("solve g -t 5", "--time-limit"),
         ("solve g --time_limit 5", "--time-limit"),
         ("solve g --TIME-LIMIT 5", "--time-limit"),
-        ("solve g --memory 5", "--budget"),
+        ("solve g --max-memory 5", "--budget"),
         ("solve g -j 2", "--threads"),
         ("solve g --bugdet 5", "--budget"),
         ("allocate b --budget 5", "--capacity"),

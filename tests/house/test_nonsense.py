@@ -92,6 +92,7 @@ BORN = {
     mz.Device: {},
     mz.Gap: {"start": 0, "end": 1},
     mz.Goal: {},
+    mz.MemoryPool: {},
     mz.PagingCosts: {},
 }
 """Types of arguments, with what makes one."""
@@ -199,7 +200,7 @@ def test_classes_are_made_as_type_checkers_are_told():
                 assert [argument.arg for argument in one.args.args] == ["self", *(part.name for part in fields)]
                 least = sum(f.default is f.default_factory is dataclasses.MISSING for f in fields)
                 assert len(one.args.args) - 1 - len(one.args.defaults) == least
-    assert seen == 5
+    assert seen == 6
 
 
 def test_numpy_numbers_and_arrays_are_accepted():

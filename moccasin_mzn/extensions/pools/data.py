@@ -29,7 +29,7 @@ class PoolsData:
     scale: int
     """Costs times this are in the graph's duration unit."""
     budgets: tuple[int, ...]
-    """Of each memory, in units of `model.size_scale`; no more than all outputs and a workspace take."""
+    """What each memory holds, in units of `model.size_scale`; no more than all outputs and a workspace take."""
     compute: tuple[int, ...]
     """What computing each node takes, without accesses, along the order."""
     access: tuple[tuple[int, ...], ...]

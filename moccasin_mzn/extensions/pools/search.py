@@ -152,7 +152,7 @@ class PoolsSearch:
         """A schedule with more recomputations, so that outputs are in memory for a shorter time: it may have a plan
         where none is known."""
         for _ in range(self.rng.randint(0, MOST_AGAIN)):
-            changed = self._computed_again(sequence, [NOWHERE] * len(sequence))
+            changed = self._recomputed(sequence, [NOWHERE] * len(sequence))
             if changed is not None and first_out_of_stage(self.order, changed[0]) is None:
                 sequence = changed[0]
         self._take(sequence, offer, stop, ())
@@ -163,15 +163,15 @@ class PoolsSearch:
         sequence, places = [action.node for action in self.plan], [action.memory for action in self.plan]
         which = self.rng.random()
         if which < 0.5:
-            changed = self._computed_again(sequence, places)
+            changed = self._recomputed(sequence, places)
         elif which < 0.8:
-            changed = self._computed_less(sequence, places)
+            changed = self._less_recomputed(sequence, places)
         else:
             changed = sequence, places
         if changed is not None and first_out_of_stage(self.order, changed[0]) is None:
             self._take(changed[0], offer, stop, changed[1])
 
-    def _computed_again(self, sequence: list[int], places: list[int]) -> tuple[list[int], list[int]] | None:
+    def _recomputed(self, sequence: list[int], places: list[int]) -> tuple[list[int], list[int]] | None:
         """An output recomputed just before a read, at its place in that stage; what it splits is placed anew."""
         t = self.rng.randrange(len(sequence))
         inputs = self.graph.predecessors[sequence[t]]
@@ -187,7 +187,7 @@ class PoolsSearch:
         places = [NOWHERE if k == before else m for k, m in enumerate(places)]
         return [*sequence[:at], u, *sequence[at:]], [*places[:at], NOWHERE, *places[at:]]
 
-    def _computed_less(self, sequence: list[int], places: list[int]) -> tuple[list[int], list[int]] | None:
+    def _less_recomputed(self, sequence: list[int], places: list[int]) -> tuple[list[int], list[int]] | None:
         again = [t for t in range(len(sequence)) if self._is_again(sequence, t)]
         if not again:
             return None

@@ -73,7 +73,7 @@ def test_the_judge_names_what_is_in_no_memory_and_what_is_full():
 @pytest.mark.parametrize(
     ("memories", "links", "message"),
     [
-        ((Memory("a", 1, (1,) * 4), Memory("b", 1, (2,) * 4)), (), "one device computes alike"),
+        ((Memory("a", 1, (1,) * 4), Memory("b", 1, (2,) * 4)), (), "computing takes the same time"),
         ((Memory("a", 1, (1,) * 4), Memory("b", 1, (1,) * 4)), (Link(0, 1, (0,) * 4, (0,) * 4),), "have no links"),
         ((Memory("a", 1, (1,) * 4, accesses=(1,)),), (), "1 accesses for 4 nodes"),
     ],

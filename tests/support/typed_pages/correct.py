@@ -38,6 +38,7 @@ def solve(graph: mz.ComputationGraph, start: mz.Result | None = None) -> mz.Resu
     mz.solve(graph, Fraction(4, 5), paging=mz.PagingCosts(0.25, Fraction(1, 4)), goal=mz.Goal("traffic", 100))
     mz.solve(graph, devices={"gpu": 0.8, "cpu": "64GiB:4", "tpu": mz.Device("1GiB", 2), "any": None},
              copies=mz.CopyCosts(time=0.5, latency=20))  # fmt: skip
+    mz.solve(graph, memories={"fast": "128KiB", "slow": "8MiB:4", "psram": mz.MemoryPool("1GiB", 0.5), "any": None})
     return mz.solve(
         graph, 0.8, formulation="staged", solver="cp-sat,highs", search="on", time_limit=60, until_gap="1%", threads=2,
         seed=1, two_phase=True, if_none="hint", warm_start=start, on_progress=print, precedence="reservoir",
