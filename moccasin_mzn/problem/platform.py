@@ -151,7 +151,9 @@ class Platform:
             if not self.one_device and memory.accesses is not None:
                 raise InputError(f"memory {memory.name}: accesses are for memories of one device")
             if self.one_device and (memory.durations, memory.energies) != (first.durations, first.energies):
-                raise InputError(f"memories {first.name}, {memory.name}: computing takes the same time for all of one device")
+                raise InputError(
+                    f"memories {first.name}, {memory.name}: computing takes the same time for all of one device"
+                )
 
     def device_of(self, memory: int) -> int:
         """Return the first memory of the device that a memory is of: what computes there reads in all of them."""

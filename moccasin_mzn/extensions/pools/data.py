@@ -51,6 +51,13 @@ def budgets_of(platform: Platform) -> tuple[int, ...]:
     return tuple(everything if one.budget is None else min(one.budget, everything) for one in platform.memories)
 
 
+def fastest(platform: Platform) -> int | None:
+    """The first memory in which no access takes more than in another one; None: there is none."""
+    rows = [[memory.access(v) for v in range(len(platform.graph.nodes))] for memory in platform.memories]
+    least = [min(column) for column in zip(*rows, strict=True)]
+    return next((m for m, row in enumerate(rows) if row == least), None)
+
+
 def one_memory(problem: PlanProblem) -> Instance:
     """The problem with all memories as one, in which every access takes what it takes where that is least. The schedule
     of a plan takes no longer there: what is proven of this problem is proven."""
@@ -76,8 +83,7 @@ def pools_data(problem: PlanProblem, staged: bool) -> PoolsData:
     compute = [platform.memories[0].cost(v)[0] for v in order]
     access = [[memory.access(v) for v in order] for memory in platform.memories]
     scale = math.gcd(*compute, *(amount for row in access for amount in row)) or 1
-    fast = next((m for m, row in enumerate(access) if all(map(int.__le__, row, map(min, *access)))), None) \
-        if len(access) > 1 else 0  # fmt: skip
+    fast = fastest(platform)
     counts = model.max_computations
     if staged and fast is not None:
         workspace = max(model.workspace, default=0)

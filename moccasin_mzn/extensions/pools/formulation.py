@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -12,8 +12,10 @@ from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.extensions.pools.data import (
     PooledIntervals,
     PoolsData,
+    budgets_of,
     decode,
     encode,
+    fastest,
     one_memory,
     pools_data,
     with_room_for,
@@ -96,12 +98,7 @@ class PoolsFormulation(PlanFormulation[PoolsData]):
         return found
 
     def instant_bound(self, problem: PlanProblem) -> int:
-        """With all memories as one: what the input order retains too much at a stage must come again."""
-        if not self.staged:
-            return 0
-        stages = Stages.of(one_memory(problem))
-        extra = cover_bound(stages)
-        return 0 if extra is None else least_total(problem.platform, "duration") + extra * stages.duration_scale
+        return instant_bound(problem) if self.staged else 0
 
     def checked(
         self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Mapping[str, Value] | None
@@ -118,6 +115,72 @@ class PoolsFormulation(PlanFormulation[PoolsData]):
         from moccasin_mzn.extensions.pools.search import PoolsSearch
 
         PoolsSearch(problem, seed).run(offer, stop, better)
+
+
+# --- The instant bound ----------------------------------------------------------------------------------------
+
+# What is too much at a stage of the input order for all memories together must come again, as in one memory. What is
+# too much for the fastest one must come again or lie in another one, where it is written and read at least once:
+#
+#     stage           1 ....... k ....... n
+#     in fast         [=======================]      room for so much of what is read at k or later
+#     in slow               [=============]          two accesses there at least, one for the output of k itself
+#     dropped         [===]         [=======]        one more computation at least
+#
+# So the cheaper of both for each output, those first that cost least for their size, is what that takes at least.
+
+
+def instant_bound(problem: PlanProblem) -> int:
+    """No plan in stages of the input order has less of the objective; 0 if there is no plan."""
+    together = one_memory(problem)
+    stages = Stages.of(together)
+    extra = cover_bound(stages)
+    if extra is None:
+        return 0
+    extra = max(extra * stages.duration_scale, _outside_of_the_fastest(problem, together.graph.durations))
+    return least_total(problem.platform, "duration") + extra
+
+
+def _outside_of_the_fastest(problem: PlanProblem, again: Sequence[int]) -> int:
+    """What it takes at least that not all of a stage fits the fastest memory, where there is one for all nodes.
+
+    Args:
+        again: what another computation of each node takes at least, by position in `graph.nodes`.
+    """
+    platform, order, graph = problem.platform, problem.instance.order, problem.graph
+    nodes, fast = range(len(order)), fastest(platform)
+    others = [memory for m, memory in enumerate(platform.memories) if m != fast]
+    if fast is None:
+        return 0
+    room, most = budgets_of(platform)[fast], problem.instance.max_computations
+    slower = [
+        min((one.access(v) for one in others), default=again[v]) - platform.memories[fast].access(v) for v in nodes
+    ]
+    number = {v: k for k, v in enumerate(order)}
+    last = [max((number[x] for x in graph.successors[v]), default=number[v]) for v in nodes]
+    best, alive = 0, list[int]()
+    for k, v in enumerate(order):
+        alive = [u for u in alive if last[u] >= k]
+        needed, excess = {*graph.predecessors[v]}, sum(graph.sizes[u] for u in alive) + graph.sizes[v] - room
+        if excess > 0:
+            costs = [(slower[v], graph.sizes[v])] if others else []
+            for u in alive:
+                ways = [2 * slower[u]] if others else []
+                ways += [again[u]] if u not in needed and most[u] > 1 else []
+                costs += [(min(ways), graph.sizes[u])] if ways else []
+            best = max(best, _least_cost(costs, excess))
+        alive.append(v)
+    return best
+
+
+def _least_cost(items: Iterable[tuple[int, int]], excess: int) -> int:
+    """The least cost of items that have together at least this size, of the last one a part, rounded up."""
+    cost = 0
+    for each, size in sorted((item for item in items if item[1]), key=lambda item: item[0] / item[1]):
+        if size >= excess:
+            return cost - (-each * excess // size)
+        cost, excess = cost + each, excess - size
+    return cost
 
 
 # --- The second judge: the solution checker, run by MiniZinc --------------------------------------------------

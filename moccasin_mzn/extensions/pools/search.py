@@ -1,7 +1,7 @@
 """Plans for one device with several memories without the model: incumbents for it to start from.
 
 A schedule of one memory becomes a plan when each of its retention intervals is given a memory (see `assign`). So first
-schedules are sought within budgets from what all memories hold together down to what the fastest holds, as a shorter
+schedules are sought within budgets between what the fastest memory holds and what all hold together, as a shorter
 schedule need not be the better one where slow memory is costly. Then the best plan is changed a little, many times: an
 output is recomputed before one of its reads, or no longer, and what that touches is given a memory anew.
 """
@@ -22,8 +22,8 @@ from moccasin_mzn.problem.platform import Action, Plan
 from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.search.conclusion import known_at_once
 
-LADDER = (1.0, 0.75, 0.5, 0.25, 0.0)
-"""Budgets of schedules, between the fastest memory's and that of all together."""
+LADDER = (0.0, 1.0, 0.5, 0.25, 0.75)
+"""Budgets of schedules, between the fastest memory's and that of all together, the most different ones first."""
 ROUNDS = 3
 """The number of rounds of local search at each budget."""
 SECONDS_PER_BUDGET = 3.0
