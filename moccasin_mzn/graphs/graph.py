@@ -17,6 +17,7 @@ from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.graphs.adjacency import Groups, adjacent_in, blocks_of, check_adjacent
 from moccasin_mzn.graphs.checks import (
     MANY,
     TOTAL_LIMIT,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 _CYCLE_NODES_SHOWN = 8
 _OF_NODES = (
     "nodes", "durations", "sizes", "order", "labels", "backward", "workspaces", "in_place", "computed_once",
-    "operators", "parts", "output_of",
+    "operators", "parts", "output_of", "adjacent",
 )  # fmt: skip
 
 
@@ -109,7 +110,7 @@ class ComputationGraph:
             refused) or is negative; a total over `TOTAL_LIMIT`; a workspace that is no size; an output that may
             overwrite what its node does not read, or what is smaller; a node to be computed once that is none, or is
             given twice; a further output that has a duration, a workspace or an output of its own, may overwrite
-            anything, or has memory where the first has none; a label that is no str, a `backward` that is no bool; an
+            anything, or has memory where the first has none; what is read as one and cannot lie so; a label that is no str, a `backward` that is no bool; an
             operator that reads what is no predecessor; an amount of fixed memory that is no int >= 0; durations of a
             device that are not one int >= 0 or None for each node; an edge to an unknown node, from a node to itself,
             or given twice; a cycle; an order that is not a topological order of all nodes.
@@ -158,6 +159,9 @@ class ComputationGraph:
     output_of: tuple[int | None, ...] | None = None
     """For each node that is a further output the node whose computation makes it too; None: it is computed itself.
     None: every operation has one output."""
+    adjacent: tuple[Groups, ...] | None = None
+    """For each node the groups of its inputs that it reads as one: in memory each of a group lies directly after the
+    one before, so that no concatenation need copy them; see `graphs.adjacency`. None: no node reads any so."""
 
     if TYPE_CHECKING:  # what is taken; the fields are what it becomes
 
@@ -183,6 +187,7 @@ class ComputationGraph:
             operators: Iterable[Operator | None] | None = None,
             parts: Iterable[Part | None] | None = None,
             output_of: Iterable[int | None] | None = None,
+            adjacent: Iterable[Iterable[Iterable[int]]] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -216,6 +221,8 @@ class ComputationGraph:
         if self.output_of is not None:
             object.__setattr__(self, "edges", self.edges + missing_reads(self.nodes, self.edges, self.output_of))
         object.__setattr__(self, "computed_once", check_computed_once(self.nodes, self.computed_once))
+        adjacent = check_adjacent(self.nodes, self.sizes, self.edges, self.adjacent, self.in_place)
+        object.__setattr__(self, "adjacent", adjacent)
         object.__setattr__(self, "operators", check_operators(self.nodes, self.edges, self.operators))
         object.__setattr__(self, "parts", check_parts(self.nodes, self.parts))
         if type(self.runs_in_place) is not bool:
@@ -467,6 +474,13 @@ class ComputationGraph:
         rows = self.overwritable or ((),) * len(self.nodes)
         return tuple(size if row else 0 for size, row in zip(self.sizes, rows, strict=True))
 
+    @cached_property
+    def places(self) -> tuple[tuple[int, int] | None, ...]:
+        """For each node its block, named by the first node in order of addresses, and its place in it, from 0, in
+        `size_unit`; None: nobody reads it as one with others."""
+        groups = (group for row in self.adjacent or () for group in row)
+        return tuple(map(blocks_of(self.sizes, groups).place_of, range(len(self.nodes))))
+
     def run_in_place(self, doing: bool = True) -> ComputationGraph:
         """The same graph with computations that overwrite what they may, or that do not."""
         return self if self.runs_in_place == doing else replace(self, runs_in_place=doing)
@@ -509,6 +523,8 @@ class ComputationGraph:
             attributes["part"] = part_json(part)
         if self.output_of is not None and (first := self.output_of[node]) is not None:
             attributes["output_of"] = self.nodes[first]
+        if self.adjacent is not None and self.adjacent[node]:
+            attributes["adjacent"] = [[self.nodes[u] for u in group] for group in self.adjacent[node]]
         return attributes
 
     # --- networkx ----------------------------------------------------------------------------------------
@@ -578,6 +594,7 @@ class ComputationGraph:
             operators=operators_in(values, tuple(values.values())),
             parts=parts_in(values, tuple(values.values())),
             output_of=output_of_in(position, tuple(values.values())),
+            adjacent=adjacent_in(position, tuple(values.values())),
         )
 
     def to_networkx(self) -> networkx.DiGraph:

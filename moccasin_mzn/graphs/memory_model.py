@@ -25,6 +25,16 @@ def refuse_in_place(graph: ComputationGraph, what: str) -> None:
         raise InputError(Page.GRAPH_FILES.after(f"{what} know no execution in place: leave out --in-place"))
 
 
+def refuse_adjacent(graph: ComputationGraph, what: str, instead: str = "leave out --zero-copy-concat") -> None:
+    """Check that no node reads several outputs as one; `what`, in the plural, cannot keep them side by side.
+
+    Raises:
+        InputError: some do.
+    """
+    if graph.adjacent is not None:
+        raise InputError(Page.GRAPH_FILES.after(f"{what} know no outputs that lie side by side: {instead}"))
+
+
 def relaxed(graph: ComputationGraph) -> tuple[ComputationGraph, int]:
     """A graph that does not run in place, and an amount: no schedule needs more memory in it than that of `graph`, at
     any position, and the amount. So a bound on it, with budgets that are larger by the amount, is one on `graph`.
@@ -41,7 +51,8 @@ def relaxed(graph: ComputationGraph) -> tuple[ComputationGraph, int]:
     if graph.total_size + max(workspaces) <= TOTAL_LIMIT and sum(workspaces) <= TOTAL_LIMIT:
         return replace(graph, workspaces=workspaces, in_place=None, runs_in_place=False), amount
     nothing = (0,) * len(rows)
-    return replace(graph, sizes=nothing, workspaces=tuple(_largest(graph)), in_place=None, runs_in_place=False), 0
+    least = {"sizes": nothing, "workspaces": tuple(_largest(graph)), "adjacent": None}
+    return replace(graph, in_place=None, runs_in_place=False, **least), 0
 
 
 def _largest(graph: ComputationGraph) -> list[int]:
@@ -81,7 +92,12 @@ def refuse_workspaces(graph: ComputationGraph, what: str) -> None:
 
 def single_outputs(graph: ComputationGraph) -> ComputationGraph:
     """The graph in which outputs of one operation are one, under the first one's id, retained until the last read of
-    any; itself, if each operation has one output."""
+    any; itself, if each operation has one output.
+
+    Raises:
+        InputError: nodes read several outputs as one.
+    """
+    refuse_adjacent(graph, "plans for several memories")
     if graph.output_of is None:
         return graph
     first = [v if of is None else of for v, of in enumerate(graph.output_of)]

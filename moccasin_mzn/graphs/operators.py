@@ -126,6 +126,8 @@ class Operator:
     accumulator: int = 0
     """Bytes of an element of a partial result, where the operator may be computed as a chain of steps, each over some
     of what it reads whole, with results that are the same; 0: it may not."""
+    unchanged: bool = False
+    """True: it is a concatenation of all that it reads, in this order, and changes none of the elements."""
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name.isprintable():
@@ -134,6 +136,8 @@ class Operator:
         object.__setattr__(self, "reads", as_tuple("reads", self.reads))
         if type(self.accumulator) is not int or self.accumulator < 0:
             raise InputError(f"accumulator is {shown(self.accumulator)}, expected an integer >= 0")
+        if type(self.unchanged) is not bool:
+            raise InputError(f"unchanged is {shown(self.unchanged)}, expected true or false")
         for read in self.reads:
             for reach in read.axes:
                 if reach is not None and reach.axis >= len(self.shape):
@@ -238,7 +242,8 @@ def operator_json(operator: Operator, nodes: Sequence[NodeId]) -> JsonObject:
         for read in operator.reads
     ]  # fmt: skip
     made: JsonObject = {"name": operator.name, "shape": list(operator.shape), "reads": reads}
-    return made | ({"accumulator": operator.accumulator} if operator.accumulator else {})
+    made |= {"accumulator": operator.accumulator} if operator.accumulator else {}
+    return made | ({"unchanged": True} if operator.unchanged else {})
 
 
 def operator_of(value: Json, index: Mapping[NodeId, int]) -> Operator:
@@ -250,7 +255,7 @@ def operator_of(value: Json, index: Mapping[NodeId, int]) -> Operator:
     Raises:
         InputError: it is none, or names a node that is not there.
     """
-    found = _object(value, "operator", ("name", "shape", "reads"), ("accumulator",))
+    found = _object(value, "operator", ("name", "shape", "reads"), ("accumulator", "unchanged"))
     reads = []
     for at, each in enumerate(_list(found["reads"], "reads")):
         with located(f"reads[{at}]"):
@@ -260,7 +265,8 @@ def operator_of(value: Json, index: Mapping[NodeId, int]) -> Operator:
                 raise InputError(f"node {shown(node)} is not in the graph")
             axes = tuple(_reach_of(axis) for axis in _list(read["axes"], "axes"))
             reads.append(Read(None if node is None else index[node], tuple(_list(read["shape"], "shape")), axes))
-    return Operator(found["name"], tuple(_list(found["shape"], "shape")), tuple(reads), found.get("accumulator", 0))
+    more = {key: found[key] for key in ("accumulator", "unchanged") if key in found}
+    return Operator(found["name"], tuple(_list(found["shape"], "shape")), tuple(reads), **more)
 
 
 def part_json(part: Part) -> JsonObject:

@@ -35,6 +35,7 @@ from fnmatch import fnmatchcase
 
 from moccasin_mzn.graphs.access_maps import every
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+from moccasin_mzn.graphs.memory_model import refuse_adjacent
 from moccasin_mzn.graphs.operators import Operator
 
 ELEMENTWISE = frozenset(
@@ -89,7 +90,11 @@ def reduce_graph(graph: ComputationGraph, *, fuse: bool = False, elementwise: It
         Sizes are those of the original; durations of merged nodes are added up. The input order has a merged node where
         the last of its members was that reads anything but members. The graph attribute "merged" lists by the id of a
         node the ids it stands for, in their order; of a graph that was reduced before, the ids of the first graph.
+
+    Raises:
+        InputError: nodes of the graph read several outputs as one.
     """
+    refuse_adjacent(graph, "reductions", "reduce the graph before concatenations are taken out")
     group = _groups(graph, fuse, tuple(elementwise))
     order = graph.input_order()
     rank = {v: at for at, v in enumerate(order)}
@@ -151,7 +156,10 @@ def _operator(
             elif read.axes != every(len(read.shape)):
                 return None
     alone = first is not None and len(reads) == len(first.reads)
-    return first and replace(first, reads=tuple(reads), accumulator=first.accumulator if alone else 0)
+    return first and replace(
+        first, reads=tuple(reads), accumulator=first.accumulator if alone else 0,
+        unchanged=first.unchanged and len(row) == 1,
+    )  # fmt: skip
 
 
 def _overwritable(

@@ -10,7 +10,7 @@ from typing import ClassVar
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.memory_model import refuse_in_place, refuse_workspaces
+from moccasin_mzn.graphs.memory_model import refuse_adjacent, refuse_in_place, refuse_workspaces
 from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.arena import Arena, Buffer
 from moccasin_mzn.problem.files.plans import (
@@ -44,6 +44,7 @@ class PlanProblem:
 
     def __post_init__(self) -> None:
         refuse_in_place(self.platform.graph, "plans for several memories")
+        refuse_adjacent(self.platform.graph, "plans for several memories")
 
     # As a `Problem`
 

@@ -26,6 +26,7 @@ addition to its inputs and its output; without one that is 0. It may have "in_pl
 whose memory its output may take if nobody reads them later. "operator" is what a node computes, and "part" what a node
 of a tiled graph is a part of: see `graphs.operators`. Each output of an operation is a node: the first is computed, and
 further ones, of duration 0, have its id as "output_of"; the edges from it and from what it reads need not be given.
+"adjacent" has lists of ids: inputs that a node reads as one, so that each lies directly after the one before in memory.
 On reading, "links" may stand for "edges" (older networkx), and "format" and "version" may be missing, so plain output
 of networkx's `node_link_data` is read as well.
 """
@@ -39,6 +40,7 @@ from os import PathLike
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.errors import InputError, located, shown, some_of
 from moccasin_mzn.files import JsonObject, replace_file
+from moccasin_mzn.graphs.adjacency import adjacent_in
 from moccasin_mzn.graphs.checks import by_device, output_of_in
 from moccasin_mzn.graphs.formats.reader import (
     Reader,
@@ -60,7 +62,7 @@ FORMAT = "moccasin-graph"
 VERSION = 1
 
 _OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory", "computed_once")
-_NODE_KEYS = ("workspace", "in_place", "label", "backward", "device_durations", "operator", "part", "output_of")
+_NODE_KEYS = ("workspace", "in_place", "label", "backward", "device_durations", "operator", "part", "output_of", "adjacent")
 """The optional ones."""
 _KEYS = ("format", "version", "directed", "multigraph", "graph", "nodes", "edges", "links")
 
@@ -90,6 +92,7 @@ def parse(document: dict[str, object]) -> ComputationGraph:
     _unknown(document)
     timed = any("device_durations" in node for node in nodes)
     ids = column(nodes, "nodes", "id")
+    index = {node: at for at, node in enumerate(ids)}
     return graph_of(
         document, "id", "duration", "size", ("edges", "links"), ("source", "target"),
         label="label",
@@ -104,7 +107,8 @@ def parse(document: dict[str, object]) -> ComputationGraph:
         device_durations=by_device(ids, column(nodes, "nodes", "device_durations")) if timed else {},
         operators=operators_in(ids, nodes),
         parts=parts_in(ids, nodes),
-        output_of=output_of_in({node: at for at, node in enumerate(ids)}, nodes),
+        output_of=output_of_in(index, nodes),
+        adjacent=adjacent_in(index, nodes),
     )  # fmt: skip
 
 

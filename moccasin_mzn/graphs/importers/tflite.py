@@ -31,7 +31,7 @@ from moccasin_mzn.graphs.importers.tflite_operators import Case, Value, accesses
 from moccasin_mzn.graphs.operators import Operator
 
 if TYPE_CHECKING:
-    from ai_edge_litert.schema_py_generated import ModelT, OperatorT
+    from ai_edge_litert.schema_py_generated import ModelT, OperatorT, TensorT
 
 SIZE_LIMIT = 2**31
 """Most bytes of a file: the limit of the format."""
@@ -387,7 +387,23 @@ def _operator(model: ModelT, operator: OperatorT, sources: Mapping[int, int | No
         read_of(sources[x], case.read[at].shape, found.get(at), shape) for at, x in enumerate(read) if x in sources
     )
     reads = tuple(known)
-    return Operator(case.name, shape, reads, accumulator(case) if found and len(reads) == 1 else 0)
+    steps = accumulator(case) if found and len(reads) == 1 else 0
+    return Operator(case.name, shape, reads, steps, _only_joins(model, operator))
+
+
+def _only_joins(model: ModelT, operator: OperatorT) -> bool:
+    """True for a concatenation without an activation, of tensors that are quantized as its output is."""
+    if operator_name(model, operator) != "CONCATENATION" or operator.builtinOptions.fusedActivationFunction:
+        return False
+    tensors = [model.subgraphs[0].tensors[x] for x in (*inputs(operator), *outputs(operator))]
+    return len({(tensor.type, *_quantization(tensor)) for tensor in tensors}) == 1
+
+
+def _quantization(tensor: TensorT) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Scales and zero points of a tensor; none if it is not quantized."""
+    given = tensor.quantization
+    scales, zeros = (None, None) if given is None else (given.scale, given.zeroPoint)
+    return tuple(() if scales is None else map(float, scales)), tuple(() if zeros is None else map(int, zeros))
 
 
 def _value(model: ModelT, x: int, *, constant: bool = False) -> Value:

@@ -25,6 +25,7 @@ from moccasin_mzn.arguments import checked
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+from moccasin_mzn.graphs.memory_model import refuse_adjacent
 from moccasin_mzn.graphs.operators import Operator, Part, Read
 from moccasin_mzn.graphs.tiling.axes import tiling_axes
 
@@ -101,8 +102,9 @@ def check_operators_known(graph: ComputationGraph) -> None:
     """Check that a graph can be tiled.
 
     Raises:
-        InputError: it is tiled, or nothing is known of what its nodes compute.
+        InputError: it is tiled, nodes of it read several outputs as one, or nothing is known of what its nodes compute.
     """
+    refuse_adjacent(graph, "parts")
     if graph.parts is not None:
         raise InputError("the graph is tiled: tile the one that it was made of")
     if graph.operators is None:

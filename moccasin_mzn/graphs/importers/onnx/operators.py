@@ -61,7 +61,8 @@ def operator_of(node: onnx.NodeProto, shapes: Shapes, sources: Mapping[str, int 
         if name in sources
     ]
     read += [read_of(sources[name], shapes.of(name).shape or (), None, made) for name in around]
-    return Operator(kind_of(node), made, tuple(read), _accumulator(call) if found and len(read) == 1 else 0)
+    accumulator = _accumulator(call) if found and len(read) == 1 else 0
+    return Operator(kind_of(node), made, tuple(read), accumulator, is_standard(node) and node.op_type == "Concat")
 
 
 @dataclass(frozen=True)
