@@ -40,6 +40,7 @@ from moccasin_mzn.graphs.memory_model import refuse_in_place, refuse_workspaces
 from moccasin_mzn.problem.files.plans import goal_document, goal_in, platform_document, platform_of, read_plan
 from moccasin_mzn.problem.files.schedules import parse_count, read_counts, read_schedule
 from moccasin_mzn.problem.instance import FREE, Instance
+from moccasin_mzn.problem.placing import check_places
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.problem.problem import Judged, Problem, Step
@@ -71,7 +72,8 @@ class Request(Generic[Step, Judged]):
     """A problem, options of the search, and whether outputs get addresses.
 
     Raises:
-        InputError: an alignment for plans of several memories of a graph with workspaces, or that runs in place.
+        InputError: an alignment for plans of several memories of a graph with workspaces, or that runs in place; or one
+            at which what is read as one cannot lie side by side.
     """
 
     problem: Problem[Step, Judged]
@@ -88,6 +90,8 @@ class Request(Generic[Step, Judged]):
         if self.alignment is not None and isinstance(self.problem, PlanProblem):
             refuse_workspaces(self.problem.instance.graph, "arenas")
             refuse_in_place(self.problem.instance.graph, "arenas")
+        elif self.alignment is not None:
+            check_places(self.problem.graph, self.alignment)
 
     def to_json(self) -> str:
         """Return the request as a worker reads it, see the module; a graph of any size takes one pass."""

@@ -110,10 +110,11 @@ class ComputationGraph:
             refused) or is negative; a total over `TOTAL_LIMIT`; a workspace that is no size; an output that may
             overwrite what its node does not read, or what is smaller; a node to be computed once that is none, or is
             given twice; a further output that has a duration, a workspace or an output of its own, may overwrite
-            anything, or has memory where the first has none; what is read as one and cannot lie so; a label that is no str, a `backward` that is no bool; an
-            operator that reads what is no predecessor; an amount of fixed memory that is no int >= 0; durations of a
-            device that are not one int >= 0 or None for each node; an edge to an unknown node, from a node to itself,
-            or given twice; a cycle; an order that is not a topological order of all nodes.
+            anything, or has memory where the first has none; outputs to be read as one that cannot lie side by side; a
+            label that is no str, a `backward` that is no bool; an operator that reads what is no predecessor; an amount
+            of fixed memory that is no int >= 0; durations of a device that are not one int >= 0 or None for each node;
+            an edge to an unknown node, from a node to itself, or given twice; a cycle; an order that is not a
+            topological order of all nodes.
     """
 
     nodes: tuple[NodeId, ...]

@@ -225,7 +225,9 @@ def joined_axis(operator: Operator) -> int | None:
         return None
     for axis in range(len(shape)):
         *starts, end = accumulate((read.shape[axis] for read in reads), initial=0)
-        others = all((*read.shape[:axis], *read.shape[axis + 1 :]) == (*shape[:axis], *shape[axis + 1 :]) for read in reads)
+        others = all(
+            (*read.shape[:axis], *read.shape[axis + 1 :]) == (*shape[:axis], *shape[axis + 1 :]) for read in reads
+        )
         maps = [shifted(len(shape), {axis: start}) for start in starts]
         if end == shape[axis] and others and [read.axes for read in reads] == maps:
             return axis

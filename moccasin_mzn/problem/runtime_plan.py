@@ -17,7 +17,7 @@ from functools import cached_property
 
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
-from moccasin_mzn.problem.judges.arenas import flaws
+from moccasin_mzn.problem.judges.arenas import apart, flaws
 from moccasin_mzn.problem.judges.certificates import graph_digest
 from moccasin_mzn.problem.platform import Action
 
@@ -49,6 +49,8 @@ class Step:
     """What the computation takes besides, in the plan's size unit."""
     workspace_offset: int | None = None
     """Where, in the same arena; None: it is not given, or there is no workspace."""
+    adjacent: tuple[tuple[int, ...], ...] = ()
+    """Steps of `reads` whose copies are read as one: each lies directly after the one before."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class RuntimePlan:
     Raises:
         InputError: a number that is none; a step that reads what is not retained, or an older copy of a node than there
             is; an end that is not the last read; a node with two sizes or with other inputs than before; a copy of
-            another node; offsets for some steps only, that overlap, or are negative or misaligned.
+            another node; offsets for some steps only, that overlap, or are negative or misaligned; what is read as one
+            and does not lie side by side.
     """
 
     steps: tuple[Step, ...]
@@ -106,6 +109,17 @@ class RuntimePlan:
                 at = of[flaw.buffer]
                 other = "" if flaw.other is None else f" and step {of[flaw.other] + 1} overlap at addresses"
                 raise InputError(f"{step_text(at, self.steps[at])}{other}: {flaw.detail}")
+        if not without:
+            self._check_adjacent()
+
+    def _check_adjacent(self) -> None:
+        sizes, offsets = [step.size for step in self.steps], [step.offset or 0 for step in self.steps]
+        for at, step in enumerate(self.steps):
+            flaw = next(apart(step.adjacent, sizes, offsets), None)
+            if flaw is not None:
+                other = self.steps[flaw.buffer]
+                text = f"reads {step_text(flaw.buffer, other)} as one with step {(flaw.other or 0) + 1}"
+                raise InputError(f"{step_text(at, step)} {text}, which does not lie behind it: {flaw.detail}")
 
     def _box(self, at: int) -> tuple[int, int, int, int]:
         """When a copy takes memory of its own, half-open, how much, and its alignment."""
@@ -185,6 +199,7 @@ class RuntimePlan:
                 None if offsets is None else offsets[t], begins[t],
                 graph.workspaces[action.node] if graph.workspaces and action.source is None else 0,
                 None if workspaces is None else workspaces[t],
+                () if action.source is not None else _as_one(graph, action.node, reads[t]),
             )
             for t, action in enumerate(actions)
         )  # fmt: skip
@@ -222,6 +237,12 @@ def reads_of(
     return reads, ends
 
 
+def _as_one(graph: ComputationGraph, node: int, reads: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The steps whose copies a node reads as one, of those that it reads in the order of its inputs."""
+    step_of = dict(zip(graph.predecessors[node], reads, strict=True))
+    return tuple(tuple(step_of[u] for u in group) for group in (graph.adjacent[node] if graph.adjacent else ()))
+
+
 def _begins_of(graph: ComputationGraph, actions: Sequence[Action]) -> list[int | None]:
     """For each action that makes a further output when its first one was computed; None for others."""
     latest: dict[int, int] = {}
@@ -253,6 +274,10 @@ def _check_numbers(step: Step, at: int, steps: int, memories: int) -> None:
     for r in step.reads:
         if type(r) is not int or not 0 <= r < at:
             raise InputError(f"reads step {shown(r + 1 if type(r) is int else r)}, expected an earlier one")
+    for group in step.adjacent:
+        if len({*group}) < max(2, len(group)) or not {*group} <= {*step.reads}:
+            names = [r + 1 if type(r) is int else r for r in group]
+            raise InputError(f"adjacent {shown(names)}: expected two or more of the steps that it reads")
     if step.source == step.memory:
         raise InputError("a copy from a memory to itself")
 

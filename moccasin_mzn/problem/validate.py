@@ -15,7 +15,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.files.plans import ClaimedPlan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
-from moccasin_mzn.problem.judges.arenas import flaws
+from moccasin_mzn.problem.judges.arenas import apart, flaws
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Interval, Simulation, Violation, in_order, judge, simulate
 
@@ -183,6 +183,8 @@ class ClaimedArena:
     """Whose memory it is, to be read behind a noun: " in local"; empty where there is one only."""
     workspaces: tuple[tuple[int, int, int | None], ...] = ()
     """Node, position and claimed offset of each workspace."""
+    groups: tuple[tuple[int, ...], ...] = ()
+    """Numbers of intervals that are read as one, each to lie directly after the one before."""
 
     @property
     def top(self) -> int:
@@ -195,7 +197,8 @@ class ClaimedArena:
         """All that is wrong, in the order found.
 
         The kinds are "negative-offset", "misaligned-offset", "overlap", "no-offset" for a workspace without one,
-        "wrong-arena" for an arena that is not as large as claimed, and "arena-over-budget".
+        "apart" for what is read as one and does not lie side by side, "wrong-arena" for an arena that is not as large
+        as claimed, and "arena-over-budget".
         """
         graph, step, unit = self.graph, max(1, self.alignment), self.graph.size_unit
         boxes = [
@@ -219,6 +222,11 @@ class ClaimedArena:
             else:
                 message = f"position {at}: the interval of node {node}{self.place}: {flaw.detail}"
                 yield Violation(f"{flaw.kind}-offset", at, v, message)
+        sizes, offsets = [graph.sizes[v] for v, *_ in self.placed], [offset for *_, offset in self.placed]
+        for flaw in apart(self.groups, sizes, offsets):
+            other, node = (node_text(graph, of[at][0]) for at in (flaw.other or 0, flaw.buffer))
+            text = f"node {node} does not lie directly behind {other}, with which it is read as one: {flaw.detail}"
+            yield Violation("apart", of[flaw.buffer][1], of[flaw.buffer][0], f"position {of[flaw.buffer][1]}: {text}")
         if self.size is not None and self.size != self.top:
             claimed, found = (exact_memory_text(amount, unit) for amount in (self.size, self.top))
             message = f"arena{self.place} claimed is {claimed}, but the intervals end at {found}"
@@ -253,7 +261,7 @@ def arena_of_schedule(
     if schedule.offsets is None or schedule.intervals is None:
         return ()
     over, where = dict(simulate(graph, schedule.sequence).overwrites), dict[int, tuple[int, int]]()
-    placed, workspaces = [], []
+    placed, workspaces, latest, groups = [], [], dict[int, int](), []
     places = schedule.workspace_offsets or (None,) * len(schedule.offsets)
     rows = zip(schedule.intervals, schedule.offsets, places, strict=True)
     for of, offset, place in sorted(rows, key=lambda row: row[0].start):
@@ -261,15 +269,19 @@ def arena_of_schedule(
         start = where[first][0] if first in where else of.start
         if of.start in over and where.get(over[of.start], (0, -1))[1] == offset:
             start = of.start + 1
+        as_one = graph.adjacent[of.node] if graph.adjacent is not None else ()
+        groups += [tuple(latest[u] for u in group) for group in as_one if {*group} <= latest.keys()]
+        latest[of.node] = len(placed)
         placed.append((of.node, start, of.end, offset))
         if graph.workspaces is not None and graph.workspaces[of.node]:
             workspaces.append((of.node, of.start, place))
         where[of.node] = of.start, offset
     return (
         ClaimedArena(
-            graph, tuple(placed), schedule.alignment or 1, schedule.arena, budget, workspaces=tuple(workspaces)
+            graph, tuple(placed), schedule.alignment or 1, schedule.arena, budget, workspaces=tuple(workspaces),
+            groups=tuple(groups),
         ),
-    )
+    )  # fmt: skip
 
 
 def arenas_of_plan(claimed: ClaimedPlan) -> tuple[ClaimedArena, ...]:

@@ -334,7 +334,8 @@ class _Schedules(Arrangement):
     def _is_plain(self) -> bool:
         """True if each retention interval has a buffer of its own, and there are no others."""
         graph = self.problem.graph
-        return not graph.has_workspaces and graph.overwritable is None and graph.output_of is None
+        several = graph.overwritable is not None or graph.output_of is not None or graph.adjacent is not None
+        return not graph.has_workspaces and not several
 
     def _lower(self, first: Result, rounds: int) -> None:
         """Search at lower memory budgets: the highest one whose schedule has an arena that fits is bisected for; where

@@ -62,7 +62,17 @@ FORMAT = "moccasin-graph"
 VERSION = 1
 
 _OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory", "computed_once")
-_NODE_KEYS = ("workspace", "in_place", "label", "backward", "device_durations", "operator", "part", "output_of", "adjacent")
+_NODE_KEYS = (
+    "workspace",
+    "in_place",
+    "label",
+    "backward",
+    "device_durations",
+    "operator",
+    "part",
+    "output_of",
+    "adjacent",
+)
 """The optional ones."""
 _KEYS = ("format", "version", "directed", "multigraph", "graph", "nodes", "edges", "links")
 

@@ -57,6 +57,7 @@ def versioned(graph: ComputationGraph, answer: Sequence[Json] | None, document: 
         interval |= {"size": step.size, "reads": [r + 1 for r in step.reads]}
         interval |= {} if step.begin is None else {"begin": step.begin + 1}
         interval |= {"workspace": step.workspace} if step.workspace else {}
+        interval |= {"adjacent": [[r + 1 for r in group] for group in step.adjacent]} if step.adjacent else {}
         if graph.labels:
             interval["label"] = graph.labels[action.node]
     return {**whole, "format": FORMAT, "version": VERSION, "graph_digest": plan.graph_digest}
@@ -149,7 +150,16 @@ def _step(interval: JsonObject, node: Json, memory: int, source: int | None) -> 
     return Step(
         node, tuple(r - 1 for r in reads), end - 1, interval["size"], memory, source, interval.get("offset"),
         begin - 1 if type(begin) is int else begin, interval.get("workspace", 0), interval.get("workspace_offset"),
+        _groups(interval.get("adjacent", [])),
     )  # fmt: skip
+
+
+def _groups(given: Json) -> tuple[tuple[int, ...], ...]:
+    """Steps that are read as one, counted from 0, of lists of them, counted from 1."""
+    fine = isinstance(given, list) and all(isinstance(group, list) for group in given)
+    if not fine or any(type(r) is not int for group in given for r in group):
+        raise InputError(f"adjacent {shown(given)}: expected lists of integers")
+    return tuple(tuple(r - 1 for r in group) for group in given)
 
 
 def _list(document: JsonObject, key: str) -> list[Json]:
@@ -215,7 +225,7 @@ def _check_against(document: JsonObject, found: RuntimePlan, graph: ComputationG
     places = [step.workspace_offset for step in found.steps]
     true = RuntimePlan.of(graph, actions, found.memories, offsets, found.alignment, places, found.one_device)
     for at, (claimed, other) in enumerate(zip(found.steps, true.steps, strict=True)):
-        for what in ("reads", "end", "size", "begin", "workspace"):
+        for what in ("reads", "end", "size", "begin", "workspace", "adjacent"):
             if getattr(claimed, what) != getattr(other, what):
                 pair = [_in_file(step, what) for step in (claimed, other)]
                 raise InputError(f"{step_text(at, claimed)}: {what} {pair[0]}, by the graph {pair[1]}")
@@ -226,4 +236,6 @@ def _in_file(step: Step, what: str) -> str:
     if what == "reads":
         return shown([read + 1 for read in step.reads])
     value = getattr(step, what)
+    if what == "adjacent":
+        return shown([[read + 1 for read in group] for group in value])
     return str(value + 1 if what in ("begin", "end") and value is not None else value)

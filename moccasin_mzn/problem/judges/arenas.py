@@ -38,10 +38,10 @@ class Flaw:
     """A fault of a placement. Buffers are numbered from 0."""
 
     kind: str
-    """"negative", "misaligned", "moved" or "overlap"."""
+    """"negative", "misaligned", "moved", "overlap" or, of what is read as one, "apart"."""
     buffer: int
     other: int | None
-    """The other buffer of an overlap, which was there before."""
+    """The other buffer of an overlap, which was there before; the one that this one has to lie behind."""
     time: int | None
     """The first time of an overlap, at which both live."""
     detail: str
@@ -83,6 +83,20 @@ def flaws(
                 text = f"{low}..{high - 1} and {entry[0]}..{entry[1] - 1}"
                 yield Flaw("overlap", number, other, time, text)
         insort(living, entry)
+
+
+def apart(groups: Sequence[Sequence[int]], sizes: Sequence[int], offsets: Sequence[int]) -> Iterator[Flaw]:
+    """What is read as one and does not lie side by side, each of a group directly after the one before.
+
+    Args:
+        groups: numbers of copies.
+        sizes, offsets: of each copy.
+    """
+    for group in groups:
+        for before, number in zip(group, group[1:], strict=False):
+            end = offsets[before] + sizes[before]
+            if offsets[number] != end:
+                yield Flaw("apart", number, before, None, f"offset {offsets[number]}, expected {end}")
 
 
 def _taken(box: Box) -> Iterator[tuple[int, int, int, int]]:
