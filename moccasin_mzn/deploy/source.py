@@ -10,13 +10,12 @@ from moccasin_mzn.errors import explained, located
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.files import load_text, parse_json
-from moccasin_mzn.graphs.adjacency import blocks_of
+from moccasin_mzn.graphs.adjacency import Blocks, blocks_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.problem.files.plan_format import runtime_plan
 from moccasin_mzn.problem.files.schedules import check_version, is_versioned
-from moccasin_mzn.problem.placing import block_buffer
 from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 from moccasin_mzn.search.options import Effort
@@ -59,38 +58,27 @@ def placed(plan: RuntimePlan, alignment: int | None, effort: Effort) -> RuntimeP
     ready(ADDRESSES)
     deadline, offsets = Deadline(effort.time_limit or SEARCH_SECONDS), [0] * len(plan.steps)
     workspaces: list[int | None] = [None] * len(plan.steps)
+    blocks = blocks_of([step.size for step in plan.steps], (group for step in plan.steps for group in step.adjacent))
     for m in range(len(plan.memories)):
-        working = [at for at, of in enumerate(plan.steps) if of.memory == m and of.workspace]
-        blocks = [block for block in _blocks(plan) if plan.steps[min(block)].memory == m]
-        buffers = [_buffer(plan, block) for block in blocks]
+        there = [at for at, of in enumerate(plan.steps) if of.memory == m]
+        working = [at for at in there if plan.steps[at].workspace]
+        buffers = [_buffer(plan, at, blocks) for at in there]
         buffers += [Buffer(f"{at}, workspace", at, at + 1, plan.steps[at].workspace) for at in working]
         seconds = max(0.1, (deadline.remaining() or 0.0) / (len(plan.memories) - m))
         arena = search_arena(buffers, step, time_limit=seconds, seed=effort.seed or 0)
-        for block, offset in zip(blocks, arena.offsets[: len(blocks)], strict=True):
-            for at, place in block.items():
-                offsets[at] = offset + place
-        for at, offset in zip(working, arena.offsets[len(blocks) :], strict=True):
+        for at, offset in zip(there, arena.offsets[: len(there)], strict=True):
+            offsets[at] = offset
+        for at, offset in zip(working, arena.offsets[len(there) :], strict=True):
             workspaces[at] = offset
     return plan.with_offsets(offsets, step, workspaces)
 
 
-def _blocks(plan: RuntimePlan) -> list[dict[int, int]]:
-    """Steps whose copies lie at fixed places relative to each other, with these places; most are alone."""
-    blocks = blocks_of([step.size for step in plan.steps], (group for step in plan.steps for group in step.adjacent))
-    found: dict[int, dict[int, int]] = {}
-    for at in range(len(plan.steps)):
-        first, place = blocks.place_of(at) or (at, 0)
-        found.setdefault(first, {})[at] = place
-    return [*found.values()]
-
-
-def _buffer(plan: RuntimePlan, block: dict[int, int]) -> Buffer:
-    """What a block takes of the arena, at each step."""
-    boxes = []
-    for at, place in block.items():
-        step = plan.steps[at]
-        boxes.append((at if step.begin is None else step.begin, step.end + 1, place, step.size))
-    return block_buffer(str(min(block)), boxes)
+def _buffer(plan: RuntimePlan, at: int, blocks: Blocks) -> Buffer:
+    step, place = plan.steps[at], blocks.place_of(at)
+    begin = at if step.begin is None else step.begin
+    if place is None:
+        return Buffer(str(at), begin, step.end + 1, step.size)
+    return Buffer(str(at), begin, step.end + 1, step.size, block=str(place[0]), place=place[1])
 
 
 def with_all_outputs(plan: RuntimePlan, graph: ComputationGraph) -> RuntimePlan:

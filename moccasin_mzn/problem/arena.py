@@ -27,7 +27,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.problem.budget import FORMS, Budget
 from moccasin_mzn.problem.buffer import TOTAL_LIMIT, Buffer, pieces_of
-from moccasin_mzn.problem.judges.arenas import Box, Flaw, flaws
+from moccasin_mzn.problem.judges.arenas import Box, Flaw, flaws, moved
 
 
 class ArenaError(InputError):
@@ -40,7 +40,7 @@ class Arena:
 
     Raises:
         ArenaError: two buffers that live at the same time share memory, an offset is negative, misaligned, or not the
-            one that the buffer has.
+            one that the buffer has; buffers of one block lie at other distances than their places.
         InputError: lists of different lengths, an offset or alignment that is no int, buffers that are too large, or
             whose own offsets contradict each other.
     """
@@ -62,6 +62,7 @@ class Arena:
             if type(offset) is not int:
                 raise InputError(f"buffer {buffer.name}: offset {shown(offset)} is not an integer")
         flaw = next(flaws(_boxes(self.buffers, self.alignment), self.offsets), None)
+        flaw = flaw or next(moved(_blocks(self.buffers), self.offsets), None)
         if flaw is not None:
             raise ArenaError(flaw_text(self.buffers, flaw))
 
@@ -243,9 +244,20 @@ def _boxes(buffers: tuple[Buffer, ...], alignment: int) -> list[Box]:
     ]
 
 
+def _blocks(buffers: tuple[Buffer, ...]) -> list[list[tuple[int, int]]]:
+    """The numbers and places of the buffers of each block."""
+    blocks: dict[str, list[tuple[int, int]]] = {}
+    for number, buffer in enumerate(buffers):
+        if buffer.block is not None:
+            blocks.setdefault(buffer.block, []).append((number, buffer.place))
+    return [*blocks.values()]
+
+
 def flaw_text(buffers: tuple[Buffer, ...], flaw: Flaw) -> str:
     """A flaw in one line, with the names of the buffers."""
     name = buffers[flaw.buffer].name
+    if flaw.kind == "apart" and flaw.other is not None:
+        return f"buffers {buffers[flaw.other].name} and {name} are of one block: {flaw.detail}"
     if flaw.other is not None:
         return f"buffers {buffers[flaw.other].name} and {name} overlap at time {flaw.time}: {flaw.detail}"
     return f"buffer {name}: {flaw.detail}"

@@ -74,13 +74,17 @@ class Buffer:
     """The address at which a search puts it first, if there is room; it need not stay there."""
     gaps: tuple[Gap, ...] = ()
     """The times at which it takes less; kept sorted."""
+    block: str | None = None
+    """Buffers of one block, by its name, lie as far apart as their places are; None: it lies where there is room."""
+    place: int = 0
+    """Its address in its block."""
 
     def __post_init__(self) -> None:
         if type(self.name) is not str:
             raise InputError(f"buffer name {shown(self.name)} is not a string")
         where = f"buffer {self.name}:"
         _take_integers(self, ("start", "end"), where, TIME_LIMIT)
-        _take_integers(self, ("size", "alignment"), where, TOTAL_LIMIT)
+        _take_integers(self, ("size", "alignment", "place"), where, TOTAL_LIMIT)
         _take_integers(
             self, [name for name in ("offset", "hint") if getattr(self, name) is not None], where, TOTAL_LIMIT
         )
@@ -88,6 +92,10 @@ class Buffer:
             raise InputError(f"{where} lifespan from {self.start} to before {self.end} is empty")
         if self.offset is not None and self.offset % self.alignment:
             raise InputError(f"{where} offset {self.offset} is not a multiple of {self.alignment}, its alignment")
+        if self.block is not None and type(self.block) is not str:
+            raise InputError(f"{where} block {shown(self.block)} is not a string")
+        if self.block is None and self.place:
+            raise InputError(f"{where} place {self.place}, but it is in no block")
         self._check_gaps(where)
 
     def _check_gaps(self, where: str) -> None:

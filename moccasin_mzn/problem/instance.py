@@ -145,12 +145,12 @@ class Instance:
         return arenas.as_dict()
 
     def offsets(self, arenas: Arena, simulation: Simulation) -> tuple[int, ...]:
-        return placing_of(self.graph, simulation).offsets_of(arenas.offsets)
+        return tuple(map(arenas.offsets.__getitem__, placing_of(self.graph, simulation).copies))
 
     def placed(self, arenas: Arena, simulation: Simulation) -> list[JsonObject]:
         placing, found = placing_of(self.graph, simulation), []
-        for offset, workspace in zip(placing.offsets_of(arenas.offsets), placing.workspaces, strict=True):
-            found.append({"offset": offset})
+        for copy, workspace in zip(placing.copies, placing.workspaces, strict=True):
+            found.append({"offset": arenas.offsets[copy]})
             if workspace is not None:
                 found[-1]["workspace_offset"] = arenas.offsets[workspace]
         return found

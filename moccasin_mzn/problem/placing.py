@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formatting import memory_text
@@ -13,9 +12,6 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.buffer import Buffer, Gap
 from moccasin_mzn.problem.judges.schedules import Simulation
-
-_NAMED = 3
-"""The most copies that the name of their common buffer lists."""
 
 
 @dataclass(frozen=True)
@@ -27,30 +23,14 @@ class Placing:
     b, over a        [=====]              one for the workspace of c: 3
     c, over b            [=========]
 
-    Copies that are read as one share a buffer too, in which each has its place. At each time that takes memory from the
-    lowest address of a copy that is there to the highest one, even if one between them is not there::
-
-    address  b    [...=========]      b is read as one with a at 4: the buffer of both is 1..5, and takes
-             a    [========]          at 1 the window of a alone
-    position      1   2   3   4   5
+    Copies that are read as one have buffers of one block, see `problem.blocks`.
     """
 
     buffers: tuple[Buffer, ...]
     copies: tuple[int, ...]
     """For each retention interval, in the order of the simulation, the position of its buffer."""
-    places: tuple[int, ...]
-    """For each interval where in its buffer its copy begins."""
     workspaces: tuple[int | None, ...]
     """For each interval the position of the buffer of the workspace that its computation takes; None: it takes none."""
-
-    def offsets_of(self, offsets: Sequence[int]) -> tuple[int, ...]:
-        """The offset of the copy of each interval, from those of buffers."""
-        return tuple(offsets[copy] + place for copy, place in zip(self.copies, self.places, strict=True))
-
-    def buffer_offsets(self, offsets: Sequence[int]) -> tuple[int, ...]:
-        """The offset of each buffer of copies, from those of copies; what has no copy has none."""
-        found = {copy: at - place for at, copy, place in zip(offsets, self.copies, self.places, strict=True)}
-        return tuple(found[copy] for copy in range(len(found)))
 
 
 @dataclass
@@ -92,7 +72,7 @@ def check_places(graph: ComputationGraph, alignment: int) -> None:
 
 def placing_of(graph: ComputationGraph, simulation: Simulation) -> Placing:
     """The buffers of a schedule: one for each retention interval, but that copies which are written over each other
-    share one, and those that are read as one; then one for each workspace.
+    share one; then one for each workspace.
 
     A further output is in memory from the computation of its first one on. Names are the node's id, with its human name
     if it has one, and, from its second copy on, "#2", "#3" ...; a name that is taken gets "'" behind it.
@@ -120,16 +100,16 @@ def placing_of(graph: ComputationGraph, simulation: Simulation) -> Placing:
         size = graph.workspaces[v] if graph.workspaces else 0
         taken = names.free(f"{name}, workspace") if size else ""
         workspaces.append(Buffer(taken, interval.start, interval.start + 1, size) if size else None)
-    blocks = _joined(len(chains), together)
-    buffers = [_block(names, [chains[chain] for chain in block]) for block in blocks]
-    number = {chain: at for at, block in enumerate(blocks) for chain in block}
-    low = [min(chains[chain].place for chain in block) for block in blocks]
-    places = tuple(chains[chain].place - low[number[chain]] for chain in copies)
+    buffers = [chain.buffer for chain in chains]
+    for block in _joined(len(chains), together):
+        low = min(chains[chain].place for chain in block)
+        for chain in block if len(block) > 1 else ():
+            buffers[chain] = replace(buffers[chain], block=chains[block[0]].name, place=chains[chain].place - low)
     numbers: list[int | None] = []
     for workspace in workspaces:
         numbers.append(None if workspace is None else len(buffers))
         buffers += [] if workspace is None else [workspace]
-    return Placing(tuple(buffers), tuple(number[chain] for chain in copies), places, tuple(numbers))
+    return Placing(tuple(buffers), tuple(copies), tuple(numbers))
 
 
 def _joined(count: int, groups: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -141,35 +121,6 @@ def _joined(count: int, groups: Sequence[Sequence[int]]) -> list[list[int]]:
         if len(joined) > len(of[group[0]]):
             of |= dict.fromkeys(joined, joined)
     return [part for at in range(count) if (part := of[at])[0] == at]
-
-
-def _block(names: Names, chains: Sequence[_Chain]) -> Buffer:
-    """The buffer of what is read as one; of what is alone its own."""
-    alone = [chain.buffer for chain in chains]
-    if len(chains) == 1:
-        return alone[0]
-    low = min(chain.place for chain in chains)
-    name = names.free(" + ".join([one.name for one in alone[:_NAMED]] + ["..."] * (len(alone) > _NAMED)))
-    rows = zip(alone, chains, strict=True)
-    return block_buffer(name, [(one.start, one.end, chain.place - low, one.size) for one, chain in rows])
-
-
-def block_buffer(name: str, boxes: Sequence[tuple[int, int, int, int]]) -> Buffer:
-    """The buffer of what lies at fixed places relative to each other: it takes, at each time, what is between the
-    lowest and the highest address of those that are there.
-
-    Args:
-        boxes: start, end, half-open, place and size of each; the lowest place is 0.
-    """
-    size, gaps = max(place + size for *_, place, size in boxes), list[Gap]()
-    for start, end in pairwise(sorted({time for box in boxes for time in box[:2]})):
-        there = [(place, place + taken) for begins, ends, place, taken in boxes if begins <= start < ends and taken]
-        window = (min(first for first, _ in there), max(last for _, last in there)) if there else None
-        if gaps and gaps[-1].end == start and gaps[-1].window == window:
-            gaps[-1] = Gap(gaps[-1].start, end, window)
-        elif size and window != (0, size):
-            gaps.append(Gap(start, end, window))
-    return Buffer(name, min(box[0] for box in boxes), max(box[1] for box in boxes), size, gaps=tuple(gaps))
 
 
 @dataclass

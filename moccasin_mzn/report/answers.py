@@ -16,6 +16,7 @@ from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
+from moccasin_mzn.problem.blocks import has_blocks
 from moccasin_mzn.problem.buffer import Buffer
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -433,7 +434,9 @@ class AllocationResult(ProvenAnswer):
     def records(self) -> list[JsonObject]:
         """Return the buffers with their lifespans, half-open, and offsets."""
         arena = self.details.arena
-        return [{**vars(b), "offset": offset} for b, offset in zip(arena.buffers, arena.offsets, strict=True)]
+        rows = ({**vars(b), "offset": offset} for b, offset in zip(arena.buffers, arena.offsets, strict=True))
+        blocks = has_blocks(arena.buffers)
+        return [{key: row[key] for key in row if blocks or key not in ("block", "place")} for row in rows]
 
 
 @dataclass(frozen=True, repr=False)

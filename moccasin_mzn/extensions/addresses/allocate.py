@@ -14,7 +14,8 @@ from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, capacity_of, check_buffers, steps
+from moccasin_mzn.problem.arena import Arena, ArenaError, bound_of, buffers_in, capacity_of, check_buffers, steps
+from moccasin_mzn.problem.blocks import Merged, has_blocks, merged
 from moccasin_mzn.problem.buffer import Buffer, Piece, pieces_of
 
 if TYPE_CHECKING:
@@ -80,12 +81,32 @@ def allocate_buffers(
     """
     buffers, alignment, capacity = buffers_in(buffers), plain(alignment), capacity_of(capacity)
     check_buffers(buffers, alignment, capacity)
+    if has_blocks(buffers):
+        whole = merged(buffers)
+        known = None if begin_with is None else Arena(buffers, tuple(begin_with), alignment)
+        found = allocate_buffers(
+            whole.buffers, alignment, capacity=capacity, begin_with=known and start_of(whole, known),
+            time_limit=time_limit, threads=threads, seed=seed, stop=stop, on_progress=on_progress,
+        )  # fmt: skip
+        arena = Arena(buffers, whole.offsets_of(found.arena.offsets), alignment)
+        arena, bound = arena if known is None or arena.size < known.size else known, bound_of(buffers, alignment)
+        return Allocation(arena, bound, _status(arena, bound, capacity), found.interrupted)
     deadline, bound = Deadline(time_limit), bound_of(buffers, alignment)
     least = None if begin_with is not None else first_fit(buffers, alignment, max(bound, capacity or 0))
     if least is not None:
         on_progress(deadline.elapsed(), least.size, bound, SEARCH)
         return Allocation(least, bound, _status(least, bound, capacity))
     return _searched(buffers, alignment, bound, capacity, begin_with, time_limit, threads, seed, stop, on_progress)
+
+
+def start_of(whole: Merged, known: Arena) -> list[int] | None:
+    """The offsets of an arena, for buffers of which each block is one; None if something lies inside of a block."""
+    offsets = whole.offsets_from(known.offsets)
+    try:
+        Arena(whole.buffers, tuple(offsets), known.alignment)
+    except ArenaError:
+        return None
+    return offsets
 
 
 def first_fit(buffers: tuple[Buffer, ...], alignment: int, enough: int) -> Arena | None:
@@ -179,7 +200,8 @@ def least_arena(
     enough: int | None = None, solver: str = "cp-sat", limits: Limits | None = None,
     stop: Callable[[], bool] = lambda: False, on_arena: Callable[[Arena], None] = lambda arena: None,
 ) -> tuple[Arena | None, Outcome]:  # fmt: skip
-    """An arena and how the run ended: with status "optimal" it is proven that none is smaller.
+    """An arena and how the run ended: with status "optimal" it is proven that none is smaller, where none lies inside
+    of a block.
 
     Args:
         begin_with: the warm start, an arena of the same buffers.
@@ -200,7 +222,11 @@ def least_arena(
     from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
-    buffers = buffers_in(buffers)
+    given, buffers = buffers_in(buffers), buffers_in(buffers)
+    whole = merged(given)
+    if has_blocks(given):
+        buffers, offsets = whole.buffers, None if begin_with is None else start_of(whole, begin_with)
+        begin_with = None if offsets is None else Arena(buffers, tuple(offsets), alignment)
     scale = scale_of(_amounts(buffers), steps(buffers, alignment))
     items = model_items(buffers, alignment, scale, begin_with, limit)
     found: list[Arena] = []
@@ -210,8 +236,8 @@ def least_arena(
         claimed = values.arena * scale
         if arena.size > claimed:
             raise InputError(f"{solver} reports an arena of {claimed}, but its buffers end at {arena.size}")
-        found.append(arena)
-        on_arena(arena)
+        found.append(Arena(given, whole.offsets_of(arena.offsets), alignment))
+        on_arena(found[-1])
 
     backend, listener = find_backend(solver), OutputListener(note, lambda bound: None)
 

@@ -301,7 +301,7 @@ class _Schedules(Arrangement):
         form = first.formulation
         if not isinstance(form, Formulation) or not form.limited or form.index != "affine":
             return
-        if sum(self.problem.max_computations) > MOST_COMPUTATIONS or not self._is_plain:
+        if sum(self.problem.max_computations) > MOST_COMPUTATIONS or not self._is_modelled:
             return
         limits = Limits(self.seconds(MODEL_SECONDS, 0.5), self.threads, self.seed)
         staged = form.staged and not self.problem.free_order
@@ -333,9 +333,13 @@ class _Schedules(Arrangement):
     @property
     def _is_plain(self) -> bool:
         """True if each retention interval has a buffer of its own, and there are no others."""
+        return self._is_modelled and self.problem.graph.adjacent is None
+
+    @property
+    def _is_modelled(self) -> bool:
+        """True if each retention interval has an offset of its own, and nothing else has any, as in the joint model."""
         graph = self.problem.graph
-        several = graph.overwritable is not None or graph.output_of is not None or graph.adjacent is not None
-        return not graph.has_workspaces and not several
+        return not graph.has_workspaces and graph.overwritable is None and graph.output_of is None
 
     def _lower(self, first: Result, rounds: int) -> None:
         """Search at lower memory budgets: the highest one whose schedule has an arena that fits is bisected for; where

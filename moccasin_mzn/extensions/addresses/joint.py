@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import scale_of
@@ -112,7 +113,17 @@ class _Joint:
         if sequence is not None and arena is not None and self._has(sequence, arena):
             slots = self._slots(sequence, arena)
         items = form.data_items(self.instance.graph, self.data, sequence if slots else None)
+        behind = self._behind()
+        items |= {"behind": behind} if any(behind) else {}
         return {**items, "alignment": self.step, **({"incumbent_offset": slots} if slots else {})}
+
+    def _behind(self) -> list[int]:
+        """For each edge of the data the node directly behind whose output its head reads that of its tail; 0: none."""
+        graph, order = self.instance.graph, self.data.order
+        number, found = {v: k for k, v in enumerate(order, 1)}, dict[tuple[int, int], int]()
+        for x, groups in enumerate(graph.adjacent or ()):
+            found |= {(number[v], number[x]): number[u] for group in groups for u, v in pairwise(group)}
+        return [found.get(edge, 0) for edge in self.data.edges]
 
     def _has(self, sequence: Sequence[int], arena: Arena) -> bool:
         """True if it is in stages, with no more computations than allowed and with offsets in the unit of the model."""

@@ -20,8 +20,10 @@ import numpy as np
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.extensions.addresses.allocate import start_of
 from moccasin_mzn.extensions.addresses.branch import MOST, compressed, offsets_within
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, steps
+from moccasin_mzn.problem.blocks import has_blocks, merged
 from moccasin_mzn.problem.buffer import Buffer, pieces_of
 
 SCARCE = (0.9, 0.95, 0.98, 0.99, 1.0)
@@ -76,6 +78,15 @@ def search_arena(
     """
     buffers, alignment = buffers_in(buffers), plain(alignment)
     check_buffers(buffers, alignment)
+    if has_blocks(buffers):
+        whole = merged(buffers)
+        known = None if begin_with is None else Arena(buffers, tuple(begin_with), alignment)
+        arena = search_arena(
+            whole.buffers, alignment, enough=enough, time_limit=time_limit, seed=seed, stop=stop,
+            begin_with=None if known is None else start_of(whole, known), on_interrupt=on_interrupt, on_arena=on_arena,
+        )  # fmt: skip
+        found = Arena(buffers, whole.offsets_of(arena.offsets), alignment)
+        return found if known is None or found.size < known.size else known
     search = _Search(buffers, alignment, enough, seed, Deadline(time_limit), stop, on_arena)
     if begin_with is not None:
         search.take(np.array(begin_with, np.int64)[search.solid])

@@ -38,10 +38,10 @@ class Flaw:
     """A fault of a placement. Buffers are numbered from 0."""
 
     kind: str
-    """"negative", "misaligned", "moved", "overlap" or, of what is read as one, "apart"."""
+    """"negative", "misaligned", "moved", "overlap" or, of what is to lie at a distance, "apart"."""
     buffer: int
     other: int | None
-    """The other buffer of an overlap, which was there before; the one that this one has to lie behind."""
+    """The other buffer of an overlap, which was there before; the one from which this one has a distance."""
     time: int | None
     """The first time of an overlap, at which both live."""
     detail: str
@@ -97,6 +97,19 @@ def apart(groups: Sequence[Sequence[int]], sizes: Sequence[int], offsets: Sequen
             end = offsets[before] + sizes[before]
             if offsets[number] != end:
                 yield Flaw("apart", number, before, None, f"offset {offsets[number]}, expected {end}")
+
+
+def moved(blocks: Sequence[Sequence[tuple[int, int]]], offsets: Sequence[int]) -> Iterator[Flaw]:
+    """Buffers of a block that lie at another distance from its first one than their places do.
+
+    Args:
+        blocks: the numbers of the buffers of each, with their places.
+    """
+    for (first, origin), *others in blocks:
+        for number, place in others:
+            expected = offsets[first] + place - origin
+            if offsets[number] != expected:
+                yield Flaw("apart", number, first, None, f"offset {offsets[number]}, expected {expected}")
 
 
 def _taken(box: Box) -> Iterator[tuple[int, int, int, int]]:
