@@ -28,6 +28,7 @@ from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import graph_given
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.zero_copy import zero_copy_concat as without_concatenations
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.arena import Buffer, check_alignment
@@ -67,6 +68,7 @@ def solve(
     max_computations: Counts | None = None,
     count_fixed: bool = False,
     in_place: bool = False,
+    zero_copy_concat: bool = False,
     tile: TilesGiven | None = None,
     strategy: StrategyName | None = None,
     paging: PagingCosts | Mapping[str, object] | None = None,
@@ -118,6 +120,8 @@ def solve(
             and no limit for Checkmate's formulations or a strategy, which have none.
         count_fixed: the budget is for the graph's fixed memory too.
         in_place: outputs overwrite inputs where the graph allows it, and nobody reads those later.
+        zero_copy_concat: concatenations whose inputs, side by side in memory, are their output are taken out: they take
+            no memory and no time. The answer's `graph` has none of them.
         tile: compute outputs in parts of so many rows, such as 4, or tiles, such as (4, 16), in any order; "auto": in
             the coarsest parts that are enough for the budget. The answer's `graph` is that of the parts; see `tile`.
         strategy: the name of a rule from the literature, in place of a search.
@@ -181,6 +185,7 @@ def solve(
     if several and in_place:
         raise InputError("in place is for one memory, it does not go with several")
     tiles = None if tile is None else Tiles.of(tile)
+    _check_zero_copy(zero_copy_concat, bool(several), tile is not None)
     if tiles is not None:
         _check_tiled(bool(several) or strategy is not None)
     if tiles is not None and max_computations is None:
@@ -201,7 +206,12 @@ def solve(
         prepare = tiled(prepare, tiles, notes.append, drive.over)
     elif is_least(budget):
         prepare = within_least(prepare, notes.append, drive.over)
-    request = prepare(graph_given(graph, in_place), budget=budget, order=order, count_fixed=count_fixed)
+    whole = graph_given(graph)
+    if zero_copy_concat:
+        copying = without_concatenations(whole, alignment)
+        notes.append(copying.text())
+        whole = copying.graph
+    request = prepare(whole.run_in_place() if in_place else whole, budget=budget, order=order, count_fixed=count_fixed)
     found = answer(request, drive.heard(request.problem.graph), begin, drive.over)
     if drive.why and found.status in ("feasible", "unknown"):
         found = replace(found, notes=(*found.notes, f"stopped by {drive.why}"))
@@ -266,6 +276,7 @@ def frontier(
     max_computations: Counts | None = None,
     count_fixed: bool = False,
     in_place: bool = False,
+    zero_copy_concat: bool = False,
     tile: TilesGiven | None = None,
     paging: PagingCosts | Mapping[str, object] | None = None,
     slow_memory: Amount | None = None,
@@ -315,7 +326,8 @@ def frontier(
         max_computations=max_computations, model=file_name(model), like=like, **own,
     )  # fmt: skip
     several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies)
-    computation_graph = graph_given(graph, in_place)
+    _check_zero_copy(zero_copy_concat, bool(several), tile is not None)
+    computation_graph = graph_given(graph, in_place, 1 if zero_copy_concat else None)
     if tile is not None:
         _check_tiled(bool(several))
         computation_graph, order = cut_for_all(computation_graph, Tiles.of(tile), order), "free"
@@ -532,6 +544,11 @@ def _started(given: Start | None, attribute: str) -> object:
     if start is None:
         raise InputError("warm start: the result has no answer of this kind")
     return start
+
+
+def _check_zero_copy(wanted: bool, several: bool, tiled: bool) -> None:
+    if wanted and (several or tiled):
+        raise InputError("zero_copy_concat is for one memory and for whole layers, not for paging, devices or tile")
 
 
 def _check_tiled(otherwise: bool) -> None:

@@ -24,6 +24,7 @@ from moccasin_mzn.interrupts import stopped_by_signals
 if TYPE_CHECKING:
     from moccasin_mzn.api.json_lines import JsonStream
     from moccasin_mzn.api.request import Request
+    from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
     from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.result import Listener, Progress, Result
@@ -180,11 +181,33 @@ IN_PLACE = option(
     "--in-place", is_flag=True,
     help="Let an output take the memory of an input where the graph allows it and no later operation reads the input.",
 )  # fmt: skip
+ZERO_COPY_CONCAT = option(
+    "--zero-copy-concat", is_flag=True,
+    help="Take out concatenations whose inputs, side by side in memory, are their output: they take no memory and no "
+         "time; see `zero-copy`.",
+)  # fmt: skip
 COUNT_FIXED = option(
     "--count-fixed",
     is_flag=True,
     help="The budget includes the graph's fixed memory, such as parameters and optimizer state.",
 )
+
+
+def graph_read(path: Path, in_place: bool = False, zero_copy: bool = False, alignment: int = 1) -> ComputationGraph:
+    """The graph of a file, run in place or without concatenations, which are counted in a line on stderr.
+
+    Raises:
+        InputError: see `read_graph` and `zero_copy_concat`.
+    """
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.graphs.zero_copy import zero_copy_concat
+
+    graph = read_graph(path)
+    if zero_copy:
+        found = zero_copy_concat(graph, alignment)
+        click.echo(found.text(), err=True)
+        graph = found.graph
+    return graph.run_in_place(in_place)
 
 
 @contextlib.contextmanager

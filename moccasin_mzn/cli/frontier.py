@@ -22,8 +22,10 @@ from moccasin_mzn.cli.common import (
     IN_PLACE,
     MAX_COMPUTATIONS,
     ORDER_OR_FREE,
+    ZERO_COPY_CONCAT,
     check_outputs,
     file_jobs,
+    graph_read,
     graphs_there,
     pictures,
     write_files,
@@ -57,6 +59,7 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 @ORDER_OR_FREE
 @COUNT_FIXED
 @IN_PLACE
+@ZERO_COPY_CONCAT
 @click.option("--tile", metavar="ROWS|RxC",
               help="Compute outputs in parts of so many rows, or tiles, in any order; see `tile`.")  # fmt: skip
 @grouped(MemoryOptions)
@@ -80,7 +83,6 @@ def frontier(
     from moccasin_mzn.api.frontier.variants import prepared_sweep
     from moccasin_mzn.api.tiling import Tiles, cut_for_all
     from moccasin_mzn.checks import check_time_limit
-    from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import check_address_space, ready
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.instance import FREE
@@ -93,18 +95,22 @@ def frontier(
               "the model": options["model"]}  # fmt: skip
     check_outputs({"--output": output, "--csv": table, "--plot": plot}, inputs)
     several, in_place = MemoryOptions.taken_from(options), options.pop("in_place")
+    zero_copy = options.pop("zero_copy_concat")
     problem = {name: options.pop(name) for name in ("order", "count_fixed")}
     given = {name: value for name, value in options.items() if value is not None}
     tiles = None if tile is None else Tiles.of(tile)
     if tiles is not None:
         given = {"max_computations": "auto", **given}
+        if zero_copy:
+            raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
         if several.several:
             raise InputError("--tile is for one memory: leave out --paging, --device and --memory")
+    problems = {"in_place": in_place, "zero_copy_concat": zero_copy}
     prepare = prepared_sweep(
-        given, _memories(given | ({"in_place": True} if in_place else {}), several), _without_minizinc
+        given, _memories({**given, **{name: True for name, on in problems.items() if on}}, several), _without_minizinc
     )
     with stopped_by_signals():
-        computation_graph = read_graph(graph).run_in_place(in_place)
+        computation_graph = graph_read(graph, in_place, zero_copy)
         if tiles is not None:
             computation_graph = cut_for_all(computation_graph, tiles, problem["order"])
             problem["order"] = FREE

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, IN_PLACE, ORDER
+from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, IN_PLACE, ORDER, ZERO_COPY_CONCAT, graph_read
 from moccasin_mzn.cli.options import added, command, named_options
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
     from moccasin_mzn.files import JsonObject
+    from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.problem.instance import Instance
 
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 @GRAPH
 @ORDER
 @IN_PLACE
+@ZERO_COPY_CONCAT
 @click.option(
     "--features",
     is_flag=True,
@@ -33,22 +35,23 @@ if TYPE_CHECKING:
 @click.option("--csv", "as_csv", is_flag=True, help="With --features: print a line of names and a line of numbers.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def info(
-    graph: Path, order: str, in_place: bool, features: bool, budget: str | None, max_computations: str | None,
-    as_csv: bool, as_json: bool,
+    graph: Path, order: str, in_place: bool, zero_copy_concat: bool, features: bool, budget: str | None,
+    max_computations: str | None, as_csv: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Print the size of GRAPH, the peak memory of its input order, and the least budgets that may be feasible."""
-    from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.orders.least_peak import peak_bound
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.report.schedules import print_info
 
     if features:
-        _print_features(graph, in_place, order, budget, max_computations, as_csv, as_json)
+        _print_features(
+            graph_read(graph, in_place, zero_copy_concat), graph, order, budget, max_computations, as_csv, as_json
+        )
         return EXIT_FOUND
     for name, given in (("--budget", budget), ("--max-computations", max_computations), ("--csv", as_csv)):
         if given:
             raise InputError(f"{name} is for --features")
-    computation_graph = read_graph(graph).run_in_place(in_place)
+    computation_graph = graph_read(graph, in_place, zero_copy_concat)
     instance = Instance.build(computation_graph, "100%", order=order)
     order_bound = peak_bound(computation_graph, instance.order)
     if not as_json:
@@ -90,6 +93,8 @@ def _facts(instance: Instance, order_bound: int) -> JsonObject:
         facts["may_overwrite"] = sum(map(bool, graph.in_place))
     if graph.output_of is not None:
         facts["several_outputs"] = sum(map(bool, graph.outputs_of))
+    if graph.adjacent is not None:
+        facts["read_as_one"] = sum(map(bool, graph.adjacent))
     if graph.computed_once:
         facts["computed_once"] = len(graph.computed_once)
     if graph.overwritable is not None:
@@ -99,12 +104,11 @@ def _facts(instance: Instance, order_bound: int) -> JsonObject:
 
 
 def _print_features(
-    path: Path, in_place: bool, order: str, budget: str | None, most: str | None, as_csv: bool, as_json: bool
+    graph: ComputationGraph, path: Path, order: str, budget: str | None, most: str | None, as_csv: bool, as_json: bool
 ) -> None:
     import csv
 
     from moccasin_mzn.bench.features import STEPS, features
-    from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.files.schedules import USUAL_COUNT, counts_of
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.report.tables import console, plain_table, print_table
@@ -113,7 +117,6 @@ def _print_features(
         raise InputError("--csv and --json: give one of them")
     if most is not None and budget is None:
         raise InputError("--max-computations is for the features of a budget: give --budget")
-    graph = read_graph(path).run_in_place(in_place)
     counts = USUAL_COUNT if most is None else counts_of(most, graph)
     instance = Instance.build(graph, budget or "100%", order=order, max_computations=counts)
     steps = {step: those for step, those in STEPS.items() if budget is not None or step == "graph"}

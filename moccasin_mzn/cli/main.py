@@ -44,6 +44,7 @@ EXAMPLES = {
     "import dot": "FILE.dot -o g.json",
     "reduce": "GRAPH --fuse -o smaller.json",
     "tile": "mobilenet.json --rows 4 -o tiled.json",
+    "zero-copy": "GRAPH --alignment 16 -o joined.json",
     "convert": "GRAPH --to dot -o g.dot",
     "list": "--json",
     "export": "GRAPH --budget 0.8 -o FOLDER",
@@ -90,6 +91,7 @@ SUMMARIES = {
     "import torch": "Import a PyTorch module",
     "reduce": "Merge operations that can run in place",
     "tile": "Cut the outputs of layers into parts",
+    "zero-copy": "Take out concatenations that need copy nothing",
     "convert": "Write a graph in another format",
     "list": "List formulations, strategies and solvers",
     "export": "Write a graph and a budget as files for MiniZinc",
@@ -134,6 +136,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "import": "imports:import_",
         "reduce": "graphs:reduce",
         "tile": "tile:tile",
+        "zero-copy": "zero_copy:zero_copy",
         "convert": "graphs:convert",
     },
     "Models, solvers, experiments": {

@@ -19,9 +19,11 @@ from moccasin_mzn.cli.common import (
     IN_PLACE,
     MAX_COMPUTATIONS,
     ORDER_OR_FREE,
+    ZERO_COPY_CONCAT,
     Job,
     check_outputs,
     file_jobs,
+    graph_read,
     graph_there,
     json_line,
     pictures,
@@ -83,6 +85,7 @@ def checker_lines(result: Result) -> list[str]:
     ORDER_OR_FREE,
     COUNT_FIXED,
     IN_PLACE,
+    ZERO_COPY_CONCAT,
     option("--tile", metavar="auto|ROWS|RxC",
            help="Compute outputs in parts of so many rows, or tiles, in any order; auto: the coarsest parts that are "
            "enough for the budget. GRAPH must know its operators, see `tile`."),
@@ -126,10 +129,10 @@ def checker_lines(result: Result) -> list[str]:
 )  # fmt: skip
 @grouped(MemoryOptions)
 def solve(
-    graph: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool, strategy: str | None,
-    check: bool, output: Path | None, plot: Path | None, as_json: bool, json_stream: bool, addresses: bool,
-    alignment: int | None, buffers: Path | None, certificate: Path | None, tile: str | None, tiled: Path | None,
-    **options: OptionValue,
+    graph: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool, zero_copy_concat: bool,
+    strategy: str | None, check: bool, output: Path | None, plot: Path | None, as_json: bool, json_stream: bool,
+    addresses: bool, alignment: int | None, buffers: Path | None, certificate: Path | None, tile: str | None,
+    tiled: Path | None, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
@@ -143,7 +146,6 @@ def solve(
     from moccasin_mzn.api.request import prepared
     from moccasin_mzn.api.solve import answer
     from moccasin_mzn.api.tiling import tiled as tiled_request
-    from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.budget import Budget
 
@@ -160,9 +162,11 @@ def solve(
     _check_files(outputs, {"the graph": graph, "the order": order}, given)
     if several.several:
         more = {"strategy": strategy, "buffers": buffers, "certificate": certificate, "in_place": in_place or None}
+        more["zero_copy_concat"] = zero_copy_concat or None
         several.refuse_others([*(name for name, value in more.items() if value is not None), *given])
     tiles = _tiles(tile, tiled, several.several or strategy is not None, given)
     _check_answer(outputs, as_json and json_stream, addresses, alignment, in_place)
+    _check_zero_copy(zero_copy_concat, tiles is not None, certificate)
     arenas = (alignment or 1) if addresses else None
     memories = partial(several.problem, options=given) if several.several else None
     note = partial(click.echo, err=True)
@@ -172,7 +176,7 @@ def solve(
     elif is_least(budget):
         prepare = within_least(prepare, note)
     checked_budget = budget if several.several or budget is None or is_least(budget) else Budget.parse(budget)
-    computation_graph = read_graph(graph).run_in_place(in_place)
+    computation_graph = graph_read(graph, in_place, zero_copy_concat, alignment or 1)
     read_seconds = time.monotonic() - begin
     request = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
     stream = JsonStream(request.problem, sys.stdout) if json_stream else None
@@ -248,6 +252,14 @@ def _check_answer(
     if not addresses and (alignment is not None or outputs["--buffers"] is not None):
         raise InputError(f"--{'buffers' if alignment is None else 'alignment'} goes with --addresses")
     check_alignment(alignment or 1)
+
+
+def _check_zero_copy(wanted: bool, tiled: bool, certificate: Path | None) -> None:
+    """Refuse what is for the graph in the file, and not for one without concatenations."""
+    if wanted and tiled:
+        raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
+    if wanted and certificate is not None:
+        raise InputError("--certificate is for a graph in a file: make one by `zero-copy`, which solve then takes")
 
 
 def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | None]:

@@ -18,8 +18,10 @@ from moccasin_mzn.cli.common import (
     GRAPH,
     IN_PLACE,
     ORDER,
+    ZERO_COPY_CONCAT,
     check_outputs,
     file_jobs,
+    graph_read,
     graph_there,
     write_files,
 )
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 @ORDER
 @COUNT_FIXED
 @IN_PLACE
+@ZERO_COPY_CONCAT
 @click.option("--arrays", is_flag=True,
               help="SCHEDULE is what MiniZinc printed for an exported instance; - reads standard input.")  # fmt: skip
 @added(*named_options("formulation", *own_options(), "like"))
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
               help="In place of GRAPH and SCHEDULE: check a table of best-known values and its files.")  # fmt: skip
 def validate(
     graph: Path | None, schedule: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool,
-    arrays: bool, output: Path | None, best_known: Path | None, **model: OptionValue,
+    zero_copy_concat: bool, arrays: bool, output: Path | None, best_known: Path | None, **model: OptionValue,
 ) -> int:  # fmt: skip
     """Check that SCHEDULE, whoever made it, is a valid schedule of GRAPH within the budget.
 
@@ -61,13 +64,15 @@ def validate(
     """
     model = {name: value for name, value in model.items() if value is not None}
     if best_known is not None:
-        if any((graph, budget, in_place, arrays, output, model)):
+        if any((graph, budget, in_place, zero_copy_concat, arrays, output, model)):
             raise InputError("--best-known: a table has its own graphs, budgets and schedules")
         return _validate_best_known(best_known)
     if graph is None or schedule is None:
         hint = "GRAPH" if graph is None else "SCHEDULE"
         context = click.get_current_context()
         raise click.MissingParameter(ctx=context, param_hint=f"'{hint}'", param_type="argument")
+    if arrays and zero_copy_concat:
+        raise InputError("--zero-copy-concat: `export` has no such option, make a graph by `zero-copy` for both")
     if arrays:
         others = {"the order": order, "a limit of computations": model.get("max_computations")}
         others["the model"] = model.get("model")
@@ -76,21 +81,21 @@ def validate(
         return _validate_arrays(graph, schedule, budget, problem, model, output, in_place)
     for name in (*model, *(["output"] if output is not None else [])):
         raise InputError(f"{flag(name)} goes with --arrays")
-    return _validate_file(graph, schedule, budget, order, count_fixed, in_place)
+    return _validate_file(graph, schedule, budget, order, count_fixed, (in_place, zero_copy_concat))
 
 
 def _validate_file(
-    graph: Path, schedule: Path, budget: str | None, order: str, count_fixed: bool, in_place: bool
+    graph: Path, schedule: Path, budget: str | None, order: str, count_fixed: bool, problem: tuple[bool, bool]
 ) -> int:
-    """Judge the schedule or plan in a file."""
+    """Judge the schedule or plan in a file; `problem`: does it run in place, and without concatenations?"""
     from moccasin_mzn.files import load_json
-    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.graphs.zero_copy import alignment_in
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.validate import judged_arenas
     from moccasin_mzn.problem.verdict import verdict
 
-    computation_graph = read_graph(graph).run_in_place(in_place)
     document, amount = load_json("/dev/stdin" if str(schedule) == "-" else schedule, Page.PLAN_FORMAT), None
+    computation_graph = graph_read(graph, *problem, alignment_in(document) or 1)
     if budget is not None:
         amount = Instance.build(computation_graph, budget, order=order, count_fixed=count_fixed).budget
     with located(schedule), explained(Page.PLAN_FORMAT):

@@ -99,6 +99,12 @@ def attribute_of(graph: ComputationGraph) -> int | None:
     return alignment if type(alignment) is int else None
 
 
+def alignment_in(document: object) -> int | None:
+    """The alignment for which concatenations were taken out of the graph that a schedule's file is of; None: none."""
+    found = document.get(ATTRIBUTE) if isinstance(document, Mapping) else None
+    return found if type(found) is int and found > 0 else None
+
+
 class _Search:
     """Concatenations, one after the other."""
 

@@ -16,6 +16,7 @@ from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.formats import graph_given
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
+from moccasin_mzn.graphs.zero_copy import alignment_in
 from moccasin_mzn.problem.files.plan_format import versioned
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
@@ -194,6 +195,7 @@ def validate(
     order: str | PathLike[str] | Iterable[int | str] = "input",
     count_fixed: bool = False,
     in_place: bool = False,
+    zero_copy_concat: bool = False,
 ) -> JudgedSchedule:
     """Judge a schedule or a plan, whoever made it, with the simulator. ::
 
@@ -208,6 +210,7 @@ def validate(
         order: the input order, to whose peak a fraction refers; see `solve`.
         count_fixed: the budget is for the graph's fixed memory too.
         in_place: outputs overwrite inputs where the graph allows it, and nobody reads those later.
+        zero_copy_concat: concatenations are taken out as for `solve`, for the alignment that the file has, or 1.
 
     Returns:
         Its peak, duration and retention intervals, and all that is wrong with it, whether it is valid or not.
@@ -215,14 +218,15 @@ def validate(
     Raises:
         InputError: nonsense in an argument, a file that cannot be read, or a node that is not in the graph.
     """
-    computation_graph = graph_given(graph, in_place)
+    loaded = load_json(schedule, Page.PLAN_FORMAT) if isinstance(schedule, str | PathLike) else None
+    document = schedule if isinstance(schedule, Mapping) else loaded
+    computation_graph = graph_given(graph, in_place, (alignment_in(document) or 1) if zero_copy_concat else None)
     amount = None
     if budget is not None:
         amount = Instance.build(computation_graph, budget, order=order, count_fixed=count_fixed).budget
     if isinstance(schedule, str | PathLike):
-        document = load_json(schedule, Page.PLAN_FORMAT)
         with located(schedule), explained(Page.PLAN_FORMAT):
-            return _judged(computation_graph, document, amount)
+            return _judged(computation_graph, loaded, amount)
     if isinstance(schedule, Mapping):
         return _judged(computation_graph, dict(schedule), amount)
     nodes = computation_graph.nodes
@@ -256,7 +260,7 @@ def read_result(graph: ComputationGraph | str | PathLike[str], path: str | PathL
     document = load_json(path, Page.PLAN_FORMAT)
     in_place = isinstance(document, dict) and document.get("in_place") is True
     with located(path), explained(Page.PLAN_FORMAT):
-        found = _judged(graph_given(graph, in_place), document, None)
+        found = _judged(graph_given(graph, in_place, alignment_in(document)), document, None)
         if not found.valid:
             raise InputError("; ".join([found.violations[0].message, *found.notes]))
     return found

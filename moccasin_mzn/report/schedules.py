@@ -306,6 +306,8 @@ def print_info(instance: Instance, order_name: str, order_bound: int, out: TextI
     if graph.output_of is not None:
         count = sum(map(bool, graph.outputs_of))
         table.add_row("several outputs", count_text(count, "operation"))
+    if graph.adjacent is not None:
+        table.add_row("reads several outputs as one", count_text(sum(map(bool, graph.adjacent)), "node"))
     if graph.computed_once:
         table.add_row("computed once in any schedule", count_text(len(graph.computed_once), "node"))
     for what, amount in graph.fixed_memory.items():

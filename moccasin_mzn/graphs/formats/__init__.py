@@ -12,6 +12,7 @@ from moccasin_mzn.files import Json, load_text, parse_json
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.zero_copy import zero_copy_concat
 from moccasin_mzn.log import note_once
 
 __all__ = ["kinds_text", "read_graph", "write_graph"]
@@ -32,16 +33,23 @@ def read_graph(path: str | PathLike[str]) -> ComputationGraph:
         return _read(text, path)
 
 
-def graph_given(given: ComputationGraph | str | PathLike[str], in_place: bool = False) -> ComputationGraph:
+def graph_given(
+    given: ComputationGraph | str | PathLike[str], in_place: bool = False, zero_copy: int | None = None
+) -> ComputationGraph:
     """The graph that is given, or that in the file that is given; to run in place, if wanted.
 
+    Args:
+        zero_copy: concatenations that need copy nothing at this alignment are taken out; None: none are.
+
     Raises:
-        InputError: it is neither, or see `read_graph`.
+        InputError: it is neither, or see `read_graph` and `zero_copy_concat`.
     """
     if not isinstance(given, ComputationGraph | str | PathLike):
         hint = "; ComputationGraph.from_networkx makes one of it" if hasattr(given, "is_multigraph") else ""
         raise InputError(f"graph: expected a ComputationGraph or its file, got {shown(given)}{hint}")
     graph = given if isinstance(given, ComputationGraph) else read_graph(given)
+    if zero_copy is not None:
+        graph = zero_copy_concat(graph, zero_copy).graph
     return graph.run_in_place() if in_place else graph
 
 

@@ -4,7 +4,7 @@ Names of attributes that hold the fields of a `ComputationGraph`:
 
     of nodes: duration, size, workspace (0 where it is missing), label, backward (true or false); and as JSON:
     device_durations (by name of the device), in_place (a list of ids; none where it is missing), operator, part,
-    output_of (an id)
+    output_of (an id), adjacent (a list of lists of ids; none where it is missing)
     of the graph: name, duration_unit, size_unit; and as JSON: order, computed_once (lists of ids), fixed_memory and
     attributes
 
@@ -25,6 +25,7 @@ from os import PathLike
 from moccasin_mzn.errors import InputError, located, shown, some_of
 from moccasin_mzn.files import Json, JsonObject, load_text, parse_json, replace_file
 from moccasin_mzn.formatting import count_text
+from moccasin_mzn.graphs.adjacency import adjacent_in
 from moccasin_mzn.graphs.checks import by_device, output_of_in
 from moccasin_mzn.graphs.formats.reader import attributes_json, overwritable, resolve_list
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph, NodeId
@@ -38,7 +39,7 @@ _TEXT_FIELDS = (("name", ""), ("duration_unit", "unit"), ("size_unit", "unit"))
 _JSON_FIELDS = ("order", "fixed_memory", "computed_once", "attributes")
 _OWN_KEYS = {*_JSON_FIELDS, *(key + suffix for key, _ in _TEXT_FIELDS for suffix in ("", "_json"))}
 
-_STRUCTURES: tuple[str, ...] = ("operator", "part", "output_of")
+_STRUCTURES: tuple[str, ...] = ("operator", "part", "output_of", "adjacent")
 
 _INTEGER_ID = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
@@ -133,6 +134,7 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
             valid graph; with the node where there is one.
     """
     ids = [_node_id(found, text) for text in found.nodes]
+    index = {node: at for at, node in enumerate(ids)}
     assumed: list[str] = []
     durations = _amounts(found, amounts.duration, amounts.missing_duration, assumed)
     sizes = _amounts(found, amounts.size, amounts.missing_size, assumed)
@@ -161,7 +163,8 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
         computed_once=resolve_list(ids, about, "computed_once") or (),
         operators=operators_in(ids, structures),
         parts=parts_in(ids, structures),
-        output_of=output_of_in({node: at for at, node in enumerate(ids)}, structures),
+        output_of=output_of_in(index, structures),
+        adjacent=adjacent_in(index, structures),
         attributes={**foreign, **own, **({"assumed": assumed} if assumed else {})},
         **texts,
     )
