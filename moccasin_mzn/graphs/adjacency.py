@@ -92,8 +92,8 @@ def check_adjacent(
         found.append(groups)
     if not any(found):
         return None
-    for v, row in enumerate(in_place or ()):
-        for u in row:
+    for v, overwritten in enumerate(in_place or ()):
+        for u in overwritten:
             if (of := next((x for x in (u, v) if blocks.place_of(x) is not None), None)) is not None:
                 raise InputError(f"node {nodes[v]}: in_place names {nodes[u]}, but adjacent has {nodes[of]}")
     return tuple(found)
@@ -134,7 +134,7 @@ def adjacent_in(index: Mapping[NodeId, int], nodes: Sequence[Mapping[str, object
 
 
 def _position(where: str, index: Mapping[NodeId, int], u: object) -> int:
-    if type(u) not in (int, str) or u not in index:
+    if not isinstance(u, int | str) or type(u) is bool or u not in index:
         raise InputError(f"{where} names {shown(u)}, which is not in the graph")
     return index[u]
 

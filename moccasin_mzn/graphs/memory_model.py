@@ -51,8 +51,9 @@ def relaxed(graph: ComputationGraph) -> tuple[ComputationGraph, int]:
     if graph.total_size + max(workspaces) <= TOTAL_LIMIT and sum(workspaces) <= TOTAL_LIMIT:
         return replace(graph, workspaces=workspaces, in_place=None, runs_in_place=False), amount
     nothing = (0,) * len(rows)
-    least = {"sizes": nothing, "workspaces": tuple(_largest(graph)), "adjacent": None}
-    return replace(graph, in_place=None, runs_in_place=False, **least), 0
+    least = tuple(_largest(graph))
+    alone = replace(graph, sizes=nothing, workspaces=least, in_place=None, runs_in_place=False, adjacent=None)
+    return alone, 0
 
 
 def _largest(graph: ComputationGraph) -> list[int]:

@@ -261,7 +261,9 @@ def arena_of_schedule(
     if schedule.offsets is None or schedule.intervals is None:
         return ()
     over, where = dict(simulate(graph, schedule.sequence).overwrites), dict[int, tuple[int, int]]()
-    placed, workspaces, latest, groups = [], [], dict[int, int](), []
+    placed: list[tuple[int, int, int, int]] = []
+    workspaces: list[tuple[int, int, int | None]] = []
+    latest, groups = dict[int, int](), list[tuple[int, ...]]()
     places = schedule.workspace_offsets or (None,) * len(schedule.offsets)
     rows = zip(schedule.intervals, schedule.offsets, places, strict=True)
     for of, offset, place in sorted(rows, key=lambda row: row[0].start):

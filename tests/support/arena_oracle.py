@@ -14,8 +14,8 @@ Buffers with given offsets and gaps: every offset of every buffer is tried, and 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
-from itertools import count, permutations
+from collections.abc import Mapping, Sequence
+from itertools import count, pairwise, permutations
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -69,13 +69,17 @@ def least_arena_of_cells(
     return next((arena for arena in range(begin, most + 1) if placed(0, frozenset(), arena)), None)
 
 
-def shortest_in_arena(graph: ComputationGraph, arena: int, alignment: int, most: int, staged: bool) -> int | None:
+def shortest_in_arena(
+    graph: ComputationGraph, arena: int, alignment: int, most: int, staged: bool,
+    side_by_side: Mapping[int, Sequence[Sequence[int]]] | None = None,
+) -> int | None:  # fmt: skip
     """Least duration of a schedule with an arena of this size; None if there is none. At most some 5 nodes.
 
     Args:
         most: computations of each node.
         staged: only stages of the input order (MOCCASIN, 2.3): each is any subset of the nodes before, in that order,
             and then the next node.
+        side_by_side: by node the inputs that have to lie one directly after the other when it is computed.
     """
     n, order = len(graph.nodes), graph.input_order()
     inputs = [{u for u, x in graph.edges if x == v} for v in range(n)]
@@ -83,6 +87,10 @@ def shortest_in_arena(graph: ComputationGraph, arena: int, alignment: int, most:
     def after(copies: Copies, v: int) -> set[Copies]:
         if not inputs[v] <= {u for u, _ in copies}:
             return set()
+        where = dict(copies)
+        for group in (side_by_side or {}).get(v, ()):
+            if any(where[u] + graph.sizes[u] != where[w] for u, w in pairwise(group)):
+                return set()
         size, found = graph.sizes[v], set()
         for offset in range(0, max(arena - size, -1) + 1, alignment) if size else (0,):
             hit = {(u, o) for u, o in copies if o < offset + size and offset < o + graph.sizes[u]}

@@ -85,7 +85,8 @@ def allocate_buffers(
         whole = merged(buffers)
         known = None if begin_with is None else Arena(buffers, tuple(begin_with), alignment)
         found = allocate_buffers(
-            whole.buffers, alignment, capacity=capacity, begin_with=known and start_of(whole, known),
+            whole.buffers, alignment, capacity=capacity,
+            begin_with=None if known is None else start_of(whole, known),
             time_limit=time_limit, threads=threads, seed=seed, stop=stop, on_progress=on_progress,
         )  # fmt: skip
         arena = Arena(buffers, whole.offsets_of(found.arena.offsets), alignment)

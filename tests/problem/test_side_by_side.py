@@ -1,0 +1,244 @@
+"""Offsets of what is read as one: executed in one flat memory, the graph's concatenations and all."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+
+import pytest
+from arena_oracle import shortest_in_arena
+from concatenations import joining_graph, misread
+from few import examples, few
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import valid_sequences
+
+from moccasin_mzn import solve, validate
+from moccasin_mzn.deploy.source import placed
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.addresses.allocate import allocate_buffers, first_fit, least_arena
+from moccasin_mzn.extensions.addresses.joint import solve_jointly
+from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.graphs.zero_copy import zero_copy_concat
+from moccasin_mzn.problem.arena import Arena, ArenaError
+from moccasin_mzn.problem.blocks import merged
+from moccasin_mzn.problem.buffer import Buffer, Gap
+from moccasin_mzn.problem.files.plan_format import runtime_plan, versioned
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.placing import placing_of
+from moccasin_mzn.problem.platform import plan_of_sequence
+from moccasin_mzn.problem.runtime_plan import RuntimePlan
+from moccasin_mzn.search.options import Effort
+from moccasin_mzn.solvers.minizinc.run import Limits
+
+needs_minizinc = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
+JOINING = [seed for seed in range(400) if zero_copy_concat(joining_graph(seed)).taken_out]
+
+
+def test_many_graphs_have_such_concatenations():
+    assert len(JOINING) > 200
+    nested = [
+        seed for seed in JOINING if any(len(row) > 1 for row in zero_copy_concat(joining_graph(seed)).graph.adjacent)
+    ]
+    assert nested and any(zero_copy_concat(joining_graph(seed)).kept for seed in JOINING)
+
+
+def judged(whole, found, sequence, offsets):
+    """What goes wrong in a flat memory, with positions of the graph without concatenations."""
+    back = [whole.position_of(node) for node in found.graph.nodes]
+    return misread(whole, found.taken_out, [back[v] for v in sequence], offsets)
+
+
+def draw_joining(seed):
+    """A graph of five nodes, one of them a concatenation, without it and with it; None: it has none to take out."""
+    whole = joining_graph(seed, 6)
+    found = zero_copy_concat(whole)
+    return (whole, found) if len(found.graph.nodes) == 5 and sum(found.graph.sizes) <= 14 else None
+
+
+def schedules(grain=1):
+    def of(seed):
+        whole = joining_graph(seed, grain=grain)
+        found = zero_copy_concat(whole, grain)
+        return st.tuples(st.just(whole), st.just(found), valid_sequences(found.graph))
+
+    return st.sampled_from(JOINING).flatmap(of)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(schedules(), st.integers(0, 3))
+def test_any_schedule_has_offsets_side_by_side(case, seed):
+    whole, found, sequence = case
+    simulation = simulate(found.graph, sequence)
+    placing = placing_of(found.graph, simulation)
+    arena = search_arena(placing.buffers, time_limit=0.002, seed=seed)
+    assert arena.peak == simulation.peak <= arena.size
+    offsets = [arena.offsets[copy] for copy in placing.copies]
+    assert judged(whole, found, sequence, offsets) == ""
+    again = search_arena(placing.buffers, time_limit=0.002, seed=seed + 1, begin_with=arena.offsets)
+    assert again.size <= arena.size
+    allocated = allocate_buffers(placing.buffers, begin_with=arena.offsets, time_limit=0.01, stop=lambda: True)
+    assert allocated.arena.size <= arena.size
+    offsets = [allocated.arena.offsets[copy] for copy in placing.copies]
+    assert judged(whole, found, sequence, offsets) == ""
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(schedules(), st.randoms(use_true_random=False))
+def test_a_copy_that_lies_elsewhere_is_noticed_by_all_judges(case, draw: random.Random):
+    """By the test's own, by arenas, by plans for runtimes, and by `validate`."""
+    whole, found, sequence = case
+    graph, simulation = found.graph, simulate(found.graph, sequence)
+    placing = placing_of(graph, simulation)
+    arena = search_arena(placing.buffers, time_limit=0.002)
+    offsets = [arena.offsets[copy] for copy in placing.copies]
+    bound = [at for at, copy in enumerate(placing.copies) if placing.buffers[copy].block is not None]
+    if not bound:
+        return
+    moved = draw.choice(bound)
+    wrong = [*offsets]
+    wrong[moved] = arena.size + draw.randint(0, 3)  # above all others: nothing overlaps
+    actions = plan_of_sequence(sequence)
+    assert RuntimePlan.of(graph, actions, offsets=offsets).arenas == (arena.size,)
+    with pytest.raises(ArenaError, match="are of one block"):
+        Arena(placing.buffers, tuple(wrong))
+    right, notice = judged(whole, found, sequence, offsets), judged(whole, found, sequence, wrong)
+    with pytest.raises(InputError, match="does not lie behind it"):
+        RuntimePlan.of(graph, actions, offsets=wrong)
+    assert not right and "in one piece" in notice
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(schedules(16))
+def test_plans_are_placed_and_read_back(case):
+    whole, found, sequence = case
+    plan = placed(RuntimePlan.of(found.graph, plan_of_sequence(sequence)), 16, Effort(0.01))
+    offsets = [step.offset for step in plan.steps]
+    assert not any(offset % 16 for offset in offsets) and judged(whole, found, sequence, offsets) == ""
+    simulation = simulate(found.graph, sequence)
+    intervals = [
+        {"node": found.graph.nodes[one.node], "start": one.start, "end": one.end, "offset": offset}
+        for one, offset in zip(simulation.intervals, offsets, strict=True)
+    ]
+    nodes = [found.graph.nodes[v] for v in sequence]
+    document = {"sequence": nodes, "intervals": intervals, "arena": plan.arenas[0], "alignment": 16}
+    document = json.loads(json.dumps(versioned(found.graph, sequence, document)))
+    assert runtime_plan(document, found.graph).steps == plan.steps
+    joined = [at for at, interval in enumerate(document["intervals"]) if "adjacent" in interval]
+    for at in joined:
+        broken = json.loads(json.dumps(document))
+        broken["intervals"][at].pop("adjacent")
+        with pytest.raises(InputError, match="adjacent"):
+            runtime_plan(broken, found.graph)
+
+
+@pytest.mark.parametrize("seed", few(JOINING, 6))
+def test_solved_with_addresses(seed):
+    whole = joining_graph(seed, grain=4)
+    found = zero_copy_concat(whole, 4)
+    how = {"order": "free", "addresses": True, "alignment": 4, "time_limit": 5, "threads": 1}
+    result = solve(whole, found.graph.total_size, zero_copy_concat=True, **how)
+    assert result.valid
+    offsets = result.details.instance.offsets(result.details.arenas, result.details.simulation)
+    assert judged(whole, found, result.details.sequence, offsets) == ""
+    document = json.loads(result.details.as_json())
+    assert document["zero_copy_concat"] == 4
+    assert validate(whole, document, zero_copy_concat=True).valid
+    wrong = json.loads(json.dumps(document))
+    at = next((r - 1 for one in wrong["intervals"] for group in one.get("adjacent", []) for r in group), None)
+    wrong["intervals"][at]["offset"] = wrong["arena"] + -wrong["arena"] % 4
+    kinds = {violation.kind for violation in validate(whole, wrong, zero_copy_concat=True).violations}
+    assert "apart" in kinds
+
+
+@needs_minizinc
+@pytest.mark.parametrize("staged", [True, False], ids=["staged", "general"])
+@pytest.mark.parametrize("seed", few([seed for seed in range(200) if draw_joining(seed)], 5))
+def test_the_joint_model_states_what_lies_side_by_side(seed, staged):
+    """Against brute force over the offsets of all copies, in which who reads several as one needs them side by side."""
+    whole, found = draw_joining(seed)
+    graph = found.graph
+    groups = {v: row for v, row in enumerate(graph.adjacent) if row}
+    for budget in (max(graph.working_sets), max(graph.working_sets) + 1):
+        least = shortest_in_arena(graph, budget, 1, 2, staged, groups)
+        instance = Instance.build(graph, budget, max_computations=2)
+        answer = solve_jointly(instance, staged=staged, limits=Limits(120, 1))
+        assert answer.status == ("infeasible" if least is None else "optimal")
+        if least is not None:
+            simulation = simulate(graph, answer.sequence)
+            assert simulation.duration == least and answer.arena.size <= budget
+            assert judged(whole, found, answer.sequence, instance.offsets(answer.arena, simulation)) == ""
+
+
+def test_brute_force_knows_that_side_by_side_costs_room():
+    """Of some graphs schedules are longer, or need a larger arena, than if the same outputs might lie anywhere."""
+    worse = 0
+    for seed in range(60):
+        if (drawn := draw_joining(seed)) is None:
+            continue
+        graph, groups = drawn[1].graph, {v: row for v, row in enumerate(drawn[1].graph.adjacent) if row}
+        budget = max(graph.working_sets)
+        worse += shortest_in_arena(graph, budget, 1, 2, False, groups) != shortest_in_arena(graph, budget, 1, 2, False)
+    assert worse
+
+
+@needs_minizinc
+@settings(max_examples=examples(6), deadline=None)
+@given(schedules())
+def test_the_model_of_the_least_arena_keeps_blocks(case):
+    whole, found, sequence = case
+    placing = placing_of(found.graph, simulate(found.graph, sequence))
+    searched = search_arena(placing.buffers, time_limit=0.05)
+    arena, outcome = least_arena(placing.buffers, begin_with=searched, limits=Limits(30, 1))
+    assert outcome.status == "optimal" and arena.size <= searched.size
+    assert judged(whole, found, sequence, [arena.offsets[copy] for copy in placing.copies]) == ""
+
+
+# --- Blocks ---------------------------------------------------------------------------------------------------
+
+
+def test_a_block_takes_what_is_between_those_that_are_there():
+    buffers = [
+        Buffer("a", 0, 3, 3, block="x", place=5), Buffer("alone", 0, 9, 2), Buffer("c", 2, 4, 3, block="x", place=9),
+        Buffer("late", 4, 6, 1, block="x", place=5),
+    ]  # fmt: skip
+    whole = merged(buffers)
+    assert whole.of == (0, 1, 0, 0) and whole.places == (0, 0, 4, 0) and whole.buffers[1] == buffers[1]
+    gaps = (Gap(0, 2, (0, 3)), Gap(3, 4, (4, 7)), Gap(4, 6, (0, 1)))
+    assert whole.buffers[0] == Buffer("x", 0, 6, 7, gaps=gaps)
+    assert whole.offsets_of((10, 0)) == (10, 0, 14, 10) and whole.offsets_from((10, 0, 14, 10)) == [10, 0]
+    assert first_fit(whole.buffers, 1, 100) is not None
+
+
+def test_an_arena_may_have_others_inside_a_block():
+    """In the time in which what is in the middle is not there; a search does not know, but keeps such an arena."""
+    buffers = (
+        Buffer("a", 0, 4, 2, block="x"), Buffer("b", 2, 4, 2, block="x", place=2),
+        Buffer("c", 0, 4, 2, block="x", place=4), Buffer("inside", 0, 2, 2),
+    )  # fmt: skip
+    arena = Arena(buffers, (0, 2, 4, 2))
+    assert arena.size == arena.bound == 6 and arena.is_least
+    assert search_arena(buffers, time_limit=0.05).size == 8
+    assert search_arena(buffers, time_limit=0.05, begin_with=arena.offsets).size == 6
+    assert allocate_buffers(buffers, begin_with=arena.offsets, time_limit=0.05).arena.size == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"place": 3}, "place 3, but it is in no block"),
+        ({"block": 3}, "block 3 is not a string"),
+        ({"block": "x", "place": -1}, "place -1 is not an integer"),
+    ],
+)
+def test_buffers_of_blocks_are_checked(change, message):
+    with pytest.raises(InputError, match=message):
+        Buffer("a", 0, 1, 1, **change)
+
+
+def test_places_are_aligned():
+    buffers = [Buffer("a", 0, 1, 3, block="x"), Buffer("b", 0, 1, 3, 4, block="x", place=3)]
+    with pytest.raises(InputError, match="buffer b: place 3 in its block is not a multiple of 4, its alignment"):
+        search_arena(buffers)
