@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, check_outputs
+from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, ZERO_COPY_CONCAT, check_outputs
 from moccasin_mzn.cli.deploy_c import c
 from moccasin_mzn.cli.deploy_options import (
     ALIGNMENT,
@@ -105,16 +105,20 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
 @output("The new model to write.")
 @ALIGNMENT
 @TILE
+@ZERO_COPY_CONCAT
 @searching(default="60, for offsets alone 10")
 def tflite(
-    model: Path, plan: Path | None, output: Path, alignment: int | None, tile: str | None, **options: OptionValue
+    model: Path, plan: Path | None, output: Path, alignment: int | None, tile: str | None, zero_copy_concat: bool,
+    **options: OptionValue,
 ) -> int:  # fmt: skip
     """Write the TFLite MODEL with its operators in the order of PLAN, and with PLAN's offsets for TFLite Micro.
 
     PLAN is what `solve --output` writes for the graph that `import tflite` makes of MODEL. Without PLAN, one whose
     arena is within --budget is searched for. If the plan has no offsets, or some are not multiples of 16, they are
     searched for. With --tile, operators are cut into several of their kind, each for a part of the output, with the
-    slices, concatenations and padding that they need.
+    slices, concatenations and padding that they need. With --zero-copy-concat, inputs of concatenations lie where the
+    output is, wherever they can, so that TFLite Micro copies them to where they are; a PLAN is then for such a graph,
+    made with --alignment 16.
 
     Exit status 1: there is no schedule within the budget.
     """
@@ -125,6 +129,7 @@ def tflite(
     from moccasin_mzn.formatting import count_text
     from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
     from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
+    from moccasin_mzn.graphs.zero_copy import zero_copy_concat as without_concatenations
     from moccasin_mzn.problem.files.plan_format import read_runtime_plan
     from moccasin_mzn.search.options import Effort
 
@@ -135,8 +140,14 @@ def tflite(
     if step % LEAST:
         raise InputError(f"--alignment {step}: TFLite Micro wants multiples of {LEAST}")
     make_request = request_maker(options, step, EFFORT, tile)
+    if zero_copy_concat and tile is not None:
+        raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
     network = read_model(model)
-    graph = graph_of(network, model.stem)
+    graph, taken_out = graph_of(network, model.stem), frozenset[int | str]()
+    if zero_copy_concat:
+        copying = without_concatenations(graph, step)
+        click.echo(copying.text(), err=True)
+        graph, taken_out = copying.graph, frozenset(graph.nodes[v] for v in copying.taken_out)
     cutter = Cutter(network)
     if make_request is not None and tile is not None:
         make_request = partial(make_request, cutting=cutter.cut)
@@ -150,7 +161,7 @@ def tflite(
         found = planned(result)
         if tile is not None:
             network, graph = cutter.model_of(result.problem.graph), result.problem.graph
-    replace_file(output, planned_model(network, found))
+    replace_file(output, planned_model(network, found, taken_out))
     computed = [step.node for step in found.steps if step.begin is None]
     recomputed = count_text(len(computed) - len({*computed}), "operator")
     arena = -(-found.arenas[0] // LEAST) * LEAST  # as TFLite Micro rounds sizes up

@@ -4,13 +4,17 @@ What is recomputed is an operator more, which puts out a tensor of its own, and 
 Offsets are metadata that TensorFlow Lite Micro follows: a buffer of int32 with the version 1, the subgraph, the number
 of tensors, and an offset for each, inputs of the network included; -1 for weights, which are elsewhere, and for tensors
 of the subgraphs that operators run, which it places itself.
+A concatenation that is taken out of the graph, see `graphs.zero_copy`, stays in the model, right before what reads it
+first: at the offset of its first input it is where its inputs are, so that TensorFlow Lite Micro copies each of them
+to where it is.
 TensorFlow Lite and LiteRT run the same model, and place all tensors themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from copy import copy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,33 +36,38 @@ from moccasin_mzn.graphs.importers.tflite import (
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 
 if TYPE_CHECKING:
-    from ai_edge_litert.schema_py_generated import ModelT, SubGraphT
+    from ai_edge_litert.schema_py_generated import ModelT, OperatorT, SubGraphT
 
 METADATA = "OfflineMemoryAllocation"
 _VERSION, _SUBGRAPH, _ONLINE = 1, 0, -1
 
 
-def planned_model(model: ModelT, plan: RuntimePlan) -> bytes:
+def planned_model(model: ModelT, plan: RuntimePlan, taken_out: Container[NodeId] = ()) -> bytes:
     """The file of a model that is computed by a plan of its graph.
 
     Args:
         model: of `read_model`; it is changed.
         plan: of `graph_of(model)`, in one memory, with offsets that are multiples of `ALIGNMENT`.
+        taken_out: the nodes of concatenations without which the plan's graph is.
 
     Raises:
         InputError: it is none, or recomputes operators that depend on chance; the results are not its last step,
             or an offset takes more than 31 bits.
     """
-    node_of = {node.id: node for node in nodes_of(model)}
+    nodes = nodes_of(model)
+    node_of = {node.id: node for node in nodes if node.id not in taken_out}
     _check(model, plan, node_of)
     subgraph, once = model.subgraphs[0], unpacking(model)
     maker = {x: at for x, at in producers(model).items() if at not in once}
     operators, offsets = [subgraph.operators[at] for at in sorted(once)], [_ONLINE] * len(subgraph.tensors)
+    joining = {node.tensor: node.operator for node in nodes if node.id in taken_out}
+    joined = _Joined(subgraph, {x: at for x, at in joining.items() if x is not None and at is not None}, offsets)
     written: list[dict[int, int]] = []  # by step: the tensor in place of the one of its node
     latest: dict[int | None, dict[int, int]] = {None: {}}  # by operator: the tensor in place of each output
     for step in plan.steps:
         in_place = {x: written[r][x] for r in step.reads for x in written[r]}
         if step.node == RESULTS:
+            in_place |= {x: joined.tensor_of(x, in_place, operators) for x in map(int, subgraph.outputs)}
             break
         node = node_of[step.node]
         own = () if node.tensor is None else (node.tensor,)
@@ -74,7 +83,9 @@ def planned_model(model: ModelT, plan: RuntimePlan) -> bytes:
         for x in own:
             offsets[made[x]] = step.offset or 0
         operator = copy(of)
-        operator.inputs = [in_place[int(x)] if int(x) in maker else int(x) for x in of.inputs]
+        operator.inputs = [
+            joined.tensor_of(int(x), in_place, operators) if int(x) in maker else int(x) for x in of.inputs
+        ]  # fmt: skip
         operator.outputs = [made.get(int(x), int(x)) for x in of.outputs]
         operators.append(operator)
         written.append({x: made[x] for x in own})
@@ -85,6 +96,39 @@ def planned_model(model: ModelT, plan: RuntimePlan) -> bytes:
             of.tensorIndex = in_place.get(of.tensorIndex, of.tensorIndex)
     _put_offsets(model, offsets)
     return packed(model)
+
+
+@dataclass
+class _Joined:
+    """Concatenations that are where their inputs are: written when they are read, once for each copy of the inputs."""
+
+    subgraph: SubGraphT
+    makers: Mapping[int, int]
+    """The operator of each such tensor."""
+    offsets: list[int]
+    written: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """By operator and tensors that it joins: the tensor that it puts out."""
+
+    def tensor_of(self, x: int, in_place: Mapping[int, int], operators: list[OperatorT]) -> int:
+        """The tensor in place of x for what reads it now; a concatenation is added to the operators, if there is none.
+
+        Args:
+            in_place: the tensors in place of those that steps wrote.
+        """
+        if x not in self.makers:
+            return in_place.get(x, x)
+        of = self.subgraph.operators[self.makers[x]]
+        parts = [self.tensor_of(int(part), in_place, operators) for part in of.inputs]
+        key = (self.makers[x], *parts)
+        if key not in self.written:
+            again = any(other == self.makers[x] for other, *_ in self.written)
+            made = _another(self.subgraph, x, len(operators), self.offsets) if again else x
+            self.offsets[made] = self.offsets[parts[0]]
+            operator = copy(of)
+            operator.inputs, operator.outputs = parts, [made]
+            operators.append(operator)
+            self.written[key] = made
+        return self.written[key]
 
 
 def _check(model: ModelT, plan: RuntimePlan, node_of: Mapping[NodeId, Node]) -> None:

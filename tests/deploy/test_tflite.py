@@ -9,13 +9,14 @@ import pytest
 
 pytest.importorskip("ai_edge_litert")
 
-from tflite_models import Builder, choosing, skipping, streaming, two_results
+from tflite_models import Builder, choosing, joining, joining_twice, skipping, streaming, two_results
 
 from moccasin_mzn import solve
 from moccasin_mzn.deploy.source import placed, planned
 from moccasin_mzn.deploy.tflite_model import METADATA, planned_model
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.tflite import RESULTS, graph_of, import_tflite, read_model
+from moccasin_mzn.graphs.importers.tflite import RESULTS, graph_of, import_tflite, operator_name, read_model
+from moccasin_mzn.graphs.zero_copy import zero_copy_concat
 from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import plan_of_sequence
@@ -168,6 +169,74 @@ def test_lite_computes_the_same(name, tmp_path):
     given = np.random.default_rng(3).normal(size=(1, 8, 8, 4)).astype(np.float32)
     pairs = zip(run_lite(path, given), run_lite(new, given), strict=True)
     assert all(np.array_equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize(("model", "budget"), [(joining, 1.0), (joining_twice, 23 * 1024)])
+def test_concatenations_that_copy_nothing_take_no_memory(model, budget, tmp_path, capfd):
+    """What is joined lies where the output is: TFLite Micro computes the same in a smaller arena, the plan's."""
+    path, new = written(tmp_path, model()), tmp_path / "new.tflite"
+    copying = zero_copy_concat(import_tflite(path), 16)
+    given = np.random.default_rng(5).normal(size=(1, 8, 8, 4)).astype(np.float32)
+    expected, before = run_micro(path, given, capfd)
+    how = {"addresses": True, "alignment": 16, "time_limit": 5}
+    plain = solve(copying.original, budget, **how)
+    found = solve(copying.original, budget, zero_copy_concat=True, **how)
+    assert found.valid and copying.taken_out
+    taken_out = {copying.original.nodes[v] for v in copying.taken_out}
+    new.write_bytes(planned_model(read_model(path), planned(found.details), taken_out))
+    outputs, after = run_micro(new, given, capfd)
+    assert len(outputs) == len(expected) and all(
+        np.array_equal(one, other) and np.ptp(one) > 0 for one, other in zip(outputs, expected, strict=True)
+    )
+    assert after == -(-found.arena // 16) * 16 < before
+    assert plain.status == "infeasible" if budget != 1.0 else plain.arena > found.arena
+    model_made, offsets = offsets_in(new)
+    operators = model_made.subgraphs[0].operators
+    joins = [of for of in operators if operator_name(model_made, of) == "CONCATENATION" and len({*of.inputs}) > 1]
+    assert len(joins) >= len(taken_out) and all(offsets[of.outputs[0]] == offsets[of.inputs[0]] for of in joins)
+    again = len(operators) - len(read_model(path).subgraphs[0].operators)
+    assert again == (3 if model is joining_twice else 0)  # both halves, and what joins them
+    lite = zip(run_lite(path, given), run_lite(new, given), strict=True)
+    assert all(np.array_equal(one, other) for one, other in lite)
+
+
+def test_concatenations_that_change_numbers_stay():
+    net = Builder()
+    left, right = net.convolution("left", net.input, 4), net.convolution("right", net.input, 4)
+    net.graph.outputs = [net.convolution("last", net.joined("both", [left, right]), 4)]
+    assert zero_copy_concat(graph_of(net.model), 16).taken_out == {3: (1, 2)}
+    options = net.graph.operators[2].builtinOptions
+    options.fusedActivationFunction = net.s.ActivationFunctionType.RELU
+    assert zero_copy_concat(graph_of(net.model)).kept == {3: "it is not known to leave numbers as they are"}
+    options.fusedActivationFunction = 0
+    for x, scale in ((left, 0.5), (right, 0.5), (net.graph.operators[2].outputs[0], 0.25)):
+        net.graph.tensors[x].quantization = of = net.s.QuantizationParametersT()
+        of.scale, of.zeroPoint = [scale], [0]
+    assert zero_copy_concat(graph_of(net.model)).kept
+    net.graph.tensors[net.graph.operators[2].outputs[0]].quantization.scale = [0.5]
+    assert zero_copy_concat(graph_of(net.model)).taken_out
+
+
+def test_deploy_tflite_without_copies(command, tmp_path, capfd):
+    model, new, plan = written(tmp_path, joining()), tmp_path / "new.tflite", tmp_path / "plan.json"
+    graph = tmp_path / "graph.json"
+    status, out, err = command("deploy", "tflite", model, "--budget", "20KiB", "--zero-copy-concat", "-o", new, *QUICK)
+    assert status == 0 and "2 of 3 concatenations taken out" in err and "0 operators recomputed" in out
+    given = np.random.default_rng(6).normal(size=(1, 8, 8, 4)).astype(np.float32)
+    expected, before = run_micro(model, given, capfd)
+    found, after = run_micro(new, given, capfd)
+    assert after < before and all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert command("import", "tflite", model, "-o", graph)[0] == 0
+    question = ("--budget", "20KiB", "--zero-copy-concat", "--addresses", "--alignment", 16)
+    assert command("solve", graph, *question, *QUICK, "-o", plan)[0] == 0
+    assert command("validate", graph, plan, "--zero-copy-concat")[0] == 0
+    assert command("deploy", "tflite", model, plan, "--zero-copy-concat", "-o", new)[0] == 0
+    assert run_micro(new, given, capfd)[1] < before
+    status, _, err = command("deploy", "tflite", model, plan, "-o", new)
+    assert status == 2 and "plan of the graph" in err
+    tiled = ("--budget", "20KiB", "--zero-copy-concat", "--tile", 2)
+    status, _, err = command("deploy", "tflite", model, *tiled, "-o", new)
+    assert status == 2 and "leave out --tile" in err
 
 
 def test_micro_follows_the_offsets(tmp_path, capfd):

@@ -16,6 +16,7 @@ OPERATORS = (
     "READ_VARIABLE",
     "ASSIGN_VARIABLE",
     "IF",
+    "CONCATENATION",
 )
 
 
@@ -39,7 +40,7 @@ class Builder:
         options = self.s.Conv2DOptionsT()
         options.strideH = options.strideW = options.dilationHFactor = options.dilationWFactor = 1
         options.fusedActivationFunction = self.s.ActivationFunctionType.RELU
-        out = self._tensor(name, (1, self.side, self.side, channels))
+        out = self._tensor(name, (*self.graph.tensors[x].shape[:3], channels))
         return self._operator(0, read, [out], self.s.BuiltinOptions.Conv2DOptions, options)[0]
 
     def halved(self) -> None:
@@ -67,6 +68,14 @@ class Builder:
         options.numSplits = 2
         out = [self._tensor(f"{name}:{k}", (*shape, channels // 2)) for k in range(2)]
         return self._operator(2, [axis, x], out, self.s.BuiltinOptions.SplitOptions, options)
+
+    def joined(self, name: str, parts: list[int], axis: int = 1, activation: int = 0) -> int:
+        shape = [*self.graph.tensors[parts[0]].shape]
+        shape[axis] = sum(self.graph.tensors[x].shape[axis] for x in parts)
+        options = self.s.ConcatenationOptionsT()
+        options.axis, options.fusedActivationFunction = axis, activation
+        return self._operator(9, parts, [self._tensor(name, shape)], self.s.BuiltinOptions.ConcatenationOptions,
+                              options)[0]  # fmt: skip
 
     def packed(self, *results: int) -> bytes:
         import flatbuffers
@@ -113,6 +122,28 @@ def skipping() -> bytes:
     both = net.add("both", left, right)
     back = net.convolution("back", both, 24)
     return net.packed(net.add("sum", first, back), small)
+
+
+def joining() -> bytes:
+    """Rows of two layers joined, and again with those of a third one; the first is a result too. Of one more no output
+    is at hand in memory, as channels alternate."""
+    net = Builder()
+    left, right = net.convolution("left", net.input, 16), net.convolution("right", net.input, 16)
+    both = net.joined("both", [left, right])
+    three = net.joined("three", [both, net.convolution("third", net.input, 16)])
+    back = net.convolution("back", three, 4)
+    mixed = net.joined("mixed", [back, back], axis=3)
+    return net.packed(net.convolution("last", mixed, 2), both)
+
+
+def joining_twice() -> bytes:
+    """A large output in two halves of rows, which is read early and late: past layers that leave it no room."""
+    net = Builder()
+    halves = [net.convolution(name, net.input, 24, kernel=1) for name in ("upper", "lower")]
+    whole = net.joined("whole", halves)
+    wide = net.convolution("wide", net.convolution("small", whole, 2), 40)
+    back = net.convolution("back", wide, 2)
+    return net.packed(net.add("sum", net.convolution("late", whole, 2), back))
 
 
 def two_results() -> bytes:
