@@ -3,17 +3,18 @@
 Steps and nodes count from 0. With the prefix "plan" step t of PLAN_STEPS computes plan_node[t] in the memory
 plan_memory[t], or copies it from plan_source[t] if that is not -1; it writes plan_size[t] bytes at plan_offset[t], and
 reads what the steps plan_read[plan_read_begin[t]] .. plan_read[plan_read_begin[t + 1] - 1] wrote, in the order of the
-node's inputs. What it writes is retained until the step plan_end[t].
+node's inputs. What it writes is retained until the step plan_end[t]. If nodes read several outputs as one, plan_behind
+has for each of plan_read the step directly behind whose output that lies, in one piece with it, or -1.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.problem.runtime_plan import RuntimePlan
+from moccasin_mzn.problem.runtime_plan import RuntimePlan, Step
 
 BYTES = ("byte", "unit")
 """Units of sizes that are taken for bytes."""
@@ -65,6 +66,9 @@ def _arrays(plan: RuntimePlan, prefix: str) -> Iterator[str]:
     yield from _array(f"{prefix}_end", [step.end for step in steps], "the last step that reads it")
     yield from _array(f"{prefix}_read_begin", begins, "where the reads of each step begin")
     yield from _array(f"{prefix}_read", reads or [0], "the steps that wrote what is read")
+    if any(step.adjacent for step in steps):
+        comment = "the step directly behind whose output the read one lies, in one piece with it; -1: none"
+        yield from _array(f"{prefix}_behind", [_behind(step).get(r, -1) for step in steps for r in step.reads], comment)
     yield from _array(f"{prefix}_memory", [step.memory for step in steps], "where each step writes")
     sources = [-1 if step.source is None else step.source for step in steps]
     yield from _array(f"{prefix}_source", sources, "the memory copied from; -1: computed")
@@ -72,6 +76,11 @@ def _arrays(plan: RuntimePlan, prefix: str) -> Iterator[str]:
     for name, texts in (("node_name", numbers), ("memory_name", plan.memories)):
         values = [_text(str(text)) for text in texts]
         yield from _lines(f"static const char *const {prefix}_{name}[{len(values)}]", values, "")
+
+
+def _behind(step: Step) -> dict[int, int]:
+    """For each step that is read in one piece with another one, directly behind which its output lies, that one."""
+    return {r: before for group in step.adjacent for before, r in pairwise(group)}
 
 
 def _nodes(plan: RuntimePlan) -> dict[object, int]:
