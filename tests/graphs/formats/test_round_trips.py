@@ -34,21 +34,21 @@ FORMATS = (
 each_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.suffix)
 
 WHOLE = ComputationGraph(
-    nodes=[0, "r", "1", -7, "further"],
-    durations=[3, 0, 2**50, 1, 0],
-    sizes=[4, 2, 0, 2**52, 1],
-    edges=[(3, 1), (0, 1), (0, 2)],
-    order=[3, 0, 4, 2, 1],
+    nodes=[0, "r", "1", -7, "further", "beside", "reads both"],
+    durations=[3, 0, 2**50, 1, 0, 2, 2],
+    sizes=[4, 2, 0, 2**52, 1, 3, 1],
+    edges=[(3, 1), (0, 1), (0, 2), (5, 6), (4, 6)],
+    order=[3, 0, 4, 2, 1, 5, 6],
     name="tiny",
-    labels=["conv", "conv", "", "a\nb", "f"],
+    labels=["conv", "conv", "", "a\nb", "f", "g", "h"],
     duration_unit="FLOP",
     size_unit="byte",
     attributes={"made_by": {"seed": 3, "options": [1.5, None, True, "x"]}},
-    backward=[False, True, False, True, False],
+    backward=[False, True, False, True, False, True, True],
     fixed_memory={"parameters": 9, "optimizer": 18},
-    device_durations={"gpu": [3, 0, 1, 1, 0], 'c"pu': [12, None, 2**50, 0, 0]},
-    workspaces=[0, 7, 0, 2**51, 0],
-    in_place=[(), (3,), (0,), (), ()],
+    device_durations={"gpu": [3, 0, 1, 1, 0, 1, 1], 'c"pu': [12, None, 2**50, 0, 0, 0, None]},
+    workspaces=[0, 7, 0, 2**51, 0, 0, 0],
+    in_place=[(), (3,), (0,), (), (), (), ()],
     computed_once=[3, 1],
     operators=[
         None,
@@ -56,9 +56,12 @@ WHOLE = ComputationGraph(
         Operator("mean", (), (Read(0, (4, 3), (None, None)), Read(None, (1,), (None,))), 4),
         Operator("read", (5,)),
         None,
+        None,
+        Operator("Concat", (4,), (Read(5, (3,), (Reach(0),)), Read(4, (1,), (Reach(0, before=3),))), 0, True),
     ],
-    parts=[None, Part("r", ((0, 1), (2, 3))), Part("r", ((1, 2), (0, 3)), 2), None, None],
-    output_of=[None, None, None, None, 0],
+    parts=[None, Part("r", ((0, 1), (2, 3))), Part("r", ((1, 2), (0, 3)), 2), *[None] * 4],
+    output_of=[None, None, None, None, 0, None, None],
+    adjacent=[(), (), (), (), (), (), ((5, 4),)],
 )
 
 
@@ -116,7 +119,7 @@ def test_every_optional_field_of_a_graph_may_be_missing(form):
 @each_format
 def test_text_no_file_can_hold(form, tmp_path):
     lone = "\ud800"  # half of a surrogate pair, as some decoders leave it in strings
-    graph = dataclasses.replace(WHOLE, name=lone, labels=[lone] * 5, size_unit=lone, attributes={lone: lone})
+    graph = dataclasses.replace(WHOLE, name=lone, labels=[lone] * 7, size_unit=lone, attributes={lone: lone})
     form.write(graph, tmp_path / "g")
     assert_same(form.read(tmp_path / "g"), graph)
 
