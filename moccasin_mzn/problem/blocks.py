@@ -18,6 +18,7 @@ from itertools import pairwise
 from math import lcm
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.problem.arena import Arena, ArenaError
 from moccasin_mzn.problem.buffer import TOTAL_LIMIT, Buffer, Gap, Piece, pieces_of
 
 
@@ -64,6 +65,16 @@ def merged(buffers: Sequence[Buffer]) -> Merged:
         tuple(number[key] for key in keys),
         tuple(buffer.place - low[key] for key, buffer in zip(keys, buffers, strict=True)),
     )
+
+
+def start_of(whole: Merged, known: Arena) -> list[int] | None:
+    """The offsets of an arena, for buffers of which each block is one; None if something lies inside of a block."""
+    offsets = whole.offsets_from(known.offsets)
+    try:
+        Arena(whole.buffers, tuple(offsets), known.alignment)
+    except ArenaError:
+        return None
+    return offsets
 
 
 def _one(buffers: Sequence[Buffer], low: int) -> Buffer:

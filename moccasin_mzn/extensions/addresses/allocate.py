@@ -14,8 +14,8 @@ from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.problem.arena import Arena, ArenaError, bound_of, buffers_in, capacity_of, check_buffers, steps
-from moccasin_mzn.problem.blocks import Merged, has_blocks, merged
+from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, capacity_of, check_buffers, steps
+from moccasin_mzn.problem.blocks import has_blocks, merged, start_of
 from moccasin_mzn.problem.buffer import Buffer, Piece, pieces_of
 
 if TYPE_CHECKING:
@@ -98,16 +98,6 @@ def allocate_buffers(
         on_progress(deadline.elapsed(), least.size, bound, SEARCH)
         return Allocation(least, bound, _status(least, bound, capacity))
     return _searched(buffers, alignment, bound, capacity, begin_with, time_limit, threads, seed, stop, on_progress)
-
-
-def start_of(whole: Merged, known: Arena) -> list[int] | None:
-    """The offsets of an arena, for buffers of which each block is one; None if something lies inside of a block."""
-    offsets = whole.offsets_from(known.offsets)
-    try:
-        Arena(whole.buffers, tuple(offsets), known.alignment)
-    except ArenaError:
-        return None
-    return offsets
 
 
 def first_fit(buffers: tuple[Buffer, ...], alignment: int, enough: int) -> Arena | None:

@@ -20,10 +20,9 @@ import numpy as np
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.extensions.addresses.allocate import start_of
 from moccasin_mzn.extensions.addresses.branch import MOST, compressed, offsets_within
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, steps
-from moccasin_mzn.problem.blocks import has_blocks, merged
+from moccasin_mzn.problem.blocks import has_blocks, merged, start_of
 from moccasin_mzn.problem.buffer import Buffer, pieces_of
 
 SCARCE = (0.9, 0.95, 0.98, 0.99, 1.0)
