@@ -55,8 +55,9 @@ class ZeroCopy:
     def text(self) -> str:
         """How many concatenations were taken out, and why others stay, in a line."""
         if not self.taken_out and not self.kept:
-            known = "it has none" if self.original.operators else "its operators are not known: import the model anew"
-            return f"no concatenation of the graph is taken out: {known}"
+            why = "it has none" if self.original.operators else "its operators are not known: import the model anew"
+            before = attribute_of(self.original) is not None
+            return f"no concatenation of the graph is taken out: {'that was done before' if before else why}"
         count = len(self.taken_out) + len(self.kept)
         parts = [f"{len(self.taken_out):,} of {count_text(count, 'concatenation')} taken out"]
         reasons = Counter(self.kept.values())

@@ -53,6 +53,7 @@ CASES = {  # a command and what it writes, then what it reads
     "deploy c g.json --output": "g.json",
     "reduce g.json --output": "g.json",
     "tile g.json --rows 1 --output": "g.json",
+    "zero-copy g.json --output": "g.json",
     "solve g.json --budget 8 --tile 1 --tiled": "g.json",
     "convert g.json --to dot --output": "g.json",
     "bench export store.csv --format csv --output": "store.csv",

@@ -1,0 +1,91 @@
+"""Commands without concatenations: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from concatenations import concatenation
+
+from moccasin_mzn import frontier, read_graph, read_result, solve
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.formats import write_graph
+from moccasin_mzn.graphs.graph import ComputationGraph
+
+QUICK = ("--time-limit", 3, "--threads", 1, "--search", "only")
+GRAPH = ComputationGraph(
+    tuple("abvwc"), (3, 3, 2, 2, 3), (4, 8, 12, 16, 4), [(0, 2), (1, 2), (2, 3), (0, 3), (3, 4), (1, 4)],
+    operators=[None, None, concatenation((0, 1), [(1, 4), (1, 8)]), concatenation((2, 0), [(2, 6), (2, 2)]), None],
+)  # fmt: skip
+"""v joins a and b; w joins v and a, of two rows, so that it has to copy."""
+
+
+@pytest.fixture
+def graph(tmp_path):
+    write_graph(GRAPH, tmp_path / "graph.json")
+    return tmp_path / "graph.json"
+
+
+def test_solve_validate_info_and_frontier_without_concatenations(command, graph, tmp_path):
+    plan = tmp_path / "plan.json"
+    note = "1 of 2 concatenations taken out; w stays: its inputs alternate in its output\n"
+    options = ("--budget", 40, "--zero-copy-concat", "--addresses", "--alignment", 4, *QUICK)
+    status, out, err = command("solve", graph, *options, "-o", plan)
+    assert status == 0 and err.startswith(note) and "optimal" in out
+    document = json.loads(plan.read_text())
+    assert document["sequence"] == ["a", "b", "w", "c"] and document["zero_copy_concat"] == 4
+    assert document["duration"] == 11 and document["intervals"][2]["adjacent"] == [[1, 2]]
+    assert document["intervals"][1]["offset"] == document["intervals"][0]["offset"] + 4
+    assert command("validate", graph, plan, "--zero-copy-concat")[0] == 0
+    status, out, _ = command("validate", graph, plan)
+    assert status == 1 and "node v is never computed" in out
+    status, out, _ = command("info", graph, "--zero-copy-concat", "--json")
+    assert status == 0 and json.loads(out)["nodes"] == 4 and json.loads(out)["read_as_one"] == 1
+    status, out, _ = command("info", graph, "--zero-copy-concat")
+    assert status == 0 and "reads several outputs as one" in out
+    status, out, err = command("frontier", graph, "--zero-copy-concat", "--points", 2, "--json", *QUICK[:4])
+    assert status == 0 and note in err
+    status, out, err = command("solve", graph, *options[:-2], "--solver", "cp-sat,highs", "--json")
+    assert status == 0 and json.loads(out)["zero_copy_concat"] == 4
+    assert read_result(GRAPH, plan).sequence == ["a", "b", "w", "c"]
+
+
+def test_a_graph_without_concatenations_as_a_file(command, graph, tmp_path):
+    joined, certificate = tmp_path / "joined.json", tmp_path / "certificate.json"
+    status, out, err = command("zero-copy", graph, "--alignment", 4, "-o", joined)
+    assert status == 0 and "1 of 2 concatenations taken out" in err and "4 nodes" in out
+    made = read_graph(joined)
+    assert made.adjacent == ((), (), ((0, 1),), ()) and made.attributes["zero_copy_concat"] == {
+        "alignment": 4, "taken_out": {"v": ["a", "b"]}
+    }  # fmt: skip
+    assert command("solve", joined, "--budget", "100%", *QUICK, "--certificate", certificate)[0] == 0
+    assert command("check-certificate", joined, certificate)[0] == 0
+    assert command("order", joined, "--time-limit", 1)[0] == 0
+    status, _, err = command("zero-copy", joined, "--alignment", 4)
+    assert status == 0 and "is taken out: that was done before" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("solve", "--tile", 1, "--budget", 40), "--zero-copy-concat is for whole layers: leave out --tile"),
+        (("frontier", "--tile", 1), "--zero-copy-concat is for whole layers: leave out --tile"),
+        (("solve", "--budget", 40, "--certificate", "c.json"), "--certificate is for a graph in a file: make one by"),
+        (("solve", "--budget", 40, "--paging"), "--zero-copy-concat"),
+        (("frontier", "--paging"), "--zero-copy-concat"),
+    ],
+)
+def test_what_has_concatenations_is_refused(arguments, message, command, graph, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name, *options = arguments
+    status, _, err = command(name, graph, "--zero-copy-concat", *options)
+    assert status == 2 and message in err and len(err.splitlines()) == 1
+
+
+def test_python_without_concatenations():
+    result = solve(GRAPH, 40, zero_copy_concat=True, addresses=True, alignment=4, threads=1, time_limit=5)
+    assert result.graph.nodes == tuple("abwc") and "1 of 2 concatenations taken out" in result.notes[0]
+    found = frontier(GRAPH, points=2, zero_copy_concat=True, threads=1, time_limit=5)
+    assert max(point.duration for point in found.points) == 11
+    with pytest.raises(InputError, match="for one memory and for whole layers"):
+        frontier(GRAPH, zero_copy_concat=True, tile=1)
