@@ -16,7 +16,6 @@ from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
-from moccasin_mzn.problem.blocks import has_blocks
 from moccasin_mzn.problem.buffer import Buffer
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -435,7 +434,7 @@ class AllocationResult(ProvenAnswer):
         """Return the buffers with their lifespans, half-open, and offsets."""
         arena = self.details.arena
         rows = ({**vars(b), "offset": offset} for b, offset in zip(arena.buffers, arena.offsets, strict=True))
-        blocks = has_blocks(arena.buffers)
+        blocks = any(buffer.block is not None for buffer in arena.buffers)
         return [{key: row[key] for key in row if blocks or key not in ("block", "place")} for row in rows]
 
 

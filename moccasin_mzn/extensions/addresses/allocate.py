@@ -15,7 +15,7 @@ from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, capacity_of, check_buffers, steps
-from moccasin_mzn.problem.blocks import has_blocks, merged, start_of
+from moccasin_mzn.problem.blocks import merged
 from moccasin_mzn.problem.buffer import Buffer, Piece, pieces_of
 
 if TYPE_CHECKING:
@@ -81,17 +81,6 @@ def allocate_buffers(
     """
     buffers, alignment, capacity = buffers_in(buffers), plain(alignment), capacity_of(capacity)
     check_buffers(buffers, alignment, capacity)
-    if has_blocks(buffers):
-        whole = merged(buffers)
-        known = None if begin_with is None else Arena(buffers, tuple(begin_with), alignment)
-        found = allocate_buffers(
-            whole.buffers, alignment, capacity=capacity,
-            begin_with=None if known is None else start_of(whole, known),
-            time_limit=time_limit, threads=threads, seed=seed, stop=stop, on_progress=on_progress,
-        )  # fmt: skip
-        arena = Arena(buffers, whole.offsets_of(found.arena.offsets), alignment)
-        arena, bound = arena if known is None or arena.size < known.size else known, bound_of(buffers, alignment)
-        return Allocation(arena, bound, _status(arena, bound, capacity), found.interrupted)
     deadline, bound = Deadline(time_limit), bound_of(buffers, alignment)
     least = None if begin_with is not None else first_fit(buffers, alignment, max(bound, capacity or 0))
     if least is not None:
@@ -102,23 +91,24 @@ def allocate_buffers(
 
 def first_fit(buffers: tuple[Buffer, ...], alignment: int, enough: int) -> Arena | None:
     """An arena of at most `enough`, by first fit; None: no order gives one, a buffer has a hint, or there are many."""
-    pieces = [pieces_of(buffer) for buffer in buffers]
+    whole = merged(buffers)
+    pieces, ones = whole.pieces, whole.buffers
     if sum(map(len, pieces)) > MOST_PLACED or any(buffer.hint is not None for buffer in buffers):
         return None
-    step = steps(buffers, alignment)
+    step = steps(ones, alignment)
     for rank in _ORDERS:
-        offsets = [buffer.offset or 0 for buffer in buffers]
-        placed = [at for at, buffer in enumerate(buffers) if buffer.offset is not None]
-        for at in sorted(set(range(len(buffers))).difference(placed), key=lambda at: (rank(buffers[at]), at)):
+        offsets = [buffer.offset or 0 for buffer in ones]
+        placed = [at for at, buffer in enumerate(ones) if buffer.offset is not None]
+        for at in sorted(set(range(len(ones))).difference(placed), key=lambda at: (rank(ones[at]), at)):
             offsets[at] = _lowest(pieces[at], step[at], [(offsets[of], pieces[of]) for of in placed])
             placed.append(at)
-        arena = Arena(buffers, tuple(offsets), alignment)
+        arena = Arena(buffers, whole.offsets_of(offsets), alignment)
         if arena.size <= enough:
             return arena
     return None
 
 
-def _lowest(pieces: list[Piece], step: int, placed: list[tuple[int, list[Piece]]]) -> int:
+def _lowest(pieces: Sequence[Piece], step: int, placed: list[tuple[int, Sequence[Piece]]]) -> int:
     """The lowest offset at which pieces of a buffer overlap none of those that are placed."""
     taken = [
         (offset + other.low - piece.high, offset + other.high - piece.low)
@@ -191,8 +181,7 @@ def least_arena(
     enough: int | None = None, solver: str = "cp-sat", limits: Limits | None = None,
     stop: Callable[[], bool] = lambda: False, on_arena: Callable[[Arena], None] = lambda arena: None,
 ) -> tuple[Arena | None, Outcome]:  # fmt: skip
-    """An arena and how the run ended: with status "optimal" it is proven that none is smaller, where none lies inside
-    of a block.
+    """An arena and how the run ended: with status "optimal" it is proven that none is smaller.
 
     Args:
         begin_with: the warm start, an arena of the same buffers.
@@ -213,22 +202,19 @@ def least_arena(
     from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
-    given, buffers = buffers_in(buffers), buffers_in(buffers)
-    whole = merged(given)
-    if has_blocks(given):
-        buffers, offsets = whole.buffers, None if begin_with is None else start_of(whole, begin_with)
-        begin_with = None if offsets is None else Arena(buffers, tuple(offsets), alignment)
+    buffers = buffers_in(buffers)
+    whole = merged(buffers)
     scale = scale_of(_amounts(buffers), steps(buffers, alignment))
     items = model_items(buffers, alignment, scale, begin_with, limit)
     found: list[Arena] = []
 
     def note(values: Solution) -> None:
-        arena = Arena(buffers, tuple(offset * scale for offset in values.offset), alignment)
+        arena = Arena(buffers, whole.offsets_of([offset * scale for offset in values.offset]), alignment)
         claimed = values.arena * scale
         if arena.size > claimed:
             raise InputError(f"{solver} reports an arena of {claimed}, but its buffers end at {arena.size}")
-        found.append(Arena(given, whole.offsets_of(arena.offsets), alignment))
-        on_arena(found[-1])
+        found.append(arena)
+        on_arena(arena)
 
     backend, listener = find_backend(solver), OutputListener(note, lambda bound: None)
 
@@ -245,14 +231,17 @@ def model_items(
     buffers: tuple[Buffer, ...], alignment: int, scale: int, begin_with: Arena | None, limit: int | None
 ) -> dict[str, Value]:
     """The `.dzn` items of `models/addresses.mzn`; sizes, steps, offsets and limits divided by `scale`."""
+    whole, bound = merged(buffers), bound_of(buffers, alignment)
+    offsets = None if begin_with is None else whole.offsets_from(begin_with.offsets)
+    buffers = whole.buffers
     step = [max(1, s // scale) for s in steps(buffers, alignment)]
     if limit is None:
         everything = sum(b.size + s for b, s in zip(buffers, steps(buffers, alignment), strict=True))
         everything += max((b.offset for b in buffers if b.offset is not None), default=0)
         limit = everything if begin_with is None else begin_with.size
-    incumbent = () if begin_with is None or any(o % scale for o in begin_with.offsets) else begin_with.offsets
+    incumbent = () if offsets is None or any(offset % scale for offset in offsets) else offsets
     given = [(number, b.offset) for number, b in enumerate(buffers, 1) if b.offset is not None]
-    pieces = [(number, piece) for number, b in enumerate(buffers, 1) for piece in pieces_of(b)]
+    pieces = [(number, piece) for number, row in enumerate(whole.pieces, 1) for piece in row]
     return {
         "buffers": len(buffers),
         "start": [b.start for b in buffers],
@@ -266,7 +255,7 @@ def model_items(
         "piece_end": [piece.end for _, piece in pieces],
         "piece_low": [piece.low // scale for _, piece in pieces],
         "piece_high": [piece.high // scale for _, piece in pieces],
-        "bound": -(-bound_of(buffers, alignment) // scale),
+        "bound": -(-bound // scale),
         "limit": limit // scale,
         "incumbent_offset": [offset // scale for offset in incumbent],
     }
@@ -275,6 +264,7 @@ def model_items(
 def _amounts(buffers: tuple[Buffer, ...]) -> list[int]:
     """All that offsets are sums of where everything lies as low as it can."""
     sides = [side for b in buffers for piece in pieces_of(b) for side in (piece.low, piece.high)]
+    sides += [b.place for b in buffers]
     return [b.size for b in buffers] + sides + [b.offset for b in buffers if b.offset is not None]
 
 
@@ -307,7 +297,8 @@ def check_arena(arena: Arena, limit: int, unit: str = "unit") -> str:
     from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 
     items = model_items(arena.buffers, arena.alignment, 1, None, limit)
-    verdict = run_checker(CHECKER, {**items, "offset": arena.offsets, "arena": arena.size})
+    offsets = merged(arena.buffers).offsets_from(arena.offsets)
+    verdict = run_checker(CHECKER, {**items, "offset": offsets, "arena": arena.size})
     if verdict != f"CORRECT: arena {arena.size}, peak {arena.peak}":
         raise CheckError(f"{CHECKER} does not confirm an arena of {arena.size} and a peak of {arena.peak}: {verdict}")
     return f"{CHECKER}: CORRECT: arena {memory_text(arena.size, unit)}, peak {memory_text(arena.peak, unit)}"

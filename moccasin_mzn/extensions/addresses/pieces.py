@@ -21,19 +21,20 @@ def barred(b, boxes, first, pieces, placed, count, offset, low, high):
         a = placed[j]
         if boxes[0][a] >= boxes[1][b] or boxes[0][b] >= boxes[1][a]:
             continue
-        p, q = first[a], first[b]
-        while p < first[a + 1] and q < first[b + 1]:
-            if pieces[0, p] < pieces[1, q] and pieces[0, q] < pieces[1, p]:
-                under, over = offset[a] + pieces[2, p] - pieces[3, q], offset[a] + pieces[3, p] - pieces[2, q]
-                k = found
-                while k > 0 and low[k - 1] > under:
-                    low[k], high[k] = low[k - 1], high[k - 1]
-                    k -= 1
-                low[k], high[k] = under, over
-                found += 1
-            if pieces[1, p] <= pieces[1, q]:
-                p += 1
-            else:
+        begin = first[b]
+        for p in range(first[a], first[a + 1]):
+            while begin < first[b + 1] and pieces[1, begin] <= pieces[0, p]:
+                begin += 1
+            q = begin
+            while q < first[b + 1] and pieces[0, q] < pieces[1, p]:
+                if pieces[0, p] < pieces[1, q]:
+                    under, over = offset[a] + pieces[2, p] - pieces[3, q], offset[a] + pieces[3, p] - pieces[2, q]
+                    k = found
+                    while k > 0 and low[k - 1] > under:
+                        low[k], high[k] = low[k - 1], high[k - 1]
+                        k -= 1
+                    low[k], high[k] = under, over
+                    found += 1
                 q += 1
     return found
 
@@ -65,10 +66,12 @@ def place_pieces(order, pinned, boxes, first, pieces, wanted, best_fit, in_time,
 
     Args:
         pinned: so many buffers at the beginning of `order` lie at `wanted`, in each other's way or not.
-        first: int64[n + 1]: pieces[:, first[b] : first[b + 1]] are those of buffer b, by time.
+        first: int64[n + 1]: pieces[:, first[b] : first[b + 1]] are those of buffer b, by start; there may be several
+            at one time.
         pieces: int64[4, m]: start, end, lowest and first higher address, from the offset of the buffer on.
         wanted: int64[n]: the offset to be tried before all others, or -1.
-        low, high: workspaces, int64[m + n * k], where k is the number of pieces of the buffer that has most.
+        low, high: workspaces, int64[m + n * k], where k is the number of pieces of the buffer that has most; m * k if
+            a buffer has several at one time.
     """
     start, end, size, step = boxes
     top, count = 0, 0

@@ -22,8 +22,8 @@ from moccasin_mzn.checks import plain
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses.branch import MOST, compressed, offsets_within
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, steps
-from moccasin_mzn.problem.blocks import has_blocks, merged, start_of
-from moccasin_mzn.problem.buffer import Buffer, pieces_of
+from moccasin_mzn.problem.blocks import merged
+from moccasin_mzn.problem.buffer import Buffer, Piece
 
 SCARCE = (0.9, 0.95, 0.98, 0.99, 1.0)
 """Memory is scarce where at least such a share of the peak is taken."""
@@ -77,26 +77,17 @@ def search_arena(
     """
     buffers, alignment = buffers_in(buffers), plain(alignment)
     check_buffers(buffers, alignment)
-    if has_blocks(buffers):
-        whole = merged(buffers)
-        known = None if begin_with is None else Arena(buffers, tuple(begin_with), alignment)
-        arena = search_arena(
-            whole.buffers, alignment, enough=enough, time_limit=time_limit, seed=seed, stop=stop,
-            begin_with=None if known is None else start_of(whole, known), on_interrupt=on_interrupt, on_arena=on_arena,
-        )  # fmt: skip
-        found = Arena(buffers, whole.offsets_of(arena.offsets), alignment)
-        return found if known is None or found.size < known.size else known
     search = _Search(buffers, alignment, enough, seed, Deadline(time_limit), stop, on_arena)
     if begin_with is not None:
-        search.take(np.array(begin_with, np.int64)[search.solid])
+        search.take(np.array(search.whole.offsets_from(begin_with), np.int64)[search.solid])
     try:
-        search.hinted(buffers)
+        search.hinted(search.whole.buffers)
         search.run()
     except KeyboardInterrupt:
         if on_interrupt is None or search.best is None:
             raise
         on_interrupt()
-    return Arena(buffers, tuple(search.offsets.tolist()), alignment)
+    return Arena(buffers, search.whole.offsets_of(search.offsets.tolist()), alignment)
 
 
 @dataclass(frozen=True)
@@ -112,16 +103,18 @@ class _Start:
 class _Pieces:
     """The arguments of the kernels of `pieces`, in addition to boxes: those of the buffers to place."""
 
-    def __init__(self, buffers: Sequence[Buffer]) -> None:
-        rows = [pieces_of(buffer) for buffer in buffers]
+    def __init__(self, buffers: Sequence[Buffer], rows: Sequence[Sequence[Piece]]) -> None:
         counts = np.array([len(row) for row in rows], np.int64)
         self.first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         table = [(piece.start, piece.end, piece.low, piece.high) for row in rows for piece in row]
         self.table = np.array(table, np.int64).reshape(-1, 4).T.copy()
         self.given = np.array([-1 if buffer.offset is None else buffer.offset for buffer in buffers], np.int64)
-        self.low, self.high = np.zeros((2, len(table) + len(rows) * int(counts.max(initial=0))), np.int64)
+        together = any(one.end > other.start for row in rows for one, other in itertools.pairwise(row))
+        most = int(counts.max(initial=0))  # pieces of a buffer that come one after the other meet fewer others
+        self.low, self.high = np.zeros((2, len(table) * most if together else len(table) + len(rows) * most), np.int64)
         self.pinned = int(np.sum(self.given >= 0))
-        self.times = np.array([np.repeat(np.arange(len(rows)), counts), *self.table[:2]])
+        spans = [(at, *span) for at, row in enumerate(rows) for span in _times(row)]
+        self.times = np.array(spans, np.int64).reshape(-1, 3).T.copy()
 
     def arguments(self, order: np.ndarray) -> tuple[np.ndarray, int]:
         """An order with the buffers at its beginning that have offsets, and how many these are."""
@@ -129,22 +122,37 @@ class _Pieces:
         return np.concatenate([order[there], order[~there]]), self.pinned
 
 
+def _times(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+    """The times at which any of these is there, which are by start, one after the other."""
+    spans: list[tuple[int, int]] = []
+    for piece in pieces:
+        if spans and piece.start < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], piece.end)
+        else:
+            spans.append((piece.start, piece.end))
+    return spans
+
+
 class _Search:
     """State of one search. Buffers that never take memory stay at offset 0, or at their own, and take no part."""
 
     def __init__(
-        self, buffers: tuple[Buffer, ...], alignment: int, enough: int | None, seed: int, deadline: Deadline,
+        self, given: tuple[Buffer, ...], alignment: int, enough: int | None, seed: int, deadline: Deadline,
         stop: Callable[[], bool], on_arena: Callable[[int], None] = lambda size: None,
     ) -> None:  # fmt: skip
         from moccasin_mzn.heuristics.compiling import generator_of
 
         self.deadline, self.stop, self.on_arena = deadline, stop, on_arena
+        self.whole = whole = merged(given)
+        buffers = whole.buffers
         self.offsets = np.array([buffer.offset or 0 for buffer in buffers], np.int64)
-        self.bound = bound_of(buffers, alignment)
+        self.bound = bound_of(given, alignment)
         self.enough = max(self.bound, enough or 0)
-        self.solid = np.array([i for i, b in enumerate(buffers) if pieces_of(b)], np.int64)
-        plain = all(buffer.offset is None and not buffer.gaps for buffer in buffers)
-        self.pieces = None if plain else _Pieces([buffers[i] for i in self.solid])
+        self.solid = np.array([i for i, row in enumerate(whole.pieces) if row], np.int64)
+        self.rows = [whole.pieces[i] for i in self.solid]
+        alone = all(len(row) <= 1 for row in whole.pieces)
+        plain = alone and all(buffer.offset is None and not buffer.gaps for buffer in buffers)
+        self.pieces = None if plain else _Pieces([buffers[i] for i in self.solid], self.rows)
         rows = [(b.start, b.end, b.size, step) for b, step in zip(buffers, steps(buffers, alignment), strict=True)]
         self.boxes = tuple(np.array(rows, np.int64).reshape(-1, 4)[self.solid].T.copy())
         n = len(self.solid)
@@ -176,7 +184,7 @@ class _Search:
         there = [buffers[i] for i in self.solid]
         if all(buffer.hint is None for buffer in there):
             return
-        pieces, in_time = self.pieces or _Pieces(there), len(there) > MOST_BUFFERS
+        pieces, in_time = self.pieces or _Pieces(there, self.rows), len(there) > MOST_BUFFERS
         hints = np.array([-1 if buffer.hint is None else buffer.hint for buffer in there], np.int64)
         order, pinned = pieces.arguments(
             np.lexsort((hints < 0, self.boxes[0]) if in_time else (self.boxes[0], hints < 0))
