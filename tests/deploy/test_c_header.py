@@ -164,3 +164,15 @@ def test_c_header_command_writes_a_header(command, tmp_path):
     document["intervals"][0]["size"] = 7
     plan.write_text(json.dumps(document))
     assert "arena" not in document and command("deploy", "c-header", plan, "-o", header, *effort)[0] == 0
+
+
+def test_a_header_has_what_is_read_as_one():
+    graph = ComputationGraph(
+        tuple("abcd"), (1,) * 4, (8, 16, 8, 4), [(0, 3), (1, 3), (2, 3)], adjacent=[(), (), (), [(2, 0)]]
+    )
+    plan = placed(RuntimePlan.of(graph, plan_of_sequence((0, 1, 2, 3))), 8, Effort(0.2))
+    assert plan.steps[0].offset == plan.steps[2].offset + 8
+    text = c_header(plan)
+    found = re.search(r"plan_behind\[3\] = \{[^}]*\*/\s*([^}]*)\}", text)
+    assert found is not None and [int(value) for value in found[1].replace(",", " ").split()] == [2, -1, -1]
+    assert "plan_behind" not in c_header(small())

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert")
 
-from tflite_models import Builder, choosing, joining, joining_twice, skipping, streaming, two_results
+from tflite_models import Builder, choosing, joining, joining_inputs, joining_twice, skipping, streaming, two_results
 
 from moccasin_mzn import solve
 from moccasin_mzn.deploy.source import placed, planned
@@ -171,7 +171,7 @@ def test_lite_computes_the_same(name, tmp_path):
     assert all(np.array_equal(one, other) for one, other in pairs)
 
 
-@pytest.mark.parametrize(("model", "budget"), [(joining, 1.0), (joining_twice, 23 * 1024)])
+@pytest.mark.parametrize(("model", "budget"), [(joining, 1.0), (joining_inputs, 1.0), (joining_twice, 23 * 1024)])
 def test_concatenations_that_copy_nothing_take_no_memory(model, budget, tmp_path, capfd):
     """What is joined lies where the output is: TFLite Micro computes the same in a smaller arena, the plan's."""
     path, new = written(tmp_path, model()), tmp_path / "new.tflite"

@@ -136,6 +136,15 @@ def joining() -> bytes:
     return net.packed(net.convolution("last", mixed, 2), both)
 
 
+def joining_inputs() -> bytes:
+    """Rows of a layer and of the network's input joined, in both orders: one of the two has to copy."""
+    net = Builder()
+    layer = net.convolution("layer", net.input, 4)
+    after, before = net.joined("after", [net.input, layer]), net.joined("before", [layer, net.input])
+    both = net.add("sum", net.convolution("one", after, 1), net.convolution("other", before, 1))
+    return net.packed(net.convolution("last", both, 2), after)
+
+
 def joining_twice() -> bytes:
     """A large output in two halves of rows, which is read early and late: past layers that leave it no room."""
     net = Builder()
