@@ -548,7 +548,7 @@ def _started(given: Start | None, attribute: str) -> object:
 
 def _check_zero_copy(wanted: bool, several: bool, tiled: bool) -> None:
     if wanted and (several or tiled):
-        raise InputError("zero_copy_concat is for one memory and for whole layers, not for paging, devices or tile")
+        raise InputError("zero_copy_concat is for one memory and for whole layers, not for several memories or tile")
 
 
 def _check_tiled(otherwise: bool) -> None:

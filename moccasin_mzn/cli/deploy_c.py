@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_apart, check_outputs
+from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, ZERO_COPY_CONCAT, check_apart, check_outputs
 from moccasin_mzn.cli.deploy_options import (
     EFFORT,
     TILE,
@@ -25,6 +25,7 @@ from moccasin_mzn.formatting import count_text
 if TYPE_CHECKING:
     from moccasin_mzn.deploy.c.network import Network
     from moccasin_mzn.deploy.c.program import Program
+    from moccasin_mzn.graphs.graph import NodeId
 
 _NAMES = ("kernels.h", "kernels.c", "model.h", "model.c", "test.c", "Makefile")
 """The files of the folder."""
@@ -36,16 +37,21 @@ _NAMES = ("kernels.h", "kernels.c", "model.h", "model.c", "test.c", "Makefile")
 @click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
               help="Make offsets multiples of this; kernels need none.")  # fmt: skip
 @TILE
+@ZERO_COPY_CONCAT
 @click.option("--tests", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N",
               help="Random inputs that the test program runs, drawn with --seed.")  # fmt: skip
 @searching(default="60, for offsets alone 10")
-def c(model: Path, output: Path, alignment: int, tile: str | None, tests: int, **options: OptionValue) -> int:
+def c(
+    model: Path, output: Path, alignment: int, tile: str | None, zero_copy_concat: bool, tests: int,
+    **options: OptionValue,
+) -> int:  # fmt: skip
     """Write the int8 TFLite MODEL as a folder of C99 that runs in one static array: the arena.
 
     The folder has kernels, the network with its weights, a Makefile, and a test with random inputs and what LiteRT's
     reference kernels put out for them; `make` in the folder runs it. Inputs and outputs of the network are the
     caller's and not in the arena. Without --budget each operator is computed once, in the order of MODEL. With
-    --tile, kernels compute outputs in parts, and read parts where they lie: nothing is copied or padded.
+    --tile, kernels compute outputs in parts, and read parts where they lie: nothing is copied or padded. With
+    --zero-copy-concat, what reads a concatenation reads its inputs where they lie, side by side, wherever they can.
 
     Operators of other types than int8, and those that have no kernel, are named, and nothing is written. Exit status 1:
     there is no schedule within the budget.
@@ -59,7 +65,9 @@ def c(model: Path, output: Path, alignment: int, tile: str | None, tests: int, *
     network_model = read_model(model)
     with located(model):
         network = network_of(network_model, model.stem)
-    program = _program(network, alignment, tile, options)
+    if zero_copy_concat and tile is not None:
+        raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
+    program = _program(network, alignment, tile, zero_copy_concat, options)
     if program is None:
         return EXIT_NONE
     with located(model):
@@ -86,23 +94,30 @@ def _check_folder(folder: Path, inputs: dict[str, object]) -> None:
         check_outputs({"--output": folder}, inputs)
 
 
-def _program(network: Network, alignment: int, tile: str | None, options: dict[str, OptionValue]) -> Program | None:
+def _program(
+    network: Network, alignment: int, tile: str | None, zero_copy: bool, options: dict[str, OptionValue]
+) -> Program | None:
     """The program of the plan that is searched for, or of the order of the model; None: none is within the budget."""
     from moccasin_mzn.deploy.c.deployment import plan_in_order
     from moccasin_mzn.deploy.c.program import program_of
     from moccasin_mzn.deploy.source import planned
+    from moccasin_mzn.graphs.zero_copy import zero_copy_concat
     from moccasin_mzn.search.options import Effort
 
-    make_request = request_maker(options, alignment, EFFORT, tile)
+    make_request, graph = request_maker(options, alignment, EFFORT, tile), network.graph
+    taken_out: dict[NodeId, tuple[NodeId, ...]] = {}
+    if zero_copy:
+        found = zero_copy_concat(graph, alignment)
+        click.echo(found.text(), err=True)
+        graph, nodes = found.graph, graph.nodes
+        taken_out = {nodes[v]: tuple(nodes[u] for u in leaves) for v, leaves in found.taken_out.items()}
     if make_request is None:
         effort = Effort(*(options[name] for name in EFFORT))
-        return program_of(network, network.graph, plan_in_order(network.graph, alignment, effort))
+        return program_of(network, graph, plan_in_order(graph, alignment, effort), taken_out)
     if tile is not None:
         make_request = partial(make_request, cutting=network.cut)
-    result = schedule_of(network.graph, make_request)
-    if result is None:
-        return None
-    return program_of(network, result.problem.graph, planned(result))
+    result = schedule_of(graph, make_request)
+    return None if result is None else program_of(network, result.problem.graph, planned(result), taken_out)
 
 
 def _text(program: Program) -> str:

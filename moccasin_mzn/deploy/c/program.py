@@ -6,19 +6,20 @@
       2   conv2   rows 0 to 1     arena 960  conv1[0:2], conv1[2:4]
       3   conv2   rows 2 to 3     output     conv1[2:4], conv1[4:6]
 
-Inputs and constants in another shape are read where they are, and have no step.
+Inputs and constants in another shape are read where they are, and have no step. Neither has a concatenation that is
+taken out of the graph: it is the place at which the first of its inputs begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from moccasin_mzn.deploy.c.network import Layer, Network
 from moccasin_mzn.deploy.c.tensors import SIZES, Tensor
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.importers.tflite import RESULTS
 from moccasin_mzn.graphs.operators import Part
 from moccasin_mzn.graphs.tiling.cutting import Box
@@ -76,19 +77,23 @@ class Program:
     """Multiply-adds of all steps over those of computing everything once."""
 
 
-def program_of(network: Network, graph: ComputationGraph, plan: RuntimePlan) -> Program:
+def program_of(
+    network: Network, graph: ComputationGraph, plan: RuntimePlan,
+    taken_out: Mapping[NodeId, Sequence[NodeId]] | None = None,
+) -> Program:  # fmt: skip
     """The program of a plan.
 
     Args:
         graph: that of the network, or one of its parts.
         plan: of that graph, in one memory, with offsets.
+        taken_out: the layers of concatenations without which the graph is, and of what they join.
 
     Raises:
         InputError: it has too many steps.
     """
     if len(plan.memories) != 1 or not plan.placed:
         raise InputError("expected a plan of one memory with offsets")
-    made = _Making(network, graph, plan)
+    made = _Making(network, graph, plan, taken_out or {})
     for at, step in enumerate(plan.steps):
         if step.node != RESULTS:
             made.add(at)
@@ -111,8 +116,13 @@ def _work(graph: ComputationGraph, plan: RuntimePlan) -> float:
 class _Making:
     """The program so far."""
 
-    def __init__(self, network: Network, graph: ComputationGraph, plan: RuntimePlan) -> None:
-        self.network, self.graph, self.plan = network, graph, plan
+    def __init__(
+        self, network: Network, graph: ComputationGraph, plan: RuntimePlan,
+        taken_out: Mapping[NodeId, Sequence[NodeId]],
+    ) -> None:  # fmt: skip
+        self.network, self.graph, self.plan, self.taken_out = network, graph, plan, taken_out
+        self.joined: dict[tuple[int, ...], int] = {}
+        """By concatenation and the places that it joins its own place."""
         self.places: list[Place] = []
         self.constants: list[Tensor] = []
         self.calls: list[Call] = []
@@ -170,6 +180,9 @@ class _Making:
 
     def _read(self, tensor: Tensor, by_layer: dict[int, list[int]]) -> tuple[int, ...]:
         """The places where a step finds what it reads of a tensor."""
+        node = self.maker.get(tensor.number)
+        if node is not None and node in self.taken_out:
+            return (self._joined(node, tensor, by_layer),)
         if tensor.number in self.maker and tensor.number not in self.network.views:
             return tuple(by_layer.get(self.maker[tensor.number], ()))
         if tensor.number not in self.given:
@@ -182,6 +195,16 @@ class _Making:
             self.places.append(Place(base, 0, rows, columns, tensor.extents[2]))
             self.given[tensor.number] = len(self.places) - 1
         return (self.given[tensor.number],)
+
+    def _joined(self, node: int, tensor: Tensor, by_layer: Mapping[int, Sequence[int]]) -> int:
+        """The place of a concatenation, of which all that it joins lies side by side."""
+        places = tuple(by_layer[cast(int, leaf)][0] for leaf in self.taken_out[node])
+        if (node, *places) not in self.joined:
+            rows, columns = _spans(tensor, None)
+            offset = self.places[places[0]].offset
+            self.places.append(Place(ARENA, offset, rows, columns, tensor.extents[2]))
+            self.joined[node, *places] = len(self.places) - 1
+        return self.joined[node, *places]
 
 
 def _spans(tensor: Tensor, box: Box | None) -> tuple[Span, Span]:
