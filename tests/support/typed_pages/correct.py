@@ -32,6 +32,7 @@ def graphs() -> list[mz.ComputationGraph]:
 
 def solve(graph: mz.ComputationGraph, start: mz.Result | None = None) -> mz.Result:
     mz.solve("graph.json", "1.5GiB", order="free", addresses=True, alignment=64, in_place=True, count_fixed=True)
+    mz.solve(graph, 0.8, zero_copy_concat=True)
     mz.solve(Path("graph.json"), mz.Budget(fraction=0.8), order=Path("order.txt"), strategy="dtr")
     mz.solve(graph, np.float64(0.8), order=["x", "a", "z"], warm_start=["x", "a", "z"], max_computations=[1, 2, 2])
     mz.solve(graph, 0.8, paging={"out_time": 0.25}, slow_memory="4GiB", goal="energy")
