@@ -36,7 +36,7 @@ def best(problem, staged):
 
 @needs_minizinc
 @pytest.mark.parametrize("staged", FORMS)
-@pytest.mark.parametrize("seed", few(range(300), keep=range(6)))
+@pytest.mark.parametrize("seed", [*few(range(60), keep=range(6)), *few(range(60, 300), keep=(), mark=pytest.mark.slow)])
 def test_models_of_pools_find_the_best_plan(seed, staged):
     problem = draw_pools(seed, memories=2 + (seed % 5 == 4), most_nodes=4 if seed % 5 == 4 else 5)
     expected = best(problem, staged)
@@ -48,7 +48,7 @@ def test_models_of_pools_find_the_best_plan(seed, staged):
     assert proven(problem, staged, incumbent=start) == ("optimal", value)
 
 
-@pytest.mark.parametrize("seed", few(range(400), keep=range(40)))
+@pytest.mark.parametrize("seed", few(range(120), keep=range(40)))
 def test_a_best_plan_of_pools_is_a_solution_of_the_reduced_data(seed):
     """What the data leaves out may not cost anything: a plan as good as the best one has its place in them."""
     problem = draw_pools(seed)
@@ -65,7 +65,7 @@ def test_a_best_plan_of_pools_is_a_solution_of_the_reduced_data(seed):
         assert len(again) < len(plan) or again == plan
 
 
-@pytest.mark.parametrize("seed", few(range(300), keep=range(30)))
+@pytest.mark.parametrize("seed", few(range(100), keep=range(30)))
 def test_bounds_of_pools_are_none_above_the_best_plan(seed):
     problem = draw_pools(seed)
     for staged in (True, False):
@@ -76,7 +76,7 @@ def test_bounds_of_pools_are_none_above_the_best_plan(seed):
             assert problem.instance.baseline  # it has one
 
 
-@pytest.mark.parametrize("seed", few(range(300), keep=range(30)))
+@pytest.mark.parametrize("seed", few(range(100), keep=range(30)))
 def test_a_plan_is_no_shorter_than_its_schedule_in_one_memory(seed):
     problem = draw_pools(seed)
     expected = best(problem, staged=False)
@@ -86,7 +86,7 @@ def test_a_plan_is_no_shorter_than_its_schedule_in_one_memory(seed):
         assert simulation.feasible and simulation.duration <= expected[1]
 
 
-@pytest.mark.parametrize("seed", few(range(100), keep=range(12)))
+@pytest.mark.parametrize("seed", few(range(60), keep=range(12)))
 def test_the_search_of_pools_finds_the_best_plan_of_a_small_graph(seed):
     """Which is no promise, but so small a graph leaves little to miss."""
     problem = draw_pools(seed)
@@ -107,7 +107,7 @@ def test_the_search_of_pools_finds_the_best_plan_of_a_small_graph(seed):
 
 
 @needs_minizinc
-@pytest.mark.parametrize("seed", few(range(40), keep=range(3)))
+@pytest.mark.parametrize("seed", few(range(20), keep=range(3)))
 def test_all_searches_together_prove_the_best_plan(seed):
     problem, options = draw_pools(seed), SearchOptions(time_limit=60, threads=2)
     result = solve_problem(problem, PoolsFormulation(), options)
