@@ -286,7 +286,7 @@ def _check_reads(steps: Sequence[Step], one_device: bool) -> None:
     latest: dict[tuple[NodeId, int], int] = {}
     first: dict[NodeId, Step] = {}
     inputs: dict[NodeId, list[NodeId]] = {}
-    ends = list(range(len(steps)))
+    ends, memories = list(range(len(steps))), {step.memory for step in steps}
     for at, step in enumerate(steps):
         with located(step_text(at, step)):
             read = [steps[r].node for r in step.reads]
@@ -300,7 +300,7 @@ def _check_reads(steps: Sequence[Step], one_device: bool) -> None:
                 read_in = steps[r].memory if one_device else step.memory if step.source is None else step.source
                 _check_read(steps, r, read_in, latest)
                 ends[r] = at
-            for m in {of.memory for of in steps} if one_device else {step.memory}:
+            for m in memories if one_device else {step.memory}:
                 latest[step.node, m] = at
     for at, (step, end) in enumerate(zip(steps, ends, strict=True)):
         if step.end != end:
