@@ -71,12 +71,16 @@ def test_every_option_of_models_is_one_of_the_command(command, without):
 TEXTS = st.sampled_from(["1", "0.25", "inf", "+5%", "16GiB"])
 
 
-@given(st.booleans(), st.lists(st.sampled_from(["gpu=6", "cpu=inf:4"]), max_size=2, unique=True), st.data())
-def test_options_of_several_memories_survive_the_command_line(paging, devices, data):
-    names = [name for name, option in options_of(MemoryOptions).items() if name not in ("paging", "device", "platform")]
+PLACES = st.lists(st.sampled_from(["gpu=6", "cpu=inf:4"]), max_size=2, unique=True)
+
+
+@given(st.booleans(), PLACES, PLACES, st.data())
+def test_options_of_several_memories_survive_the_command_line(paging, devices, memories, data):
+    others = ("paging", "device", "memory", "platform")
+    names = [name for name, option in options_of(MemoryOptions).items() if name not in others]
     chosen = data.draw(st.dictionaries(st.sampled_from(names), TEXTS))
     try:
-        options = MemoryOptions(paging=paging, device=tuple(devices), **chosen)
+        options = MemoryOptions(paging=paging, device=tuple(devices), memory=tuple(memories), **chosen)
     except InputError:
         assume(False)
     parameters = solve.make_context("solve", ["graph.json", *words_of(options)]).params

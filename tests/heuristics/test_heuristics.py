@@ -121,7 +121,7 @@ def test_incumbents_are_valid_better_and_better_and_the_same_for_a_seed(seed):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("cases", few([60, 12], keep={12}))
+@pytest.mark.parametrize("cases", few([60, 12], keep={12}, mark=pytest.mark.slow))
 def test_staged_annealing_finds_the_optimum_of_small_cases_and_never_beats_it(cases):
     reached = feasible = 0
     for seed in range(cases):
