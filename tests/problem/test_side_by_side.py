@@ -159,7 +159,7 @@ def test_solved_with_addresses(seed):
 @pytest.mark.parametrize(
     "seed",
     [
-        *few([seed for seed in range(60) if draw_joining(seed)], 5),
+        *few([seed for seed in range(60) if draw_joining(seed)], 2),
         *few([seed for seed in range(60, 200) if draw_joining(seed)], 0, mark=pytest.mark.slow),
     ],
 )
