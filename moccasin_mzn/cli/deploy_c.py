@@ -99,7 +99,7 @@ def _program(
 ) -> Program | None:
     """The program of the plan that is searched for, or of the order of the model; None: none is within the budget."""
     from moccasin_mzn.deploy.c.deployment import plan_in_order
-    from moccasin_mzn.deploy.c.program import program_of
+    from moccasin_mzn.deploy.c.program import check_inputs, program_of
     from moccasin_mzn.deploy.source import planned
     from moccasin_mzn.graphs.zero_copy import zero_copy_concat
     from moccasin_mzn.search.options import Effort
@@ -111,6 +111,7 @@ def _program(
         click.echo(found.text(), err=True)
         graph, nodes = found.graph, graph.nodes
         taken_out = {nodes[v]: tuple(nodes[u] for u in leaves) for v, leaves in found.taken_out.items()}
+    check_inputs(network, taken_out)
     if make_request is None:
         effort = Effort(*(options[name] for name in EFFORT))
         return program_of(network, graph, plan_in_order(graph, alignment, effort), taken_out)

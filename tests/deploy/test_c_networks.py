@@ -57,10 +57,10 @@ def test_networks_put_out_what_the_reference_kernels_do(name, made, tmp_path):
 def test_outputs_differ_with_inputs(name, made):
     """That they are equal is not for want of anything to tell apart."""
     from moccasin_mzn.deploy.c.deployment import random_inputs
-    from moccasin_mzn.deploy.c.reference import run_many
+    from moccasin_mzn.deploy.c.reference import run
 
     net = made(name)
-    found = run_many(net.model, random_inputs(net, 3, 0))
+    found = run(net.model, random_inputs(net, 3, 0))
     assert all(len(np.unique(each[0])) >= (2 if name == "person_detection" else 4) for each in found)
     assert not np.array_equal(found[0][0], found[1][0])
 

@@ -257,7 +257,7 @@ def tanh(d: Net) -> int:
 
 @kind
 def softmax(d: Net) -> int:
-    shape = d.shape(4, 7)
+    shape = d.shape(4, 7) if d.of(True, True, False) else [1, d.upto(511)]  # more may end the reference kernel
     x = d.input(shape, scale=float(d.random.choice([0.01, 0.1, 0.5, 2.0]) * d.random.uniform(0.5, 2)))
     beta = float(d.of(1.0, 1.0, 0.3))
     return d.net.operator("SOFTMAX", (x,), d.net.tensor(shape, 1 / 256, -128), "SoftmaxOptions", beta=beta)

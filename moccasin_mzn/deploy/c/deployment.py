@@ -9,7 +9,7 @@ import numpy as np
 
 from moccasin_mzn.deploy.c.network import Network
 from moccasin_mzn.deploy.c.program import Program
-from moccasin_mzn.deploy.c.reference import run_many
+from moccasin_mzn.deploy.c.reference import run
 from moccasin_mzn.deploy.c.tensors import Tensor
 from moccasin_mzn.deploy.c.writing import MAKEFILE, sources, test_program
 from moccasin_mzn.deploy.source import placed
@@ -33,9 +33,12 @@ def folder_of(program: Program, sets: int = 1, seed: int = 0) -> dict[str, str]:
     Args:
         sets: sets of random inputs in the test.
         seed: of these inputs.
+
+    Raises:
+        InputError: LiteRT's reference kernels do not run the network, so that there is nothing to compare with.
     """
     given = random_inputs(program.network, sets, seed)
-    expected = run_many(program.network.model, given)
+    expected = run(program.network.model, given)
     test = test_program(program, [*zip(given, expected, strict=True)])
     return sources(program) | {"test.c": test, "Makefile": MAKEFILE}
 

@@ -415,7 +415,7 @@ void mc_quantize(const void *layer, const mc_view *in, const mc_block *out, cons
                 float value;
                 memcpy(&value, x + 4 * channel, sizeof value);
                 value = roundf(value / p->scale);
-                value = value < -512.0F ? -512.0F : value > 512.0F ? 512.0F : value;
+                value = value > 512.0F ? 512.0F : value >= -512.0F ? value : -512.0F; /* no number: the least */
                 made[channel] = clamped((int32_t)value + p->zero, INT8_MIN, INT8_MAX);
             }
         }
@@ -472,21 +472,24 @@ static int32_t reciprocal(int32_t x)
 
 static void softmax_of(const mc_softmax_layer *p, const int8_t *x, int8_t *made, int32_t channels)
 {
-    int32_t most = INT8_MIN, sum = 0, channel, over, shift, scale;
+    int32_t most = INT8_MIN, channel, over, shift, scale;
+    int64_t total = 0;
+    uint32_t sum;
     for (channel = 0; channel < channels; channel++) {
         most = x[channel] > most ? x[channel] : most;
     }
     for (channel = 0; channel < channels; channel++) {
         if (most - x[channel] <= p->most) {
-            sum += divided(p->exponentials[most - x[channel]], 12);
+            total += divided(p->exponentials[most - x[channel]], 12);
         }
     }
-    over = zeros_before((uint32_t)sum);
-    shift = 12 - over + 23;
-    scale = reciprocal((int32_t)(((uint32_t)sum << over) - ((uint32_t)1 << 31)));
+    sum = total > INT32_MAX ? (uint32_t)INT32_MAX : (uint32_t)total;
+    over = zeros_before(sum);
+    shift = 12 - over + 23; /* above 31 each probability is less than half a 256th */
+    scale = reciprocal((int32_t)((sum << over) - ((uint32_t)1 << 31)));
     for (channel = 0; channel < channels; channel++) {
         int32_t value = 0;
-        if (most - x[channel] <= p->most) {
+        if (most - x[channel] <= p->most && shift <= 31) {
             value = divided(high_product(scale, p->exponentials[most - x[channel]]), shift);
         }
         made[channel] = clamped(value - 128, INT8_MIN, INT8_MAX);

@@ -65,7 +65,7 @@ typedef struct {
     const void *parameters;
     mc_shape output;
     uint8_t inputs;
-    uint8_t shapes[MC_INPUTS]; /* positions in the table of shapes */
+    uint16_t shapes[MC_INPUTS]; /* positions in the table of shapes */
 } mc_layer;
 
 /* Where a part lies. */
@@ -186,7 +186,8 @@ typedef struct {
 
 /* By place of the output the two that are read, and how far between them it lies, in 1024ths. */
 typedef struct {
-    int16_t low, high, part;
+    uint16_t low, high;
+    int16_t part;
 } mc_between;
 
 typedef struct {

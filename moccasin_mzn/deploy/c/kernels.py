@@ -17,6 +17,7 @@ import numpy as np
 from moccasin_mzn.deploy.c.fixed_point import LEAST, MOST, Factor, exponentials, limits
 from moccasin_mzn.deploy.c.reference import run
 from moccasin_mzn.deploy.c.tensors import SIZES, Given, Tensor
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.access_maps import total_padding
 from moccasin_mzn.graphs.importers.tflite import schema
 
@@ -106,6 +107,14 @@ def _limits(given: Given) -> dict[str, Value]:
     return {"out_zero": output.zero, "least": least, "most": most}
 
 
+def _factor(value: float) -> Factor:
+    """The factor of a quotient of scales."""
+    factor = Factor.of(value)
+    if factor.shift > 30:
+        raise Unsupported("the scale of its output is too small")
+    return factor
+
+
 # --- Convolutions and matrix products -------------------------------------------------------------------------
 
 
@@ -136,7 +145,7 @@ def _factors(given: Given, channels: int) -> list[Factor]:
     if len(weights.scales) not in (1, channels) or any(weights.zeros):
         raise Unsupported("scales or zero points of its weights do not fit")
     scales = weights.scales * (channels // len(weights.scales))
-    return [Factor.of(data.scale * scale / output.scale) for scale in scales]
+    return [_factor(data.scale * scale / output.scale) for scale in scales]
 
 
 def _convolution(given: Given) -> Kernel:
@@ -166,7 +175,7 @@ def _dense(given: Given) -> Kernel:
         raise Unsupported("its rows do not begin with pixels of its input")
     if len(filters.scales) == 1:
         product = np.float32(data.scale) * np.float32(filters.scale)  # in single precision, as the runtime does
-        factors = [Factor.of(float(product) / output.scale)]
+        factors = [_factor(float(product) / output.scale)]
     else:
         factors = _factors(given, units)
     members: dict[str, Value] = {
@@ -206,7 +215,7 @@ def _mean(given: Given) -> Kernel:
     members: dict[str, Value] = {
         "images": images, "height": height, "width": width, "channels": channels,
         "over": [int(axis in axes) for axis in range(4)], "average": 0,
-        "factor": Factor.of(data.scale / output.scale).over(count), "count": count, "in_zero": data.zero,
+        "factor": _factor(data.scale / output.scale).over(count), "count": count, "in_zero": data.zero,
         "out_zero": output.zero, "least": LEAST, "most": MOST,
     }  # fmt: skip
     return Kernel("mean", "mc_mean_layer", members)
@@ -227,13 +236,13 @@ def _binary(given: Given) -> Kernel:
     }  # fmt: skip
     if given.name == "MUL":
         product = np.float32(read[0].scale) * np.float32(read[1].scale) / np.float32(output.scale)
-        members |= {"factor": [Factor(0, 0)] * 2, "out_factor": Factor.of(float(product))}
+        members |= {"factor": [Factor(0, 0)] * 2, "out_factor": _factor(float(product))}
         return Kernel("multiply", "mc_binary_layer", members, views=(0, 1))
     twice = 2 * max(each.scale for each in read)
-    out_factor = Factor.of(twice / (2**20 * output.scale))
-    if out_factor.shift > 0 and given.name == "ADD":
+    out_factor = _factor(twice / (2**20 * output.scale))
+    if out_factor.shift > 0:
         raise Unsupported("the scale of its output is too small")
-    members |= {"factor": [Factor.of(each.scale / twice) for each in read], "out_factor": out_factor}
+    members |= {"factor": [_factor(each.scale / twice) for each in read], "out_factor": out_factor}
     return Kernel("add", "mc_binary_layer", members, views=(0, 1))
 
 
@@ -251,8 +260,8 @@ def _unary(given: Given) -> Kernel:
     graph.tensors, graph.operators, graph.inputs, graph.outputs = tensors, [operator], [0], [1]
     model.subgraphs, model.signatureDefs, model.metadata = [graph], [], []
     try:
-        (values,) = run(model, [np.arange(LEAST, MOST + 1, dtype=np.int8).reshape(1, 256)])
-    except (RuntimeError, ValueError):
+        ((values,),) = run(model, [[np.arange(LEAST, MOST + 1, dtype=np.int8).reshape(1, 256)]])
+    except InputError:
         raise Unsupported("LiteRT has none of int8 either") from None
     return Kernel("table", "mc_table_layer", {"values": Array("values", "int8_t", values.ravel().tolist())})
 
@@ -307,8 +316,8 @@ def _concatenation(given: Given) -> Kernel:
     _element(given)
     _check_kinds(*given.read, kind=given.output.kind)
     _same_scale(given, *given.read)
-    if len(given.read) > INPUTS or given.options.fusedActivationFunction:
-        raise Unsupported(f"more than {INPUTS} inputs, or an activation")
+    if given.options.fusedActivationFunction:
+        raise Unsupported("it has an activation")
     rank = len(given.output.shape)
     members: dict[str, Value] = {
         "axis": given.options.axis % rank + 4 - rank, "inputs": len(given.read),

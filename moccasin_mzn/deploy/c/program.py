@@ -12,10 +12,11 @@ taken out of the graph: it is the place at which the first of its inputs begins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from moccasin_mzn.deploy.c.kernels import INPUTS
 from moccasin_mzn.deploy.c.network import Layer, Network
 from moccasin_mzn.deploy.c.tensors import SIZES, Tensor
 from moccasin_mzn.errors import InputError
@@ -31,6 +32,8 @@ WHOLE, FIRST, NEXT, LAST = range(4)
 """Stages of a sum over parts, MC_WHOLE and so on in kernels.h."""
 _PLACES = 2**16 - 1
 """Most places and steps: they are numbered in 16 bits."""
+_BASES = 2**8
+"""Most bases: they are numbered in 8 bits."""
 Span = tuple[int, int]
 """The first place along an axis, and the one after the last."""
 
@@ -67,6 +70,8 @@ class Program:
     network: Network
     arena: int
     """Bytes."""
+    alignment: int
+    """Bytes of which all offsets are multiples."""
     places: tuple[Place, ...]
     constants: tuple[Tensor, ...]
     """Constants that are read as activations, in the order of their bases."""
@@ -89,22 +94,36 @@ def program_of(
         taken_out: the layers of concatenations without which the graph is, and of what they join.
 
     Raises:
-        InputError: it has too many steps.
+        InputError: it has too many steps, inputs or constants.
     """
     if len(plan.memories) != 1 or not plan.placed:
         raise InputError("expected a plan of one memory with offsets")
+    check_inputs(network, taken_out or {})
     made = _Making(network, graph, plan, taken_out or {})
     for at, step in enumerate(plan.steps):
         if step.node != RESULTS:
             made.add(at)
     if max(len(made.places), len(made.calls)) > _PLACES:
         raise InputError(f"more than {_PLACES:,} steps: take larger parts")
+    if (bases := made.first_constant + len(made.constants)) > _BASES:
+        raise InputError(f"{bases} inputs, outputs and constants that are read as activations: {_BASES - 1} at most")
     if plan.arenas[0] >= 2**31:
         raise InputError(f"arena {plan.arenas[0]:,}: offsets take more than 31 bits")
     return Program(
-        network, plan.arenas[0], tuple(made.places), tuple(made.constants), tuple(made.calls),
+        network, plan.arenas[0], plan.alignment, tuple(made.places), tuple(made.constants), tuple(made.calls),
         frozenset(layer for layer, _ in made.last), _work(graph, plan),
     )  # fmt: skip
+
+
+def check_inputs(network: Network, taken_out: Container[NodeId]) -> None:
+    """Refuse layers that read too much at once, but for concatenations that are taken out.
+
+    Raises:
+        InputError: there is such a layer.
+    """
+    for node, layer in network.layers.items():
+        if len(layer.reads) > INPUTS and node not in taken_out:
+            raise InputError(f"{layer.name} has {len(layer.reads)} inputs, kernels have {INPUTS} at most")
 
 
 def _work(graph: ComputationGraph, plan: RuntimePlan) -> float:

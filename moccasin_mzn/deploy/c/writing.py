@@ -51,7 +51,7 @@ def _about(name: str, tensor: Tensor) -> str:
 def _comment(text: str) -> str:
     """Text that does not end a comment, nor begin one."""
     plain = "".join(letter if 32 <= ord(letter) < 127 else "?" for letter in text)
-    return plain.replace("*/", "* /").replace("/*", "/ *").replace("??/", "?? /").replace("\\", "/")
+    return plain.replace("\\", "/").replace("??/", "?? /").replace("*/", "* /").replace("/*", "/ *")
 
 
 def _named(tensors: Sequence[Tensor], word: str) -> list[tuple[str, Tensor]]:
@@ -72,6 +72,8 @@ def _signature(program: Program) -> str:
 
 def _model(program: Program) -> Iterator[str]:
     yield from ('#include "model.h"', "", "#include <stddef.h>", "", '#include "kernels.h"', "")
+    if program.alignment > 1:  # C99 has no word for it
+        yield from ("#ifdef __GNUC__", f"__attribute__((aligned({program.alignment})))", "#endif")
     yield "static uint8_t arena[MODEL_ARENA];"
     for layer in _layers(program):
         yield from _parameters(layer)
