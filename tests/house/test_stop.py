@@ -27,7 +27,8 @@ BUFFERS = [mz.Buffer(str(k), 11 * k % 40, 11 * k % 40 + 3 + 7 * k % 17, 1 + 29 *
 
 
 def soon(given, seconds=4):
-    """The criteria with a short limit: half of it is over before anything is heard of a frontier, or of offsets."""
+    """The criteria with a short limit: half of it is over before anything is heard of a frontier, or of offsets, and
+    all of it before the first row of a comparison."""
     stop = given["stop"]
     return [mz.stop.TimeLimit(seconds), *(stop[1:] if isinstance(stop, list) else ())]
 
@@ -46,9 +47,11 @@ CALLS = {
     ),
     "order": lambda **given: mz.order(LARGE, **given),
     "frontier": lambda **given: mz.frontier(GRAPH, budgets=[0.8], search="only", **{**given, "stop": soon(given)}),
-    "compare": lambda **given: mz.compare(GRAPH, 0.8, only=["staged", "chen-*"], **given),
+    "compare": lambda **given: mz.compare(GRAPH, 0.8, only=["staged", "chen-*"], **{**given, "stop": soon(given)}),
     "allocate": lambda **given: mz.allocate(BUFFERS, **given),
 }
+AT_ONCE = ("solve", "plan", "order")
+"""Calls that have an answer within a second."""
 LONG = 100.0
 """Seconds of a limit that no test waits for."""
 
@@ -142,7 +145,7 @@ def test_a_search_that_finds_nothing_better_ends():
 # --- What the caller stops ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", few(list(CALLS), keep=3, mark=pytest.mark.full))
+@pytest.mark.parametrize("name", few(list(CALLS), keep=AT_ONCE))
 def test_an_event_ends_a_search_with_its_best_answer(name):
     event = threading.Event()
 
@@ -170,7 +173,7 @@ def raises_stop_iteration(progress):
         raise StopIteration
 
 
-@pytest.mark.parametrize("name", few(list(CALLS), keep=3, mark=pytest.mark.full))
+@pytest.mark.parametrize("name", few(list(CALLS), keep=AT_ONCE))
 @pytest.mark.parametrize("listen", [returns_true, raises_stop_iteration])
 def test_a_listener_ends_a_search_with_its_best_answer(name, listen):
     result = CALLS[name](stop=mz.stop.TimeLimit(LONG), on_progress=listen)
@@ -189,7 +192,7 @@ class OwnError(Exception):
     pass
 
 
-@pytest.mark.parametrize("name", few(list(CALLS), keep=3, mark=pytest.mark.full))
+@pytest.mark.parametrize("name", few(list(CALLS), keep=AT_ONCE))
 def test_an_error_of_a_listener_is_raised_when_nothing_runs_any_more(name):
     calls = []
 
@@ -207,7 +210,7 @@ def test_an_error_of_a_listener_is_raised_when_nothing_runs_any_more(name):
 
 
 @pytest.mark.parametrize("interrupts", ["keep", "raise"])
-@pytest.mark.parametrize("name", few([name for name in CALLS if name != "compare"], keep=3, mark=pytest.mark.full))
+@pytest.mark.parametrize("name", few([name for name in CALLS if name != "compare"], keep=AT_ONCE))
 def test_an_interrupt_is_kept_or_raised(name, interrupts):
     sent = []
 
