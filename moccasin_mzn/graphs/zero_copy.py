@@ -8,10 +8,12 @@
              concat: [=======]
 
 A concatenation is taken out where its inputs, one directly after the other, are its output, byte by byte: before the
-axis along which they are joined every axis has one place. All its inputs must be outputs of nodes, each read once, and
-be able to lie so: with addresses that are multiples of an alignment, all but the last take a multiple of it, and an
-output that several concatenations read must fit all of them. Where it does not, the first in the input order is taken
-out, and the others stay, and copy. Nested concatenations are taken out from the inside.
+axis along which they are joined every axis has one place, and all inputs but the last take their share of the output's
+memory: three numbers of 4 bits take more, and what follows them would begin inside of a byte. All its inputs must be
+outputs of nodes, each read once, and be able to lie so: with addresses that are multiples of an alignment, all but the
+last take a multiple of it, and an output that several concatenations read must fit all of them. Where it does not, the
+first in the input order is taken out, and the others stay, and copy. Nested concatenations are taken out from the
+inside.
 
 No schedule is lost: where one computes a concatenation, the inputs stay in memory in place of its output, which takes
 as much; and it may be recomputed for nothing. What lies side by side neither overwrites an input nor is overwritten.
@@ -124,7 +126,7 @@ class _Search:
         if operator is None or not (operator.unchanged or operator.name in CONCATENATIONS):
             return
         leaves = tuple(leaf for read in operator.reads for leaf in self._leaves(read.source))
-        reason = self._of_operator(v, operator) or self._of_places(v, leaves)
+        reason = self._of_operator(v, operator) or self._of_places(v, operator, leaves)
         if reason:
             self.kept[v] = reason
         else:
@@ -156,13 +158,16 @@ class _Search:
             return "its inputs alternate in its output"
         return ""
 
-    def _of_places(self, v: int, leaves: tuple[int, ...]) -> str:
+    def _of_places(self, v: int, operator: Operator, leaves: tuple[int, ...]) -> str:
         """Why these nodes cannot lie side by side; empty: they can."""
         sizes = self.graph.sizes
         if len(leaves) < 2 or len({*leaves}) < len(leaves):
             return "it reads an output twice" if len(leaves) > 1 else "it joins nothing"
         if not all(sizes[u] for u in leaves) or sum(sizes[u] for u in leaves) != sizes[v]:
             return "its inputs together do not take the memory of its output"
+        first = [(sizes[read.source], prod(read.shape)) for read in operator.reads[:-1] if read.source is not None]
+        if any(size * operator.elements != sizes[v] * elements for size, elements in first):
+            return "an input that another one would follow does not take its share of the output's memory"
         if any(sizes[u] % self.alignment for u in leaves[:-1]):
             step = memory_text(self.alignment, self.graph.size_unit)
             return f"an input that another one would follow takes no multiple of {step}"

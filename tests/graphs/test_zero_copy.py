@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from concatenations import concatenation, joining_graph, least_duration
@@ -54,6 +55,8 @@ def test_readers_read_the_inputs_as_one():
         (pair(), 8, "an input that another one would follow takes no multiple of 8"),
         (pair((4, 6, 11, 1)), 1, "its inputs together do not take the memory of its output"),
         (pair((4, 0, 4, 1)), 1, "its inputs together do not take the memory of its output"),
+        (graph_of((2, 2, 4, 1), [(0, 2), (1, 2), (2, 3)], {2: concatenation((0, 1), [(1, 3), (1, 4)])}), 1,
+         "an input that another one would follow does not take its share of the output's memory"),
         (replace(pair(), workspaces=(0, 0, 1, 0)), 1, "it is more than a concatenation"),
         (replace(pair(), computed_once=(2,)), 1, "it is more than a concatenation"),
         (graph_of((4, 8, 1), [(0, 1), (1, 2)], {1: concatenation((0, 0), [(1, 4)] * 2)}), 1,
@@ -73,6 +76,18 @@ def test_concatenations_stay_for_a_reason(graph, alignment, reason):
 
 def test_an_axis_of_one_place_before_it_does_not_matter():
     assert zero_copy_concat(pair(axis=0)).taken_out and zero_copy_concat(pair(rows=1)).taken_out
+
+
+def test_numbers_of_half_a_byte_are_joined_where_no_byte_is_shared():
+    """Of which two take a byte, and an odd one takes one of its own."""
+    for counts in product(range(1, 5), repeat=3):
+        sizes = [-(-count // 2) for count in counts]
+        joins = {3: concatenation((0, 1, 2), [(1, count) for count in counts])}
+        graph = graph_of((*sizes, -(-sum(counts) // 2), 1), [(0, 3), (1, 3), (2, 3), (3, 4)], joins)
+        if zero_copy_concat(graph).taken_out:
+            assert not counts[0] % 2 and not counts[1] % 2
+        else:
+            assert any(count % 2 for count in counts)
 
 
 def test_nested_concatenations_are_one_block():
