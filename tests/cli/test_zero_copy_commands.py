@@ -119,7 +119,10 @@ def test_a_schedule_of_the_other_graph_is_named(command, graph, tmp_path):
     [
         (("solve", "--tile", 1, "--budget", 40), "--zero-copy-concat is for whole layers: leave out --tile"),
         (("frontier", "--tile", 1), "--zero-copy-concat is for whole layers: leave out --tile"),
-        (("solve", "--budget", 40, "--certificate", "c.json"), "--certificate is for a graph in a file: make one by"),
+        (
+            ("solve", "--budget", 40, "--certificate", "c.json"),
+            "--certificate is for a graph as it is given: in place of --zero-copy-concat give one that",
+        ),
         (("solve", "--budget", 40, "--paging"), "--zero-copy-concat"),
         (("frontier", "--paging"), "--zero-copy-concat"),
     ],
@@ -134,6 +137,10 @@ def test_what_has_concatenations_is_refused(arguments, message, command, graph, 
 def test_python_without_concatenations():
     result = solve(GRAPH, 40, zero_copy_concat=True, addresses=True, alignment=4, threads=1, time_limit=5)
     assert result.graph.nodes == tuple("abwc") and "1 of 2 concatenations taken out" in result.notes[0]
+    with pytest.raises(
+        InputError, match="^certificate is for a graph as it is given: in place of zero_copy_concat give"
+    ):
+        solve(GRAPH, 40, zero_copy_concat=True, certificate="certificate.json")
     found = frontier(GRAPH, points=2, zero_copy_concat=True, threads=1, time_limit=5)
     assert max(point.duration for point in found.points) == 11
     with pytest.raises(InputError, match="for one memory and for whole layers"):
