@@ -15,8 +15,10 @@ last take a multiple of it, and an output that several concatenations read must 
 first in the input order is taken out, and the others stay, and copy. Nested concatenations are taken out from the
 inside.
 
-No schedule is lost: where one computes a concatenation, the inputs stay in memory in place of its output, which takes
-as much; and it may be recomputed for nothing. What lies side by side neither overwrites an input nor is overwritten.
+Without addresses no schedule is lost: where one computes a concatenation, the inputs stay in memory in place of its
+output, which takes as much; and it may be recomputed for nothing. With addresses some are: what lies side by side stays
+where it is, and leaves others no room that a copy elsewhere would leave. In place some are as well: what lies side by
+side neither overwrites an input nor is overwritten.
 """
 
 from __future__ import annotations

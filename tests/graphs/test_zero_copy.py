@@ -118,6 +118,15 @@ def test_an_output_lies_at_one_place_for_all_who_join_it(second, fits):
         assert found.graph.adjacent[-1] == ((0, 1),)
 
 
+def test_in_place_a_schedule_with_the_copy_may_be_better():
+    """What is joined, and may no longer be written over x, is in memory with k and x."""
+    edges = [(0, 2), (1, 2), (2, 4), (3, 4), (4, 5)]
+    joins = {4: concatenation((2, 3), [(1, 10), (1, 1)])}
+    graph = graph_of((30, 10, 10, 1, 11, 1), edges, joins, in_place=((), (), (1,), (), (), ()), runs_in_place=True)
+    found = zero_copy_concat(graph)
+    assert found.taken_out and (simulate(graph, range(6)).peak, simulate(found.graph, range(5)).peak) == (40, 50)
+
+
 def test_what_lies_side_by_side_overwrites_nothing():
     graph = replace(pair(), nodes=tuple("abcd"), in_place=((), (), (), ()), runs_in_place=True)
     more = ComputationGraph(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -19,6 +20,7 @@ from moccasin_mzn import solve, validate
 from moccasin_mzn.deploy.source import placed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers, first_fit, least_arena
+from moccasin_mzn.extensions.addresses.arrange import JOINT
 from moccasin_mzn.extensions.addresses.joint import solve_jointly
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
@@ -189,6 +191,27 @@ def test_brute_force_knows_that_side_by_side_costs_room():
         budget = max(graph.working_sets)
         worse += shortest_in_arena(graph, budget, 1, 2, False, groups) != shortest_in_arena(graph, budget, 1, 2, False)
     assert worse
+
+
+@needs_minizinc
+def test_with_addresses_a_schedule_with_the_copy_may_be_better():
+    """Three outputs stay in one piece, where a copy of them would lie elsewhere. By brute force there is no schedule
+    without it then, and with two computations of a node only a longer one."""
+    whole = joining_graph(840712124, 7)
+    whole = replace(whole, durations=[0 if v == 3 else duration for v, duration in enumerate(whole.durations)])
+    found = zero_copy_concat(whole)
+    assert found.taken_out == {3: (2, 1, 0)}
+    groups = {v: row for v, row in enumerate(found.graph.adjacent) if row}
+    assert shortest_in_arena(whole, 10, 1, 1, False) == 13
+    assert shortest_in_arena(found.graph, 10, 1, 1, False, groups) is None
+    how = {"addresses": True, "time_limit": 16, "threads": 1}
+    for most, status, least in ((1, "infeasible", None), (2, "optimal", 14)):
+        copying = solve(whole, 10, max_computations=most, **how)
+        joined = solve(whole, 10, max_computations=most, zero_copy_concat=True, **how)
+        assert (copying.status, copying.duration, joined.status) == ("optimal", 13, status)
+        assert joined.proved_by == JOINT != copying.proved_by and (least is None or joined.duration == least)
+        without = solve(whole, 10, max_computations=most, zero_copy_concat=True, **{**how, "addresses": False})
+        assert (without.status, without.duration) == ("optimal", 13)
 
 
 @needs_minizinc

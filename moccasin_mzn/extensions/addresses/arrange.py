@@ -38,6 +38,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.search.board import INSTANT
 from moccasin_mzn.search.result import Result, Status, TracePoint
 from moccasin_mzn.solvers.minizinc.run import Limits
 
@@ -64,6 +65,8 @@ class Arrangement:
     """Every one of those on the way."""
     bound: int = field(default=0, init=False)
     """On the value of such answers."""
+    prover: str = field(default="", init=False)
+    """Name of who proved it; empty: every search begins with it."""
     kept: float = field(default=0.0, init=False)
     """Seconds that are left to later steps."""
 
@@ -119,6 +122,11 @@ class Arrangement:
         self.interrupted |= result.interrupted
         return result
 
+    def raise_bound(self, bound: int, prover: str) -> None:
+        """Take a bound, if it is better than the one at hand."""
+        if bound > self.bound:
+            self.bound, self.prover = bound, prover
+
     def take(self, result: Result) -> None:
         """Keep a result, if its arenas fit and it is the best, and report where they do not."""
         if result.valid and (self.best is None or result.value < self.best.value):
@@ -142,7 +150,7 @@ class Arrangement:
         if best.answer == first.answer and (first.status == "optimal" or not reached):
             return best
         if reached:
-            return replace(best, status="optimal", reason=optimal, proved_by=first.proved_by or best.found_by)
+            return replace(best, status="optimal", reason=optimal, proved_by=self.prover or INSTANT)
         return replace(best, status="feasible", reason=feasible, proved_by="")
 
 
@@ -253,7 +261,7 @@ class _Schedules(Arrangement):
         first = self._first()
         if not first.found:
             return first
-        self.bound = first.bound
+        self.raise_bound(first.bound, first.bound_source)
         effort = EFFORT_SECONDS if limit is None else ALLOCATION_SHARE * limit
         first = self._allocated(first, self.seconds(effort if first.simulation.feasible else LAST_SECONDS))
         if not first.simulation.feasible:
@@ -307,14 +315,14 @@ class _Schedules(Arrangement):
         staged = form.staged and not self.problem.free_order
         answer = solve_jointly(self.problem, self.alignment, staged=staged, limits=limits, stop=self.reports.over)
         self.interrupted |= answer.interrupted
-        self.bound = max(self.bound, answer.bound)
+        self.raise_bound(answer.bound, JOINT)
         if answer.status == "infeasible":
             self.proven = JOINT
         if answer.sequence is not None:
             found = replace(self._judged(first, answer.sequence, JOINT), arenas=answer.arena)
             self.take(found)
             if answer.status == "optimal":
-                self.bound = found.value
+                self.raise_bound(found.value, JOINT)
 
     def _lower_then_release(self, first: Result) -> None:
         """A schedule from a lower budget, and what can be had of the budget proper again."""
