@@ -53,22 +53,27 @@ def checker_lines(result: Result) -> list[str]:
         InputError: a checker rejects the answer, or MiniZinc is missing or fails.
     """
     from moccasin_mzn.extensions.addresses.allocate import check_arena
+    from moccasin_mzn.extensions.addresses.joint import check_placed, is_modelled
     from moccasin_mzn.formulations import in_any_order
     from moccasin_mzn.formulations.searched import PlanFormulation
     from moccasin_mzn.formulations.solution_checkers import check_schedule, check_solution
     from moccasin_mzn.problem.plan_problem import PlanProblem
 
     problem, solution, form = result.problem, result.solution, result.formulation
+    arenas = result.arenas if result.valid else None
     if isinstance(problem, PlanProblem):
         if form is not None and problem.instance.free_order:
             form = in_any_order(form)
         assert isinstance(form, PlanFormulation)
         lines = form.checked(problem, result.plan, result.simulation, solution)
     else:
-        lines = [check_schedule(result.instance, result.sequence, result.simulation)]
+        if arenas is not None and problem.graph.adjacent is not None and is_modelled(problem.graph):
+            lines = [check_placed(result.instance, result.sequence, result.simulation, arenas)]
+        else:
+            lines = [check_schedule(result.instance, result.sequence, result.simulation)]
         lines += [] if solution is None or form is None else [check_solution(form.checker, solution)]
-    if result.arenas is not None and result.valid:
-        for arena, limit, where in problem.arenas_with_limits(result.arenas):
+    if arenas is not None:
+        for arena, limit, where in problem.arenas_with_limits(arenas):
             lines.append(check_arena(arena, limit, problem.graph.size_unit) + where)
     return lines
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from concatenations import concatenation
@@ -37,6 +38,9 @@ def test_solve_validate_info_and_frontier_without_concatenations(command, graph,
     assert document["duration"] == 11 and document["intervals"][2]["adjacent"] == [[1, 2]]
     assert document["intervals"][1]["offset"] == document["intervals"][0]["offset"] + 4
     assert command("validate", graph, plan, "--zero-copy-concat")[0] == 0
+    if shutil.which("minizinc"):
+        status, out, _ = command("solve", graph, *options, "--check")
+        assert status == 0 and out.count("CORRECT") == 2
     status, out, _ = command("validate", graph, plan)
     assert status == 1 and "node v is never computed" in out
     status, out, _ = command("info", graph, "--zero-copy-concat", "--json")

@@ -21,8 +21,9 @@ from moccasin_mzn.deploy.source import placed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers, first_fit, least_arena
 from moccasin_mzn.extensions.addresses.arrange import JOINT
-from moccasin_mzn.extensions.addresses.joint import solve_jointly
+from moccasin_mzn.extensions.addresses.joint import check_placed, solve_jointly
 from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.formulations.solution_checkers import CheckError
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
 from moccasin_mzn.problem.arena import Arena, ArenaError
 from moccasin_mzn.problem.blocks import merged
@@ -179,6 +180,28 @@ def test_the_joint_model_states_what_lies_side_by_side(seed, staged):
             simulation = simulate(graph, answer.sequence)
             assert simulation.duration == least and answer.arena.size <= budget
             assert judged(whole, found, answer.sequence, instance.offsets(answer.arena, simulation)) == ""
+
+
+@needs_minizinc
+@settings(max_examples=examples(6), deadline=None)
+@given(schedules(4), st.sampled_from([1, 2, 4]))
+def test_the_checker_of_schedules_judges_what_lies_side_by_side(case, alignment):
+    """It does not know blocks: the same offsets are right, and wrong where one copy is moved to where nothing lies."""
+    _, found, sequence = case
+    simulation = simulate(found.graph, sequence)
+    placing = placing_of(found.graph, simulation)
+    arena = search_arena(placing.buffers, alignment, time_limit=0.002)
+    instance = Instance.build(found.graph, 2 * arena.size + 8)
+    apart = tuple(replace(buffer, block=None, place=0) for buffer in placing.buffers)
+    free = Arena(apart, arena.offsets, alignment)
+    assert f"CORRECT: duration {simulation.duration}" in check_placed(instance, sequence, simulation, free)
+    last = next(at for at in reversed(range(len(sequence))) if found.graph.adjacent[sequence[at]])
+    u = found.graph.adjacent[sequence[last]][0][-1]
+    moved = max(at for at in range(last) if sequence[at] == u)
+    offsets = list(arena.offsets)
+    offsets[moved] = arena.size + 4 - arena.size % 4
+    with pytest.raises(CheckError, match="in one piece, which are apart"):
+        check_placed(instance, sequence, simulation, Arena(apart, tuple(offsets), alignment))
 
 
 def test_brute_force_knows_that_side_by_side_costs_room():

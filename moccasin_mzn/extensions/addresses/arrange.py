@@ -25,7 +25,7 @@ import numpy as np
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.allocate import least_arena
-from moccasin_mzn.extensions.addresses.joint import MOST_COMPUTATIONS, solve_jointly
+from moccasin_mzn.extensions.addresses.joint import MOST_COMPUTATIONS, is_modelled, solve_jointly
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by, released, runs, windows
 from moccasin_mzn.extensions.addresses.reports import Reports
 from moccasin_mzn.extensions.addresses.search import search_arena
@@ -309,7 +309,7 @@ class _Schedules(Arrangement):
         form = first.formulation
         if not isinstance(form, Formulation) or not form.limited or form.index != "affine":
             return
-        if sum(self.problem.max_computations) > MOST_COMPUTATIONS or not self._is_modelled:
+        if sum(self.problem.max_computations) > MOST_COMPUTATIONS or not is_modelled(self.problem.graph):
             return
         limits = Limits(self.seconds(MODEL_SECONDS, 0.5), self.threads, self.seed)
         staged = form.staged and not self.problem.free_order
@@ -341,13 +341,7 @@ class _Schedules(Arrangement):
     @property
     def _is_plain(self) -> bool:
         """True if each retention interval has a buffer of its own, and there are no others."""
-        return self._is_modelled and self.problem.graph.adjacent is None
-
-    @property
-    def _is_modelled(self) -> bool:
-        """True if each retention interval has an offset of its own, and nothing else has any, as in the joint model."""
-        graph = self.problem.graph
-        return not graph.has_workspaces and graph.overwritable is None and graph.output_of is None
+        return is_modelled(self.problem.graph) and self.problem.graph.adjacent is None
 
     def _lower(self, first: Result, rounds: int) -> None:
         """Search at lower memory budgets: the highest one whose schedule has an arena that fits is bisected for; where
