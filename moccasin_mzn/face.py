@@ -199,7 +199,7 @@ def solve(
     build = _memories({**how, **_given(strategy=strategy)}, several)
     if budget is None and build is None:
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
-    check_certificate_file(certificate, graph, bool(several), in_place)
+    check_certificate_file(certificate, graph, bool(several), in_place, zero_copy_concat)
     prepare = prepared(how, strategy, build, alignment if addresses else None)
     notes: list[str] = []
     if tiles is not None:

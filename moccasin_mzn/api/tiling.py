@@ -19,7 +19,7 @@ from moccasin_mzn.api.request import Prepare, Request
 from moccasin_mzn.api.solve import answer
 from moccasin_mzn.checks import plain
 from moccasin_mzn.clock import never
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.tiling.choosing import tilings
@@ -51,9 +51,9 @@ class Tiles:
     columns: int | None = None
 
     def __post_init__(self) -> None:
-        for value in (self.rows, self.columns):
+        for name, value in (("rows", self.rows), ("columns", self.columns)):
             if value is not None and (type(value) is not int or value < 1):
-                raise InputError(f"tile {shown(value)}: expected an integer of 1 or more")
+                raise InputError(f"{name} {shown(value)}: expected an integer of 1 or more")
 
     @classmethod
     def of(cls, value: object) -> Tiles:
@@ -65,15 +65,16 @@ class Tiles:
         value = plain(value)
         if isinstance(value, Tiles):
             return value
-        if isinstance(value, tuple | list) and len(value) == 2:
-            return cls(*map(plain, value))
-        if type(value) is int:
-            return cls(value)
-        if isinstance(value, str) and value == AUTO:
-            return cls()
-        if isinstance(value, str) and len(numbers := extents_of(value)) in (1, 2):
-            return cls(*numbers)
-        raise InputError(f"tile {shown(value)}: expected auto, rows such as 4, or rows and columns such as 4x16")
+        with located(f"tile {shown(value)}"):
+            if isinstance(value, tuple | list) and len(value) == 2:
+                return cls(*map(plain, value))
+            if type(value) is int:
+                return cls(value)
+            if isinstance(value, str) and value == AUTO:
+                return cls()
+            if isinstance(value, str) and len(numbers := extents_of(value)) in (1, 2):
+                return cls(*numbers)
+            raise InputError("expected auto, rows such as 4, or rows and columns such as 4x16")
 
 
 def extents_of(text: str) -> tuple[int, ...]:

@@ -31,14 +31,17 @@ from moccasin_mzn.cli.imports import (
 from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import OptionValue, group
 from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.errors import InputError, explained, located
+from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.search.result import percent_over
 
 if TYPE_CHECKING:
     from moccasin_mzn.deploy.onnx_deployment import Deployment
     from moccasin_mzn.deploy.onnx_session import Comparison
+    from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.problem.runtime_plan import RuntimePlan
+    from moccasin_mzn.search.options import Effort
     from moccasin_mzn.search.result import Result
 
 
@@ -118,19 +121,19 @@ def tflite(
     searched for. With --tile, operators are cut into several of their kind, each for a part of the output, with the
     slices, concatenations and padding that they need. With --zero-copy-concat, inputs of concatenations lie where the
     output is, wherever they can, so that TFLite Micro copies them to where they are; a PLAN is then for such a graph,
-    made with --alignment 16.
+    made with --addresses --alignment 16.
 
     Exit status 1: there is no schedule within the budget.
     """
-    from moccasin_mzn.deploy.source import placed, planned, with_all_outputs
+    from moccasin_mzn.deploy.source import planned
     from moccasin_mzn.deploy.tflite_model import planned_model
     from moccasin_mzn.deploy.tflite_tiling import Cutter
-    from moccasin_mzn.files import replace_file
+    from moccasin_mzn.files import load_json, replace_file
     from moccasin_mzn.formatting import count_text
     from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
     from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
+    from moccasin_mzn.graphs.zero_copy import alignment_for
     from moccasin_mzn.graphs.zero_copy import zero_copy_concat as without_concatenations
-    from moccasin_mzn.problem.files.plan_format import read_runtime_plan
     from moccasin_mzn.search.options import Effort
 
     effort, step = Effort(*(options[name] for name in EFFORT)), alignment or LEAST
@@ -142,18 +145,18 @@ def tflite(
     make_request = request_maker(options, step, EFFORT, tile)
     if zero_copy_concat and tile is not None:
         raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
-    network = read_model(model)
+    network, document = read_model(model), None if plan is None else load_json(plan, Page.PLAN_FORMAT)
     graph, taken_out = graph_of(network, model.stem), frozenset[int | str]()
     if zero_copy_concat:
-        copying = without_concatenations(graph, step)
+        copying = without_concatenations(graph, step if plan is None else alignment_for(document))
         click.echo(copying.text(), err=True)
         graph, taken_out = copying.graph, frozenset(graph.nodes[v] for v in copying.taken_out)
     cutter = Cutter(network)
     if make_request is not None and tile is not None:
         make_request = partial(make_request, cutting=cutter.cut)
     if make_request is None:
-        assert plan is not None
-        found = placed(with_all_outputs(read_runtime_plan(plan, graph), graph), step, effort)
+        with located(plan), explained(Page.PLAN_FORMAT):
+            found = _placed_plan(document, graph, step, effort)
     else:
         result = schedule_of(graph, make_request, LEAST)
         if result is None:
@@ -167,6 +170,17 @@ def tflite(
     arena = -(-found.arenas[0] // LEAST) * LEAST  # as TFLite Micro rounds sizes up
     click.echo(f"{output}: arena {arena:,} bytes, {recomputed} recomputed")
     return EXIT_FOUND
+
+
+def _placed_plan(document: Json, graph: ComputationGraph, alignment: int, effort: Effort) -> RuntimePlan:
+    """The plan of a graph in the content of its file, with offsets for all outputs."""
+    from moccasin_mzn.deploy.source import placed, with_all_outputs
+    from moccasin_mzn.problem.files.plan_format import runtime_plan
+    from moccasin_mzn.problem.placing import check_places
+
+    plan = with_all_outputs(runtime_plan(document, graph), graph)
+    check_places(graph, alignment)
+    return placed(plan, alignment, effort)
 
 
 # --- deploy onnx ----------------------------------------------------------------------------------------------
@@ -208,7 +222,6 @@ def onnx(
     """
     from moccasin_mzn.deploy.onnx_deployment import Cutter, deploy, read_sequence, read_source
     from moccasin_mzn.deploy.onnx_session import compare
-    from moccasin_mzn.errors import located
     from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
     from moccasin_mzn.graphs.importers.onnx.runtime import runtime
 
@@ -254,7 +267,6 @@ def onnx(
 
 def _write(deployed: Deployment, model: Path, output: Path) -> None:
     from moccasin_mzn.deploy.onnx_deployment import file_of
-    from moccasin_mzn.errors import located
     from moccasin_mzn.files import replace_file
     from moccasin_mzn.graphs.importers.onnx.file import versions
     from moccasin_mzn.graphs.provenance import ATTRIBUTE, made_by

@@ -53,22 +53,27 @@ def checker_lines(result: Result) -> list[str]:
         InputError: a checker rejects the answer, or MiniZinc is missing or fails.
     """
     from moccasin_mzn.extensions.addresses.allocate import check_arena
+    from moccasin_mzn.extensions.addresses.joint import check_placed, is_modelled
     from moccasin_mzn.formulations import in_any_order
     from moccasin_mzn.formulations.searched import PlanFormulation
     from moccasin_mzn.formulations.solution_checkers import check_schedule, check_solution
     from moccasin_mzn.problem.plan_problem import PlanProblem
 
     problem, solution, form = result.problem, result.solution, result.formulation
+    arenas = result.arenas if result.valid else None
     if isinstance(problem, PlanProblem):
         if form is not None and problem.instance.free_order:
             form = in_any_order(form)
         assert isinstance(form, PlanFormulation)
         lines = form.checked(problem, result.plan, result.simulation, solution)
     else:
-        lines = [check_schedule(result.instance, result.sequence, result.simulation)]
+        if arenas is not None and problem.graph.adjacent is not None and is_modelled(problem.graph):
+            lines = [check_placed(result.instance, result.sequence, result.simulation, arenas)]
+        else:
+            lines = [check_schedule(result.instance, result.sequence, result.simulation)]
         lines += [] if solution is None or form is None else [check_solution(form.checker, solution)]
-    if result.arenas is not None and result.valid:
-        for arena, limit, where in problem.arenas_with_limits(result.arenas):
+    if arenas is not None:
+        for arena, limit, where in problem.arenas_with_limits(arenas):
             lines.append(check_arena(arena, limit, problem.graph.size_unit) + where)
     return lines
 
@@ -146,6 +151,7 @@ def solve(
     from moccasin_mzn.api.request import prepared
     from moccasin_mzn.api.solve import answer
     from moccasin_mzn.api.tiling import tiled as tiled_request
+    from moccasin_mzn.arguments import check_certificate_file
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.budget import Budget
 
@@ -165,8 +171,10 @@ def solve(
         more["zero_copy_concat"] = zero_copy_concat or None
         several.refuse_others([*(name for name, value in more.items() if value is not None), *given])
     tiles = _tiles(tile, tiled, several.several or strategy is not None, given)
-    _check_answer(outputs, as_json and json_stream, addresses, alignment, in_place)
-    _check_zero_copy(zero_copy_concat, tiles is not None, certificate)
+    _check_answer(outputs, as_json and json_stream, addresses, alignment)
+    check_certificate_file(certificate, graph, several.several, in_place, zero_copy_concat, flag)
+    if zero_copy_concat and tiles is not None:
+        raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
     arenas = (alignment or 1) if addresses else None
     memories = partial(several.problem, options=given) if several.several else None
     note = partial(click.echo, err=True)
@@ -239,27 +247,15 @@ def _check_files(outputs: dict[str, Path | None], inputs: dict[str, object], giv
     check_outputs(outputs, {**inputs, **{what: given.get(name) for what, name in names.items()}})
 
 
-def _check_answer(
-    outputs: dict[str, Path | None], json_twice: bool, addresses: bool, alignment: int | None, in_place: bool
-) -> None:
+def _check_answer(outputs: dict[str, Path | None], json_twice: bool, addresses: bool, alignment: int | None) -> None:
     """Refuse options about the answer that contradict each other."""
     from moccasin_mzn.problem.arena import check_alignment
 
-    if in_place and outputs["--certificate"] is not None:
-        raise InputError("--certificate: certificates know no execution in place: leave out --in-place")
     if json_twice:
         raise InputError("--json and --json-stream: give one of them")
     if not addresses and (alignment is not None or outputs["--buffers"] is not None):
         raise InputError(f"--{'buffers' if alignment is None else 'alignment'} goes with --addresses")
     check_alignment(alignment or 1)
-
-
-def _check_zero_copy(wanted: bool, tiled: bool, certificate: Path | None) -> None:
-    """Refuse what is for the graph in the file, and not for one without concatenations."""
-    if wanted and tiled:
-        raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
-    if wanted and certificate is not None:
-        raise InputError("--certificate is for a graph in a file: make one by `zero-copy`, which solve then takes")
 
 
 def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | None]:

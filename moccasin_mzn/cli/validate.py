@@ -89,13 +89,13 @@ def _validate_file(
 ) -> int:
     """Judge the schedule or plan in a file; `problem`: does it run in place, and without concatenations?"""
     from moccasin_mzn.files import load_json
-    from moccasin_mzn.graphs.zero_copy import alignment_in
+    from moccasin_mzn.graphs.zero_copy import alignment_for
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.validate import judged_arenas
     from moccasin_mzn.problem.verdict import verdict
 
     document, amount = load_json("/dev/stdin" if str(schedule) == "-" else schedule, Page.PLAN_FORMAT), None
-    computation_graph = graph_read(graph, *problem, alignment_in(document) or 1)
+    computation_graph = graph_read(graph, *problem, alignment_for(document))
     if budget is not None:
         amount = Instance.build(computation_graph, budget, order=order, count_fixed=count_fixed).budget
     with located(schedule), explained(Page.PLAN_FORMAT):

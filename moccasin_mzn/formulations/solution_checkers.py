@@ -13,7 +13,7 @@ from dataclasses import replace
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formatting import duration_text, memory_text
 from moccasin_mzn.formulations import encode, find_formulation, models_folder
-from moccasin_mzn.formulations.presolve import presolve
+from moccasin_mzn.formulations.presolve import ModelData, presolve
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.solvers.minizinc.run import Value, dzn_text, printed
@@ -28,17 +28,23 @@ class CheckError(InputError):
     kind = "judge"
 
 
-def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simulation) -> str:
+def check_schedule(
+    instance: Instance, sequence: Sequence[int], simulation: Simulation, data: ModelData | None = None,
+    more: Mapping[str, Value] | None = None,
+) -> str:  # fmt: skip
     """The verdict of `models/general.mzc.mzn` on a schedule in any order, as retention intervals of free events: one
     line, in the units of the graph.
+
+    Args:
+        data: that of the model, with as many computations as the schedule has; None: that of a model without offsets.
+        more: items that this model does not have.
 
     Raises:
         CheckError: it is rejected, or its duration or peak differ from the simulator's.
         InputError: MiniZinc is missing or failed.
     """
-    graph, computed = instance.graph, Counter(sequence)
-    data = presolve(instance, staged=False)
-    data = replace(data, max_computations=tuple(computed[v] for v in data.order))
+    graph = instance.graph
+    data = computed_data(presolve(instance, staged=False), sequence) if data is None else data
     form = find_formulation("general")
     intervals = encode(graph, data, sequence, staged=False)
     solution: dict[str, Value] = {
@@ -49,6 +55,7 @@ def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simu
         "total_duration": simulation.duration // data.duration_scale,
         "capacity": max(data.budget, simulation.peak // data.size_scale),  # more than the budget is for the simulator
         "offset": (),
+        **(more or {}),
     }
     verdict = run_checker(form.checker, {**form.data_items(graph, data), **solution})
     found = _VERDICT.fullmatch(verdict)
@@ -62,6 +69,12 @@ def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simu
         )
     figures = duration_text(duration, graph.duration_unit), memory_text(peak, graph.size_unit)
     return "{}: CORRECT: duration {}, peak {}".format(form.checker, *figures)
+
+
+def computed_data(data: ModelData, sequence: Sequence[int]) -> ModelData:
+    """The data of a model in which each node may be computed as often as in a schedule."""
+    computed = Counter(sequence)
+    return replace(data, max_computations=tuple(computed[v] for v in data.order))
 
 
 def check_solution(checker: str, solution: Mapping[str, Value], correct: re.Pattern[str] = _VERDICT) -> str:

@@ -30,6 +30,9 @@ coefficients before CP-SAT's limit of 2**62 is reached.
 MANY = 1000
 """So many edges are worth arrays."""
 _ID_LIMIT = 2**63
+TAKEN_OUT = "zero_copy_concat"
+"""Attribute of a graph without concatenations: the alignment that they were taken out for, and their inputs by id; see
+`graphs.zero_copy`."""
 
 
 def as_tuple(name: str, values: object, expected: str = "a sequence") -> tuple[Json, ...]:
@@ -48,10 +51,23 @@ def pairs(values: object, nodes: tuple[NodeId, ...]) -> tuple[Json, ...]:
     return positions("edges", edges, nodes)
 
 
-def positions(what: str, given: tuple[Json, ...], nodes: tuple[NodeId, ...]) -> tuple[Json, ...]:
+def missing(node: object, attributes: Mapping[str, object]) -> str:
+    """Message that a graph with these attributes has no such node, and why not if it had one."""
+    found = attributes.get(TAKEN_OUT)
+    gone = found.get("taken_out") if isinstance(found, Mapping) else None
+    why = ": --zero-copy-concat took it out" if isinstance(gone, Mapping) and str(node) in gone else ""
+    return f"node {shown(node)} is not in the graph{why}"
+
+
+def positions(
+    what: str, given: tuple[Json, ...], nodes: tuple[NodeId, ...], attributes: Mapping[str, object] | None = None
+) -> tuple[Json, ...]:  # fmt: skip
     """Positions of nodes, or pairs and rows of them, where text is an id, and an integer a position. An integer that is
     an id stands for its node only where no id is also a position: 10 and 20 do in a graph of those two nodes, 1 and 2
     do not. What is none of these is returned as it is, for the check of positions.
+
+    Args:
+        attributes: those of the graph, for messages.
 
     Raises:
         InputError: a text that is no id, or an integer that is an id, but no position where ids may be positions.
@@ -65,7 +81,7 @@ def positions(what: str, given: tuple[Json, ...], nodes: tuple[NodeId, ...]) -> 
     def position(one: Json, where: str) -> Json:
         if type(one) is str:
             if one not in named:
-                raise InputError(f"{where}: node {shown(one)} is not in the graph")
+                raise InputError(f"{where}: {missing(one, attributes or {})}")
             return named[one]
         if not numbered or type(one) is not int or 0 <= one < n or str(one) not in named:
             return one

@@ -36,6 +36,7 @@ from moccasin_mzn.graphs.checks import (
     check_texts,
     check_workspaces,
     ends_of,
+    missing,
     missing_reads,
     output_of_in,
     pairs,
@@ -343,7 +344,7 @@ class ComputationGraph:
         Raises:
             InputError: a text that is no id, or what `edges` refuses.
         """
-        return positions(what, as_tuple(what, nodes, "a sequence of positions or ids"), self.nodes)
+        return positions(what, as_tuple(what, nodes, "a sequence of positions or ids"), self.nodes, self.attributes)
 
     def position_of(self, node: NodeId) -> int:
         """Position of the node with this id, where "3" also finds 3 (order files and command lines hold text).
@@ -358,7 +359,7 @@ class ComputationGraph:
                 position = self._index_by_text.get(node)
             if position is not None:
                 return position
-        raise InputError(f"node {shown(node)} is not in the graph")
+        raise InputError(missing(node, self.attributes))
 
     # --- orders ------------------------------------------------------------------------------------------
 

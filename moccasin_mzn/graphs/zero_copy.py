@@ -8,13 +8,17 @@
              concat: [=======]
 
 A concatenation is taken out where its inputs, one directly after the other, are its output, byte by byte: before the
-axis along which they are joined every axis has one place. All its inputs must be outputs of nodes, each read once, and
-be able to lie so: with addresses that are multiples of an alignment, all but the last take a multiple of it, and an
-output that several concatenations read must fit all of them. Where it does not, the first in the input order is taken
-out, and the others stay, and copy. Nested concatenations are taken out from the inside.
+axis along which they are joined every axis has one place, and all inputs but the last take their share of the output's
+memory: three numbers of 4 bits take more, and what follows them would begin inside of a byte. All its inputs must be
+outputs of nodes, each read once, and be able to lie so: with addresses that are multiples of an alignment, all but the
+last take a multiple of it, and an output that several concatenations read must fit all of them. Where it does not, the
+first in the input order is taken out, and the others stay, and copy. Nested concatenations are taken out from the
+inside.
 
-No schedule is lost: where one computes a concatenation, the inputs stay in memory in place of its output, which takes
-as much; and it may be recomputed for nothing. What lies side by side neither overwrites an input nor is overwritten.
+Without addresses no schedule is lost: where one computes a concatenation, the inputs stay in memory in place of its
+output, which takes as much; and it may be recomputed for nothing. With addresses some are: what lies side by side stays
+where it is, and leaves others no room that a copy elsewhere would leave. In place some are as well: what lies side by
+side neither overwrites an input nor is overwritten.
 """
 
 from __future__ import annotations
@@ -30,12 +34,11 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.access_maps import shifted
 from moccasin_mzn.graphs.adjacency import Blocks
+from moccasin_mzn.graphs.checks import TAKEN_OUT
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Operator
 from moccasin_mzn.graphs.wording import node_text
 
-ATTRIBUTE = "zero_copy_concat"
-"""Attribute of a graph without concatenations: the alignment that they were taken out for, and their inputs by id."""
 CONCATENATIONS = frozenset(("Concat", "CONCATENATION", "QLinearConcat"))
 """Names of operators that are concatenations, of ONNX and of TFLite."""
 
@@ -56,8 +59,9 @@ class ZeroCopy:
         """How many concatenations were taken out, and why others stay, in a line."""
         if not self.taken_out and not self.kept:
             why = "it has none" if self.original.operators else "its operators are not known: import the model anew"
-            before = attribute_of(self.original) is not None
-            return f"no concatenation of the graph is taken out: {'that was done before' if before else why}"
+            if (before := attribute_of(self.original)) is not None:
+                why = f"that was done before, for alignment {before}"
+            return f"no concatenation of the graph is taken out: {why}"
         count = len(self.taken_out) + len(self.kept)
         parts = [f"{len(self.taken_out):,} of {count_text(count, 'concatenation')} taken out"]
         reasons = Counter(self.kept.values())
@@ -76,7 +80,8 @@ def zero_copy_concat(graph: ComputationGraph, alignment: int = 1) -> ZeroCopy:
 
     Returns:
         Nodes keep their ids, and their order. The graph attribute "zero_copy_concat" lists what was taken out. A graph
-        without any such concatenation is itself.
+        without any such concatenation is itself, and so is one out of which some were taken before: for another
+        alignment others would have been, and one attribute has one alignment.
 
     Raises:
         InputError: a tiled graph; an alignment that is no integer of 1 or more.
@@ -87,7 +92,7 @@ def zero_copy_concat(graph: ComputationGraph, alignment: int = 1) -> ZeroCopy:
     if graph.parts is not None:
         raise InputError("the graph is tiled: concatenations are taken out of graphs that are not")
     found = _Search(graph, alignment)
-    for v in graph.input_order():
+    for v in graph.input_order() if attribute_of(graph) is None else ():
         found.look_at(v)
     made = found.graph_without() if found.taken_out else graph
     return ZeroCopy(graph, made, found.taken_out, found.kept)
@@ -95,15 +100,33 @@ def zero_copy_concat(graph: ComputationGraph, alignment: int = 1) -> ZeroCopy:
 
 def attribute_of(graph: ComputationGraph) -> int | None:
     """The alignment for which concatenations were taken out of a graph; None: none were."""
-    found = graph.attributes.get(ATTRIBUTE)
-    alignment = found.get("alignment") if isinstance(found, dict) else None
-    return alignment if type(alignment) is int else None
+    found = None if graph.adjacent is None else graph.attributes.get(TAKEN_OUT)
+    return _positive(found, "alignment")
 
 
 def alignment_in(document: object) -> int | None:
     """The alignment for which concatenations were taken out of the graph that a schedule's file is of; None: none."""
-    found = document.get(ATTRIBUTE) if isinstance(document, Mapping) else None
+    return _positive(document, TAKEN_OUT)
+
+
+def alignment_for(document: object) -> int:
+    """The alignment for which a schedule's file wants concatenations taken out, if they are to be: where none could be
+    taken out it does not have one, but that of its offsets; 1 without offsets."""
+    return alignment_in(document) or _positive(document, "alignment") or 1
+
+
+def _positive(document: object, key: str) -> int | None:
+    found = document.get(key) if isinstance(document, Mapping) else None
     return found if type(found) is int and found > 0 else None
+
+
+def difference(document: object, graph: ComputationGraph) -> str:
+    """What a schedule's file has about concatenations and a graph has not, in words; empty if they agree."""
+    made, given = (
+        "without --zero-copy-concat" if alignment is None else f"with --zero-copy-concat (alignment {alignment})"
+        for alignment in (alignment_in(document), attribute_of(graph))
+    )
+    return "" if made == given else f"made {made}, this graph {given}"
 
 
 class _Search:
@@ -124,7 +147,7 @@ class _Search:
         if operator is None or not (operator.unchanged or operator.name in CONCATENATIONS):
             return
         leaves = tuple(leaf for read in operator.reads for leaf in self._leaves(read.source))
-        reason = self._of_operator(v, operator) or self._of_places(v, leaves)
+        reason = self._of_operator(v, operator) or self._of_places(v, operator, leaves)
         if reason:
             self.kept[v] = reason
         else:
@@ -156,13 +179,16 @@ class _Search:
             return "its inputs alternate in its output"
         return ""
 
-    def _of_places(self, v: int, leaves: tuple[int, ...]) -> str:
+    def _of_places(self, v: int, operator: Operator, leaves: tuple[int, ...]) -> str:
         """Why these nodes cannot lie side by side; empty: they can."""
         sizes = self.graph.sizes
         if len(leaves) < 2 or len({*leaves}) < len(leaves):
             return "it reads an output twice" if len(leaves) > 1 else "it joins nothing"
         if not all(sizes[u] for u in leaves) or sum(sizes[u] for u in leaves) != sizes[v]:
             return "its inputs together do not take the memory of its output"
+        first = [(sizes[read.source], prod(read.shape)) for read in operator.reads[:-1] if read.source is not None]
+        if any(size * operator.elements != sizes[v] * elements for size, elements in first):
+            return "an input that another one would follow does not take its share of the output's memory"
         if any(sizes[u] % self.alignment for u in leaves[:-1]):
             step = memory_text(self.alignment, self.graph.size_unit)
             return f"an input that another one would follow takes no multiple of {step}"
@@ -182,8 +208,6 @@ class _Search:
             (tuple(at[u] for u in group) for group in (graph.adjacent[v] if graph.adjacent else ())) for v in kept
         ]  # fmt: skip
         operators = graph.operators or (None,) * len(graph.nodes)
-        before = graph.attributes.get(ATTRIBUTE)
-        before = before.get("taken_out", {}) if isinstance(before, dict) else {}
         taken = {str(graph.nodes[v]): [graph.nodes[u] for u in leaves] for v, leaves in gone.items()}
         return replace(
             graph,
@@ -193,7 +217,7 @@ class _Search:
             edges=tuple(edges),
             order=None if graph.order is None else tuple(at[v] for v in graph.order if v in at),
             labels=None if graph.labels is None else tuple(graph.labels[v] for v in kept),
-            attributes={**graph.attributes, ATTRIBUTE: {"alignment": self.alignment, "taken_out": {**before, **taken}}},
+            attributes={**graph.attributes, TAKEN_OUT: {"alignment": self.alignment, "taken_out": taken}},
             backward=None if graph.backward is None else tuple(graph.backward[v] for v in kept),
             device_durations={
                 device: tuple(durations[v] for v in kept) for device, durations in graph.device_durations.items()

@@ -14,10 +14,10 @@ from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
-from moccasin_mzn.graphs.checks import as_tuple
+from moccasin_mzn.graphs.checks import TAKEN_OUT, as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed
-from moccasin_mzn.graphs.zero_copy import ATTRIBUTE, attribute_of
+from moccasin_mzn.graphs.zero_copy import attribute_of
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.schedules import read_order
@@ -174,8 +174,8 @@ class Instance:
 
     def settings(self) -> JsonObject:
         in_place = {} if self.graph.overwritable is None else {"in_place": True}
-        alignment = None if self.graph.adjacent is None else attribute_of(self.graph)
-        zero_copy = {} if alignment is None else {ATTRIBUTE: alignment}
+        alignment = attribute_of(self.graph)
+        zero_copy = {} if alignment is None else {TAKEN_OUT: alignment}
         return {"budget": self.budget, "fixed_memory": self.fixed, **in_place, **zero_copy}
 
     def answer_in(self, document: JsonObject) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import Json
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.zero_copy import difference
 from moccasin_mzn.problem.files.plan_format import runtime_plan
 from moccasin_mzn.problem.files.plans import claimed_plan, is_plan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule, claimed_schedule, is_versioned
@@ -102,6 +103,8 @@ def _of_another(document: Json, graph: ComputationGraph) -> list[str]:
     digest = document.get("graph_digest") if isinstance(document, dict) else None
     if digest in (None, graph_digest(graph)):
         return []
+    if text := difference(document, graph):
+        return [f"note: the schedule was {text}"]
     if document.get("graph") == graph.name:
         return [f"note: the schedule is of another graph than this one, although both are called {shown(graph.name)}"]
     return [f"note: the schedule is of another graph, {shown(document.get('graph'))}; this is {shown(graph.name)}"]

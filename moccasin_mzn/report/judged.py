@@ -16,7 +16,7 @@ from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.formats import graph_given
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
-from moccasin_mzn.graphs.zero_copy import alignment_in
+from moccasin_mzn.graphs.zero_copy import alignment_for, alignment_in
 from moccasin_mzn.problem.files.plan_format import versioned
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
@@ -210,7 +210,7 @@ def validate(
         order: the input order, to whose peak a fraction refers; see `solve`.
         count_fixed: the budget is for the graph's fixed memory too.
         in_place: outputs overwrite inputs where the graph allows it, and nobody reads those later.
-        zero_copy_concat: concatenations are taken out as for `solve`, for the alignment that the file has, or 1.
+        zero_copy_concat: concatenations are taken out as for `solve`, for the alignment in the file, if any.
 
     Returns:
         Its peak, duration and retention intervals, and all that is wrong with it, whether it is valid or not.
@@ -220,7 +220,7 @@ def validate(
     """
     loaded = load_json(schedule, Page.PLAN_FORMAT) if isinstance(schedule, str | PathLike) else None
     document = schedule if isinstance(schedule, Mapping) else loaded
-    computation_graph = graph_given(graph, in_place, (alignment_in(document) or 1) if zero_copy_concat else None)
+    computation_graph = graph_given(graph, in_place, alignment_for(document) if zero_copy_concat else None)
     amount = None
     if budget is not None:
         amount = Instance.build(computation_graph, budget, order=order, count_fixed=count_fixed).budget

@@ -112,7 +112,7 @@ def check_budget(budget: int) -> None:
 
 def trusted(result: Result) -> tuple[Trust, ...]:
     """Return the claims of the search that rest on its solvers: each bound with the search that it came from."""
-    form, source = result.formulation, bound_source(result)
+    form, source = result.formulation, result.bound_source
     if not isinstance(form, Formulation) or result.status == "over-budget" or not source:
         return ()
     racer, _, search = source.rpartition(", ")
@@ -120,11 +120,6 @@ def trusted(result: Result) -> tuple[Trust, ...]:
     by = source if called is None else ", ".join(filter(None, (racer, CP_SAT, called)))
     bound = None if result.status == "infeasible" else result.bound
     return (Trust(by, scope(result.instance, form, source).rstrip(","), bound),)
-
-
-def bound_source(result: Result) -> str:
-    """Return who proved the bound of a result; empty: it is that of every node computed once."""
-    return result.proved_by or next((point.source for point in result.trace if point.bound == result.bound), "")
 
 
 def _interruptible(work: Callable[[Callable[[], bool]], Made]) -> Made:

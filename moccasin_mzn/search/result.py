@@ -270,6 +270,15 @@ class SearchResult(Generic[Step, Judged]):
     """What ended the search before a proof, see `Drive.ended_by`; empty: it ended by itself."""
 
     @property
+    def bound_source(self) -> str:
+        """Name of who proved the bound; empty: the search began with it."""
+        first = next((point for point in self.trace if point.bound == self.bound), None)
+        if self.proved_by or first is None:
+            return self.proved_by
+        began = first is self.trace[0] and first.value is not None  # with an answer, which came as the bound was there
+        return "" if began else first.source
+
+    @property
     def instance(self) -> Instance:
         """Graph, input order and C_v of the problem."""
         return self.problem.instance

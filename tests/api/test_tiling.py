@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import moccasin_mzn as mz
@@ -47,9 +49,30 @@ def test_tiles_are_read(given, expected):
     assert Tiles.of(given) == expected
 
 
-@pytest.mark.parametrize("given", ["4x", "x4", "0", 0, -1, 1.5, "four", (1, 2, 3), "4x4x4", None, True])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "4x",
+        "x4",
+        "0",
+        0,
+        -1,
+        1.5,
+        "four",
+        (1, 2, 3),
+        "4x4x4",
+        None,
+        True,
+        "4x0",
+        "0x4",
+        (4, 0),
+        (0, 4),
+        (4, "x"),
+        (True, 2),
+    ],
+)
 def test_nonsense_as_tiles_is_refused(given):
-    with pytest.raises(mz.InputError, match="^tile "):
+    with pytest.raises(mz.InputError, match=f"^tile {re.escape(repr(given))}: .*expected "):
         Tiles.of(given)
 
 

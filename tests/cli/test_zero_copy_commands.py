@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from concatenations import concatenation
 
-from moccasin_mzn import frontier, read_graph, read_result, solve
+from moccasin_mzn import frontier, read_graph, read_result, solve, validate
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -37,6 +38,9 @@ def test_solve_validate_info_and_frontier_without_concatenations(command, graph,
     assert document["duration"] == 11 and document["intervals"][2]["adjacent"] == [[1, 2]]
     assert document["intervals"][1]["offset"] == document["intervals"][0]["offset"] + 4
     assert command("validate", graph, plan, "--zero-copy-concat")[0] == 0
+    if shutil.which("minizinc"):
+        status, out, _ = command("solve", graph, *options, "--check")
+        assert status == 0 and out.count("CORRECT") == 2
     status, out, _ = command("validate", graph, plan)
     assert status == 1 and "node v is never computed" in out
     status, out, _ = command("info", graph, "--zero-copy-concat", "--json")
@@ -61,8 +65,57 @@ def test_a_graph_without_concatenations_as_a_file(command, graph, tmp_path):
     assert command("solve", joined, "--budget", "100%", *QUICK, "--certificate", certificate)[0] == 0
     assert command("check-certificate", joined, certificate)[0] == 0
     assert command("order", joined, "--time-limit", 1)[0] == 0
-    status, _, err = command("zero-copy", joined, "--alignment", 4)
-    assert status == 0 and "is taken out: that was done before" in err
+    once_more = tmp_path / "once_more.json"
+    status, _, err = command("zero-copy", joined, "--alignment", 1, "-o", once_more)
+    assert status == 0 and "is taken out: that was done before, for alignment 4" in err
+    assert read_graph(once_more).adjacent == made.adjacent
+    assert read_graph(once_more).attributes["zero_copy_concat"] == made.attributes["zero_copy_concat"]
+
+
+def test_a_schedule_of_a_graph_out_of_which_nothing_could_be_taken(command, graph, tmp_path):
+    """At multiples of 8 nothing can lie directly behind a, of 4; at those of 1 b can."""
+    plan = tmp_path / "plan.json"
+    options = ("--budget", 48, "--zero-copy-concat", "--addresses", "--alignment", 8, *QUICK)
+    status, _, err = command("solve", graph, *options, "-o", plan)
+    assert status == 0 and "0 of 2 concatenations taken out" in err
+    assert command("validate", graph, plan, "--zero-copy-concat")[0] == 0 == command("validate", graph, plan)[0]
+    assert validate(GRAPH, plan, zero_copy_concat=True).valid and read_result(GRAPH, plan).valid
+    assert command("info", graph, "--zero-copy-concat")[2].startswith("1 of 2 concatenations taken out")
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "where"),
+    [
+        ("--order", '["a", "b", "v", "w", "c"]', "order[2]"),
+        ("--order", "a\nb\nv\nw\nc\n", "line 3"),
+        ("--max-computations", '{"c": 1, "v": 2}', "given"),
+        ("--warm-start", '["a", "b", "v", "w", "c"]', "sequence[2]"),
+    ],
+)
+def test_files_of_the_graph_with_concatenations_are_refused_as_such(option, content, where, command, graph, tmp_path):
+    given = tmp_path / "given"
+    given.write_text(content)
+    status, _, err = command("solve", graph, "--budget", "100%", "--zero-copy-concat", option, given)
+    line = err.splitlines()[-1]
+    assert status == 2 and f"{where}: node 'v' is not in the graph: --zero-copy-concat took it out" in line
+    with pytest.raises(InputError, match=r"order\[2\]: node 'v' is not in the graph: --zero-copy-concat took it out"):
+        solve(GRAPH, 40, zero_copy_concat=True, order=["a", "b", "v", "w", "c"])
+    with pytest.raises(InputError, match="node 'x' is not in the graph$"):
+        solve(GRAPH, 40, zero_copy_concat=True, order=["a", "b", "x", "w", "c"])
+
+
+def test_a_schedule_of_the_other_graph_is_named(command, graph, tmp_path):
+    """Of the graph with concatenations, or of the one without."""
+    plan = tmp_path / "plan.json"
+    assert command("solve", graph, "--budget", "100%", *QUICK, "-o", plan)[0] == 0
+    status, _, err = command("validate", graph, plan, "--zero-copy-concat")
+    assert status == 2 and err.splitlines()[-1].startswith(
+        f"error: {plan}: sequence[2]: node 'v' is not in the graph: "
+    )
+    assert command("solve", graph, "--budget", "100%", "--zero-copy-concat", *QUICK, "-o", plan)[0] == 0
+    status, out, _ = command("validate", graph, plan)
+    note = "note: the schedule was made with --zero-copy-concat (alignment 1), this graph without --zero-copy-concat"
+    assert status == 1 and out.splitlines()[-1] == note
 
 
 @pytest.mark.parametrize(
@@ -70,7 +123,10 @@ def test_a_graph_without_concatenations_as_a_file(command, graph, tmp_path):
     [
         (("solve", "--tile", 1, "--budget", 40), "--zero-copy-concat is for whole layers: leave out --tile"),
         (("frontier", "--tile", 1), "--zero-copy-concat is for whole layers: leave out --tile"),
-        (("solve", "--budget", 40, "--certificate", "c.json"), "--certificate is for a graph in a file: make one by"),
+        (
+            ("solve", "--budget", 40, "--certificate", "c.json"),
+            "--certificate is for a graph as it is given: in place of --zero-copy-concat give one that",
+        ),
         (("solve", "--budget", 40, "--paging"), "--zero-copy-concat"),
         (("frontier", "--paging"), "--zero-copy-concat"),
     ],
@@ -85,6 +141,10 @@ def test_what_has_concatenations_is_refused(arguments, message, command, graph, 
 def test_python_without_concatenations():
     result = solve(GRAPH, 40, zero_copy_concat=True, addresses=True, alignment=4, threads=1, time_limit=5)
     assert result.graph.nodes == tuple("abwc") and "1 of 2 concatenations taken out" in result.notes[0]
+    with pytest.raises(
+        InputError, match="^certificate is for a graph as it is given: in place of zero_copy_concat give"
+    ):
+        solve(GRAPH, 40, zero_copy_concat=True, certificate="certificate.json")
     found = frontier(GRAPH, points=2, zero_copy_concat=True, threads=1, time_limit=5)
     assert max(point.duration for point in found.points) == 11
     with pytest.raises(InputError, match="for one memory and for whole layers"):

@@ -235,10 +235,31 @@ def test_deploy_tflite_without_copies(command, tmp_path, capfd):
     assert command("deploy", "tflite", model, plan, "--zero-copy-concat", "-o", new)[0] == 0
     assert run_micro(new, given, capfd)[1] < before
     status, _, err = command("deploy", "tflite", model, plan, "-o", new)
-    assert status == 2 and "plan of the graph" in err
+    assert status == 2 and "the plan was made with --zero-copy-concat (alignment 16), this graph without" in err
     tiled = ("--budget", "20KiB", "--zero-copy-concat", "--tile", 2)
     status, _, err = command("deploy", "tflite", model, *tiled, "-o", new)
     assert status == 2 and "leave out --tile" in err
+
+
+def test_a_plan_has_the_alignment_that_concatenations_are_taken_out_for(command, tmp_path):
+    """Of 1,024 bytes none is followed at multiples of 48; at those of 1 and of 32 all are."""
+    model, plan, graph = written(tmp_path, joining()), tmp_path / "plan.json", tmp_path / "graph.json"
+    new = ("-o", tmp_path / "new.tflite")
+    assert command("import", "tflite", model, "-o", graph)[0] == 0
+    copying = ("solve", graph, "--budget", "40KiB", *QUICK, "-o", plan)
+    for options, more in (((), ()), (("--addresses", "--alignment", 32), ()), (("--addresses", "--alignment", 48), ()),
+                          (("--addresses", "--alignment", 32), ("--alignment", 64))):  # fmt: skip
+        status, _, err = command(*copying, "--zero-copy-concat", *options)
+        assert status == 0 and f"{0 if 48 in options else 2} of 3 concatenations taken out" in err
+        status, _, err = command("validate", graph, plan, "--zero-copy-concat")
+        assert status == 0
+        status, _, err = command("deploy", "tflite", model, plan, "--zero-copy-concat", *more, *new)
+        assert status == 0 and f"{0 if 48 in options else 2} of 3 concatenations taken out" in err
+    status, _, err = command("deploy", "tflite", model, plan, "--zero-copy-concat", "--alignment", 48, *new)
+    assert status == 2 and "alignment 48: " in err and "which is no multiple of it" in err
+    assert command(*copying)[0] == 0
+    status, _, err = command("deploy", "tflite", model, plan, "--zero-copy-concat", *new)
+    assert status == 2 and "the plan was made without --zero-copy-concat, this graph with" in err
 
 
 def test_micro_follows_the_offsets(tmp_path, capfd):

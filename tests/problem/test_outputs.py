@@ -23,7 +23,7 @@ from moccasin_mzn.heuristics.compiling import generator_of
 from moccasin_mzn.heuristics.free_order import moves as free_moves
 from moccasin_mzn.heuristics.free_order import state as free_state
 from moccasin_mzn.heuristics.staged import moves, state
-from moccasin_mzn.problem.files.plan_format import read_runtime_plan
+from moccasin_mzn.problem.files.plan_format import runtime_plan
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 
@@ -148,7 +148,7 @@ def test_offsets_hold_all_outputs_from_their_computation_on(seed, tmp_path):
     assert found.valid
     found.save(file)
     assert mz.validate(graph, file).valid
-    assert read_runtime_plan(file, graph).arenas == (found.arena,)
+    assert runtime_plan(found.as_dict(), graph).arenas == (found.arena,)
 
 
 @pytest.mark.parametrize("seed", MANY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -19,8 +20,10 @@ from moccasin_mzn import solve, validate
 from moccasin_mzn.deploy.source import placed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers, first_fit, least_arena
-from moccasin_mzn.extensions.addresses.joint import solve_jointly
+from moccasin_mzn.extensions.addresses.arrange import JOINT
+from moccasin_mzn.extensions.addresses.joint import check_placed, solve_jointly
 from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.formulations.solution_checkers import CheckError
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
 from moccasin_mzn.problem.arena import Arena, ArenaError
 from moccasin_mzn.problem.blocks import merged
@@ -179,6 +182,28 @@ def test_the_joint_model_states_what_lies_side_by_side(seed, staged):
             assert judged(whole, found, answer.sequence, instance.offsets(answer.arena, simulation)) == ""
 
 
+@needs_minizinc
+@settings(max_examples=examples(6), deadline=None)
+@given(schedules(4), st.sampled_from([1, 2, 4]))
+def test_the_checker_of_schedules_judges_what_lies_side_by_side(case, alignment):
+    """It does not know blocks: the same offsets are right, and wrong where one copy is moved to where nothing lies."""
+    _, found, sequence = case
+    simulation = simulate(found.graph, sequence)
+    placing = placing_of(found.graph, simulation)
+    arena = search_arena(placing.buffers, alignment, time_limit=0.002)
+    instance = Instance.build(found.graph, 2 * arena.size + 8)
+    apart = tuple(replace(buffer, block=None, place=0) for buffer in placing.buffers)
+    free = Arena(apart, arena.offsets, alignment)
+    assert f"CORRECT: duration {simulation.duration}" in check_placed(instance, sequence, simulation, free)
+    last = next(at for at in reversed(range(len(sequence))) if found.graph.adjacent[sequence[at]])
+    u = found.graph.adjacent[sequence[last]][0][-1]
+    moved = max(at for at in range(last) if sequence[at] == u)
+    offsets = list(arena.offsets)
+    offsets[moved] = arena.size + 4 - arena.size % 4
+    with pytest.raises(CheckError, match="in one piece, which are apart"):
+        check_placed(instance, sequence, simulation, Arena(apart, tuple(offsets), alignment))
+
+
 def test_brute_force_knows_that_side_by_side_costs_room():
     """Of some graphs schedules are longer, or need a larger arena, than if the same outputs might lie anywhere."""
     worse = 0
@@ -189,6 +214,27 @@ def test_brute_force_knows_that_side_by_side_costs_room():
         budget = max(graph.working_sets)
         worse += shortest_in_arena(graph, budget, 1, 2, False, groups) != shortest_in_arena(graph, budget, 1, 2, False)
     assert worse
+
+
+@needs_minizinc
+def test_with_addresses_a_schedule_with_the_copy_may_be_better():
+    """Three outputs stay in one piece, where a copy of them would lie elsewhere. By brute force there is no schedule
+    without it then, and with two computations of a node only a longer one."""
+    whole = joining_graph(840712124, 7)
+    whole = replace(whole, durations=[0 if v == 3 else duration for v, duration in enumerate(whole.durations)])
+    found = zero_copy_concat(whole)
+    assert found.taken_out == {3: (2, 1, 0)}
+    groups = {v: row for v, row in enumerate(found.graph.adjacent) if row}
+    assert shortest_in_arena(whole, 10, 1, 1, False) == 13
+    assert shortest_in_arena(found.graph, 10, 1, 1, False, groups) is None
+    how = {"addresses": True, "time_limit": 16, "threads": 1}
+    for most, status, least in ((1, "infeasible", None), (2, "optimal", 14)):
+        copying = solve(whole, 10, max_computations=most, **how)
+        joined = solve(whole, 10, max_computations=most, zero_copy_concat=True, **how)
+        assert (copying.status, copying.duration, joined.status) == ("optimal", 13, status)
+        assert joined.proved_by == JOINT != copying.proved_by and (least is None or joined.duration == least)
+        without = solve(whole, 10, max_computations=most, zero_copy_concat=True, **{**how, "addresses": False})
+        assert (without.status, without.duration) == ("optimal", 13)
 
 
 @needs_minizinc

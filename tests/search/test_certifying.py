@@ -58,7 +58,8 @@ def test_certificate_names_the_trusted_solver_and_search(source, by):
     points = (TracePoint(0.1, None, 4, "another"), TracePoint(0.2, 6, 5, source), TracePoint(0.3, 5, 5, "a third"))
     for settled in (replace(result, proved_by=source), replace(result, status="feasible", proved_by="", trace=points)):
         assert [(one.by, one.bound) for one in trusted(settled)] == [(by, 5)]
-    assert trusted(replace(result, status="feasible", proved_by="", trace=())) == ()
+    for trace in ((), (TracePoint(0.1, 5, 5, "who found an answer when the bound was there"), *points[2:])):
+        assert trusted(replace(result, status="feasible", proved_by="", trace=trace)) == ()
 
 
 def test_after_an_interrupted_search_the_proof_is_short_and_announced(caplog):

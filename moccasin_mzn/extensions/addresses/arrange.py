@@ -25,7 +25,7 @@ import numpy as np
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.allocate import least_arena
-from moccasin_mzn.extensions.addresses.joint import MOST_COMPUTATIONS, solve_jointly
+from moccasin_mzn.extensions.addresses.joint import MOST_COMPUTATIONS, is_modelled, solve_jointly
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by, released, runs, windows
 from moccasin_mzn.extensions.addresses.reports import Reports
 from moccasin_mzn.extensions.addresses.search import search_arena
@@ -38,6 +38,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.search.board import INSTANT
 from moccasin_mzn.search.result import Result, Status, TracePoint
 from moccasin_mzn.solvers.minizinc.run import Limits
 
@@ -64,6 +65,8 @@ class Arrangement:
     """Every one of those on the way."""
     bound: int = field(default=0, init=False)
     """On the value of such answers."""
+    prover: str = field(default="", init=False)
+    """Name of who proved it; empty: every search begins with it."""
     kept: float = field(default=0.0, init=False)
     """Seconds that are left to later steps."""
 
@@ -119,6 +122,11 @@ class Arrangement:
         self.interrupted |= result.interrupted
         return result
 
+    def raise_bound(self, bound: int, prover: str) -> None:
+        """Take a bound, if it is better than the one at hand."""
+        if bound > self.bound:
+            self.bound, self.prover = bound, prover
+
     def take(self, result: Result) -> None:
         """Keep a result, if its arenas fit and it is the best, and report where they do not."""
         if result.valid and (self.best is None or result.value < self.best.value):
@@ -142,7 +150,7 @@ class Arrangement:
         if best.answer == first.answer and (first.status == "optimal" or not reached):
             return best
         if reached:
-            return replace(best, status="optimal", reason=optimal, proved_by=first.proved_by or best.found_by)
+            return replace(best, status="optimal", reason=optimal, proved_by=self.prover or INSTANT)
         return replace(best, status="feasible", reason=feasible, proved_by="")
 
 
@@ -253,7 +261,7 @@ class _Schedules(Arrangement):
         first = self._first()
         if not first.found:
             return first
-        self.bound = first.bound
+        self.raise_bound(first.bound, first.bound_source)
         effort = EFFORT_SECONDS if limit is None else ALLOCATION_SHARE * limit
         first = self._allocated(first, self.seconds(effort if first.simulation.feasible else LAST_SECONDS))
         if not first.simulation.feasible:
@@ -301,20 +309,20 @@ class _Schedules(Arrangement):
         form = first.formulation
         if not isinstance(form, Formulation) or not form.limited or form.index != "affine":
             return
-        if sum(self.problem.max_computations) > MOST_COMPUTATIONS or not self._is_modelled:
+        if sum(self.problem.max_computations) > MOST_COMPUTATIONS or not is_modelled(self.problem.graph):
             return
         limits = Limits(self.seconds(MODEL_SECONDS, 0.5), self.threads, self.seed)
         staged = form.staged and not self.problem.free_order
         answer = solve_jointly(self.problem, self.alignment, staged=staged, limits=limits, stop=self.reports.over)
         self.interrupted |= answer.interrupted
-        self.bound = max(self.bound, answer.bound)
+        self.raise_bound(answer.bound, JOINT)
         if answer.status == "infeasible":
             self.proven = JOINT
         if answer.sequence is not None:
             found = replace(self._judged(first, answer.sequence, JOINT), arenas=answer.arena)
             self.take(found)
             if answer.status == "optimal":
-                self.bound = found.value
+                self.raise_bound(found.value, JOINT)
 
     def _lower_then_release(self, first: Result) -> None:
         """A schedule from a lower budget, and what can be had of the budget proper again."""
@@ -333,13 +341,7 @@ class _Schedules(Arrangement):
     @property
     def _is_plain(self) -> bool:
         """True if each retention interval has a buffer of its own, and there are no others."""
-        return self._is_modelled and self.problem.graph.adjacent is None
-
-    @property
-    def _is_modelled(self) -> bool:
-        """True if each retention interval has an offset of its own, and nothing else has any, as in the joint model."""
-        graph = self.problem.graph
-        return not graph.has_workspaces and graph.overwritable is None and graph.output_of is None
+        return is_modelled(self.problem.graph) and self.problem.graph.adjacent is None
 
     def _lower(self, first: Result, rounds: int) -> None:
         """Search at lower memory budgets: the highest one whose schedule has an arena that fits is bisected for; where

@@ -80,7 +80,7 @@ class _Plans(Arrangement):
             first = self._search(self.remaining())
         if not first.found:
             return replace(first, interrupted=self.interrupted)
-        self.bound = first.bound
+        self.raise_bound(first.bound, first.bound_source)
         arenas = self._try(first, first.plan)
         over = arenas.over(self.problem.platform)
         try:
@@ -116,7 +116,7 @@ class _Plans(Arrangement):
             return first
         so_far = self.deadline.elapsed()
         result = self._search(self.remaining(), first.plan)
-        self.bound = max(first.bound, result.bound)
+        self.raise_bound(result.bound, result.bound_source)
         if not result.found or not self._try(result, result.plan).fit(self.problem.platform):
             return replace(first, bound=self.bound)
 

@@ -10,9 +10,11 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import scale_of
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.presolve import ModelData, StageData, presolve, reduced
+from moccasin_mzn.formulations.solution_checkers import check_schedule, computed_data
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.judges.schedules import Simulation, simulate
 from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, Solution, Value, dzn_text, run_model
@@ -69,6 +71,26 @@ def solve_jointly(
     return JointAnswer(outcome.status, search.sequence, search.arena, search.bound, outcome.interrupted)
 
 
+def is_modelled(graph: ComputationGraph) -> bool:
+    """True if each retention interval has an offset of its own, and nothing else has any, as in the joint models."""
+    return not graph.has_workspaces and graph.overwritable is None and graph.output_of is None
+
+
+def check_placed(instance: Instance, sequence: Sequence[int], simulation: Simulation, arena: Arena) -> str:
+    """The verdict of `check_schedule` on a schedule and its offsets: what is read as one lies side by side, too.
+
+    Args:
+        instance: of a graph as `is_modelled` wants it.
+
+    Raises:
+        CheckError, InputError: see `check_schedule`.
+    """
+    joint = _Joint(instance, arena.alignment, staged=False)
+    joint.data = computed_data(joint.data, sequence)
+    more: dict[str, Value] = {"offset": joint.slots(sequence, arena), "behind": joint.behind()}
+    return check_schedule(instance, sequence, simulation, joint.data, more)
+
+
 def joint_data(instance: Instance, alignment: int, staged: bool) -> tuple[ModelData, int]:
     """The data of the joint models, and the alignment in their size unit; nothing is presolved away for lack of use."""
     graph, order, tight = instance.graph, instance.order, presolve(instance, staged)
@@ -111,13 +133,13 @@ class _Joint:
         """The `.dzn` items, with a warm start if it is a solution of the model."""
         slots: list[int] = []
         if sequence is not None and arena is not None and self._has(sequence, arena):
-            slots = self._slots(sequence, arena)
+            slots = self.slots(sequence, arena)
         items = form.data_items(self.instance.graph, self.data, sequence if slots else None)
-        behind = self._behind()
+        behind = self.behind()
         items |= {"behind": behind} if any(behind) else {}
         return {**items, "alignment": self.step, **({"incumbent_offset": slots} if slots else {})}
 
-    def _behind(self) -> list[int]:
+    def behind(self) -> list[int]:
         """For each edge of the data the node directly behind whose output its head reads that of its tail; 0: none."""
         graph, order = self.instance.graph, self.data.order
         number, found = {v: k for k, v in enumerate(order, 1)}, dict[tuple[int, int], int]()
@@ -134,7 +156,8 @@ class _Joint:
             and not (self.staged and first_out_of_stage(self.instance.order, sequence))
         )
 
-    def _slots(self, sequence: Sequence[int], arena: Arena) -> list[int]:
+    def slots(self, sequence: Sequence[int], arena: Arena) -> list[int]:
+        """The offset of each computation, node by node, in the unit of the model; 0 where it does not take place."""
         copies: dict[int, list[int]] = {v: [] for v in self.data.order}
         for interval, offset in zip(simulate(self.instance.graph, sequence).intervals, arena.offsets, strict=True):
             copies[interval.node].append(offset // self.data.size_scale)

@@ -16,10 +16,10 @@ from math import prod
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Operator
 from moccasin_mzn.graphs.tiling.axes import Axes, tiling_axes
-from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, count_of, steps
+from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, nodes_of, steps
 
-MOST_PARTS = 20_000
-"""Finer tilings than this are not tried."""
+MOST_NODES = 20_000
+"""Finer tilings, whose graphs have more nodes, are not tried."""
 _HALVINGS = 12
 Extents = Mapping[int, int]
 """By axis the places of a part."""
@@ -38,7 +38,7 @@ def tilings(graph: ComputationGraph, budget: int) -> Iterator[dict[int, Cuts]]:
     axes, before = tiling_axes(graph), None
     for halving in range(1, _HALVINGS + 1):
         chosen = _fitting(graph, axes, budget >> halving)
-        if sum(map(count_of, chosen.values())) > MOST_PARTS:
+        if nodes_of(graph, chosen) > MOST_NODES:
             return
         if chosen != before:
             yield chosen

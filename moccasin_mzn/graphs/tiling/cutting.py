@@ -58,7 +58,7 @@ def tile(
 
     Raises:
         InputError: no operators are known; the graph is tiled; nothing is to be cut; an extent that is no integer of 1
-            or more; a pattern that no layer has; more than `PARTS_LIMIT` parts.
+            or more; a pattern that no layer has; more than `PARTS_LIMIT` parts and steps of sums.
     """
     return cut(graph, cuts_of(graph, rows, columns, channels, layers))
 
@@ -151,13 +151,28 @@ def cut(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> ComputationGraph:
         InputError: as `tile`.
     """
     check_operators_known(graph)
-    if sum(count_of(cuts.get(v, {})) for v in range(len(graph.nodes))) > PARTS_LIMIT:
-        raise InputError(f"more than {PARTS_LIMIT} parts: choose larger ones")
+    cuts = {v: {axis: points for axis, points in own.items() if len(points) > 2} for v, own in cuts.items()}
+    if nodes_of(graph, cuts) > PARTS_LIMIT:
+        raise InputError(f"more than {PARTS_LIMIT} parts and steps of sums over them: choose larger ones")
     tilings = [_Tiling.of(graph, v, cuts.get(v, {})) for v in range(len(graph.nodes))]
     made = _Made()
     for v in graph.input_order():
-        _cut_layer(graph, v, tilings, made)
+        _cut_layer(graph, v, cuts, tilings, made)
     return made.graph_of(graph)
+
+
+def nodes_of(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> int:
+    """The most nodes that the graph of parts may have: where parts are computed step by step, each has one for each
+    part of its input.
+
+    Args:
+        cuts: see `cut`, of axes with more than one part.
+    """
+    total = 0
+    for v, operator in enumerate(graph.operators or ()):
+        read = None if operator is None else _accumulated(operator, cuts)
+        total += count_of(cuts.get(v, {})) * (1 if read is None else count_of(cuts[read]))
+    return total
 
 
 def count_of(cuts: Cuts) -> int:
@@ -182,7 +197,7 @@ class _Tiling:
 
     @classmethod
     def of(cls, graph: ComputationGraph, v: int, cuts: Cuts) -> _Tiling:
-        shape, cuts = shape_of(graph, v), {axis: points for axis, points in cuts.items() if len(points) > 2}
+        shape = shape_of(graph, v)
         if cuts and (not set(cuts) <= set(range(len(shape))) or graph.sizes[v] % max(1, prod(shape))):
             raise InputError(f"node {graph.nodes[v]}: its output cannot be cut along {shown(list(cuts))}")
         return cls(shape, cuts, tuple(boxes_of(shape, cuts)))
@@ -282,9 +297,13 @@ def _share(amount: int | None, share: tuple[int, int, int]) -> int | None:
     return None if amount is None else amount * stop // max(1, whole) - amount * start // max(1, whole)
 
 
-def _cut_layer(graph: ComputationGraph, v: int, tilings: Sequence[_Tiling], made: _Made) -> None:
+def _cut_layer(
+    graph: ComputationGraph, v: int, cuts: Mapping[int, Cuts], tilings: Sequence[_Tiling], made: _Made
+) -> None:  # fmt: skip
     """Add the parts of one layer, whose inputs are there."""
     own, elements = tilings[v], max(1, prod(tilings[v].shape))
+    operator = graph.operators[v] if graph.operators is not None else None
+    stepwise = operator is not None and _accumulated(operator, cuts) is not None
     done = 0
     for number, box in enumerate(own.boxes):
         volume = _volume(box)
@@ -298,8 +317,7 @@ def _cut_layer(graph: ComputationGraph, v: int, tilings: Sequence[_Tiling], made
             overwrites=_overwritten(graph, v, number, tilings, made),
         )  # fmt: skip
         done += volume
-        operator = graph.operators[v] if graph.operators is not None else None
-        if operator is not None and node.reads and _accumulates(operator, tilings):
+        if operator is not None and stepwise and node.reads:
             made.last[v, number] = _chain(operator, node, box, made)
         else:
             made.last[v, number] = made.add(node)
@@ -344,15 +362,15 @@ def _is_aligned(read: Read) -> bool:
     return all(each is not None and each.is_identity and each.axis == axis for axis, each in enumerate(read.axes))
 
 
-def _accumulates(operator: Operator, tilings: Sequence[_Tiling]) -> bool:
-    """Return whether the operator is computed step by step: it can be, and reads all parts of its one input whole."""
-    sources = [read for read in operator.reads if read.source is not None]
-    if not operator.accumulator or len(sources) != 1 or len(operator.reads) != 1:
-        return False
-    read = sources[0]
-    assert read.source is not None
-    cuts = tilings[read.source].cuts
-    return bool(cuts) and all(read.axes[axis] is None for axis in cuts)
+def _accumulated(operator: Operator, cuts: Mapping[int, Cuts]) -> int | None:
+    """The input of an operator that is computed step by step: it can be, and reads all parts of its one input whole;
+    None: the operator is computed at once."""
+    if not operator.accumulator or len(operator.reads) != 1:
+        return None
+    (read,) = operator.reads
+    if read.source is None or not (own := cuts.get(read.source)):
+        return None
+    return read.source if all(read.axes[axis] is None for axis in own) else None
 
 
 def _chain(operator: Operator, whole: _Node, box: Box, made: _Made) -> int:

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import resources
-from os import PathLike
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.files import Json, JsonObject, load_json, parse_json
+from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.files import Json, JsonObject, parse_json
 from moccasin_mzn.formatting import one_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import single_outputs
+from moccasin_mzn.graphs.zero_copy import difference
 from moccasin_mzn.problem.files.plans import claimed_plan, is_plan
 from moccasin_mzn.problem.files.schedules import FORMAT, VERSION, check_version, claimed_schedule, is_versioned
 from moccasin_mzn.problem.judges.certificates import graph_digest
@@ -61,17 +60,6 @@ def versioned(graph: ComputationGraph, answer: Sequence[Json] | None, document: 
         if graph.labels:
             interval["label"] = graph.labels[action.node]
     return {**whole, "format": FORMAT, "version": VERSION, "graph_digest": plan.graph_digest}
-
-
-def read_runtime_plan(path: str | PathLike[str], graph: ComputationGraph | None = None) -> RuntimePlan:
-    """Read a plan in this format; see `runtime_plan`.
-
-    Raises:
-        InputError: see there; or the file cannot be read.
-    """
-    document = load_json(path, Page.PLAN_FORMAT)
-    with located(path), explained(Page.PLAN_FORMAT):
-        return runtime_plan(document, graph)
 
 
 def runtime_plan(document: Json, graph: ComputationGraph | None = None) -> RuntimePlan:
@@ -212,6 +200,8 @@ def _check_against(document: JsonObject, found: RuntimePlan, graph: ComputationG
     if is_plan(document):
         graph = single_outputs(graph)
     digest = graph_digest(graph)
+    if found.graph_digest != digest and (text := difference(document, graph)):
+        raise InputError(f"the plan was {text}")
     if found.graph_digest != digest:
         raise InputError(f"plan of the graph {found.graph_digest[:12]}, this graph is {digest[:12]}")
     if is_plan(document):

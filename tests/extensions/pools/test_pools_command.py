@@ -19,7 +19,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.platforms import parse_pool
 from moccasin_mzn.extensions.pools.assign import Assignment, Interval
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
-from moccasin_mzn.problem.files.plan_format import read_runtime_plan
+from moccasin_mzn.problem.files.plan_format import runtime_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.platform import Action, Link, Memory, Platform
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
@@ -108,7 +108,7 @@ def test_memories_of_one_device_are_solved_written_validated_and_run(command, gr
     assert found["platform"]["one_device"] is True
     status, out, _ = command("validate", graph, plan)
     assert status == 0 and "arena in slow" in out
-    steps = read_runtime_plan(plan, GRAPH)
+    steps = runtime_plan(json.loads(plan.read_text()), GRAPH)
     assert steps.one_device and steps.memories == ("fast", "slow") and max(steps.arenas) <= 12
     assert {steps.steps[r].memory for step in steps.steps for r in step.reads} == {0, 1}
     again = placed(steps, 4, Effort(1.0, None, 0))

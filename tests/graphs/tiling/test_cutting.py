@@ -13,8 +13,9 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Operator, Part, Reach, Read, aligned
+from moccasin_mzn.graphs.tiling import cutting
 from moccasin_mzn.graphs.tiling.axes import tiling_axes
-from moccasin_mzn.graphs.tiling.cutting import cut, cuts_of, layers_of, tile
+from moccasin_mzn.graphs.tiling.cutting import cut, cuts_of, layers_of, nodes_of, tile
 from moccasin_mzn.problem.judges.schedules import simulate
 
 
@@ -224,6 +225,8 @@ def test_parts_add_up_to_their_layers(case):
     graph, cuts = case
     tiled = cut(graph, cuts)
     places = _places(graph, tiled)
+    inner = {v: {axis: points for axis, points in own.items() if len(points) > 2} for v, own in cuts.items()}
+    assert len(tiled.nodes) <= nodes_of(graph, inner)
     for v in range(len(graph.nodes)):
         own = [at for at, (layer, _) in enumerate(places) if layer == v]
         results = [at for at in own if " step " not in str(tiled.nodes[at])]
@@ -237,6 +240,22 @@ def test_a_sum_that_reads_nothing_but_padding_is_still_computed():
     net = graph_of(Operator("any", (2, 1)), Operator("any", (1, 1), (reads,), 4))
     tiled = cut(net, {0: {0: (0, 1, 2)}, 1: {}})
     assert len(tiled.nodes) == 3 and sum(tiled.durations) == sum(net.durations)
+
+
+@pytest.mark.parametrize("extents", [(1, None, None), (1, 1, None), (1, 1, 1), (2, 3, 4), (None, None, 1)])
+def test_steps_of_sums_are_counted_with_the_parts(extents, monkeypatch):
+    """A mean of parts over all parts of an image: as many steps as both together, which are refused before they are
+    made."""
+    read = Read(0, (8, 8, 6), (None, None, Reach(0)))
+    net = graph_of(elementwise("relu", (8, 8, 6), [(None, (8, 8, 6))]), Operator("mean", (6,), (read,), 4))
+    made = tile(net, *extents)
+    assert nodes_of(net, cuts_of(net, *extents)) == len(made.nodes)
+    monkeypatch.setattr(cutting, "PARTS_LIMIT", len(made.nodes))
+    assert tile(net, *extents).nodes == made.nodes
+    monkeypatch.setattr(cutting, "PARTS_LIMIT", len(made.nodes) - 1)
+    monkeypatch.setattr(cutting, "_cut_layer", None)
+    with pytest.raises(InputError, match=r"^more than \d+ parts and steps of sums over them: choose larger ones$"):
+        tile(net, *extents)
 
 
 @pytest.mark.few(2)
