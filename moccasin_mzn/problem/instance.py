@@ -111,6 +111,10 @@ class Instance:
     def least_value(self) -> int:
         return self.baseline.duration
 
+    @property
+    def baseline_duration(self) -> int:
+        return self.baseline.duration
+
     def together(self, answer: Sequence[int]) -> tuple[int, ...]:
         return self.graph.together(answer)
 
