@@ -34,6 +34,7 @@ from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.arena import Buffer, check_alignment
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.buffers import read_buffers
+from moccasin_mzn.problem.files.plans import ClaimedPlan
 from moccasin_mzn.problem.files.schedules import counts_of
 from moccasin_mzn.problem.instance import chosen_order
 from moccasin_mzn.problem.judges.certificates import CertificateError, Proven
@@ -535,7 +536,7 @@ def _memories(how: Given, several: Given) -> Memories | None:
 
 
 def _started(given: Start | None, attribute: str) -> object:
-    """A schedule or a plan to start from, of an earlier result if that is given."""
+    """A schedule or a plan to start from, of an earlier result if that is given; then a plan knows its memories."""
     if given is None or isinstance(given, str | PathLike):
         return given
     if not isinstance(given, Result | JudgedSchedule):
@@ -543,7 +544,11 @@ def _started(given: Start | None, attribute: str) -> object:
     start = getattr(given, attribute)
     if start is None:
         raise InputError("warm start: the result has no answer of this kind")
-    return start
+    if attribute == "positions":
+        return start
+    platform = given.details.problem.platform if isinstance(given, Result) else given.details.platform
+    assert platform is not None  # of a plan
+    return ClaimedPlan(platform, start)
 
 
 def _check_zero_copy(wanted: bool, several: bool, tiled: bool) -> None:
