@@ -21,7 +21,7 @@ from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, pla
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.memories import TAKEN, Amount, pools_problem, several_memories_problem
+from moccasin_mzn.extensions.memories import TAKEN, Amount, pools_of, pools_problem, several_memories_problem
 from moccasin_mzn.extensions.platforms import CopyCosts, Device, MemoryPool, PagingCosts
 from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.formulations.searched import PlanFormulation
@@ -283,6 +283,7 @@ def frontier(
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
     copies: CopyCosts | Mapping[str, object] | None = None,
+    memories: Mapping[str, MemoryPool | Amount | None] | None = None,
     formulation: FormulationName | None = None,
     solver: str | None = None,
     search: Search | None = None,
@@ -301,8 +302,8 @@ def frontier(
     Args:
         graph: the computation graph, or its file.
         points: how many budgets, at most.
-        budgets: these only, as for `solve`. With `paging` those of local memory are varied, with `devices` those of the
-            first one, which then has no budget of its own.
+        budgets: these only, as for `solve`. With `paging` those of local memory are varied, with `devices` and
+            `memories` those of the first one, which then has no budget of its own.
         time_limit: seconds for all together.
         tile: compute outputs in parts of so many rows, such as 4, or tiles, such as (4, 16), in any order.
         stop: see `solve`; `Gap` is for each point, a time limit or an event for all together.
@@ -326,16 +327,19 @@ def frontier(
         formulation=formulation, solver=solver, search=search, threads=threads, until_gap=criteria.gap, seed=seed,
         max_computations=max_computations, model=file_name(model), like=like, **own,
     )  # fmt: skip
-    several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies)
+    several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, memories=memories)
+    if memories is not None:
+        _check_swept(memories)
     _check_zero_copy(zero_copy_concat, bool(several), tile is not None)
     computation_graph = graph_given(graph, in_place, 1 if zero_copy_concat else None)
     if tile is not None:
         _check_tiled(bool(several))
         computation_graph, order = cut_for_all(computation_graph, Tiles.of(tile), order), "free"
         how = {"max_computations": "auto", **how}
-    memories = _memories(how, several)
-    whole = {} if memories is None else {"budget": None if devices else "100%"}
-    variant = prepared_sweep(how, memories)(computation_graph, order=order, count_fixed=count_fixed, **whole)
+    build = _memories(how, several)
+    own_budgets = devices is not None or memories is not None
+    whole = {} if build is None else {"budget": None if own_budgets else "100%"}
+    variant = prepared_sweep(how, build)(computation_graph, order=order, count_fixed=count_fixed, **whole)
     variant.stop = drive.over
     begin = time.monotonic() + ready(*variant.compiled)
     plan = SweepPlan(
@@ -533,6 +537,14 @@ def _memories(how: Given, several: Given) -> Memories | None:
         )
 
     return build
+
+
+def _check_swept(memories: Mapping[str, MemoryPool | Amount | None]) -> None:
+    name, first = next(iter(pools_of(memories).items()))
+    if first.budget is not None:
+        raise InputError(
+            f'memory {name}: its budget is what is varied: give None, or "inf:4" with what an access takes'
+        )
 
 
 def _started(given: Start | None, attribute: str) -> object:
