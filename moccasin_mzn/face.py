@@ -21,7 +21,7 @@ from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, pla
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.memories import TAKEN, Amount, pools_problem, several_memories_problem
+from moccasin_mzn.extensions.memories import TAKEN, Amount, pools_of, pools_problem, several_memories_problem
 from moccasin_mzn.extensions.platforms import CopyCosts, Device, MemoryPool, PagingCosts
 from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.formulations.searched import PlanFormulation
@@ -34,6 +34,7 @@ from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.arena import Buffer, check_alignment
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.buffers import read_buffers
+from moccasin_mzn.problem.files.plans import ClaimedPlan
 from moccasin_mzn.problem.files.schedules import counts_of
 from moccasin_mzn.problem.instance import chosen_order
 from moccasin_mzn.problem.judges.certificates import CertificateError, Proven
@@ -282,6 +283,7 @@ def frontier(
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
     copies: CopyCosts | Mapping[str, object] | None = None,
+    memories: Mapping[str, MemoryPool | Amount | None] | None = None,
     formulation: FormulationName | None = None,
     solver: str | None = None,
     search: Search | None = None,
@@ -300,8 +302,8 @@ def frontier(
     Args:
         graph: the computation graph, or its file.
         points: how many budgets, at most.
-        budgets: these only, as for `solve`. With `paging` those of local memory are varied, with `devices` those of the
-            first one, which then has no budget of its own.
+        budgets: these only, as for `solve`. With `paging` those of local memory are varied, with `devices` and
+            `memories` those of the first one, which then has no budget of its own.
         time_limit: seconds for all together.
         tile: compute outputs in parts of so many rows, such as 4, or tiles, such as (4, 16), in any order.
         stop: see `solve`; `Gap` is for each point, a time limit or an event for all together.
@@ -325,16 +327,19 @@ def frontier(
         formulation=formulation, solver=solver, search=search, threads=threads, until_gap=criteria.gap, seed=seed,
         max_computations=max_computations, model=file_name(model), like=like, **own,
     )  # fmt: skip
-    several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies)
+    several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, memories=memories)
+    if memories is not None:
+        _check_swept(memories)
     _check_zero_copy(zero_copy_concat, bool(several), tile is not None)
     computation_graph = graph_given(graph, in_place, 1 if zero_copy_concat else None)
     if tile is not None:
         _check_tiled(bool(several))
         computation_graph, order = cut_for_all(computation_graph, Tiles.of(tile), order), "free"
         how = {"max_computations": "auto", **how}
-    memories = _memories(how, several)
-    whole = {} if memories is None else {"budget": None if devices else "100%"}
-    variant = prepared_sweep(how, memories)(computation_graph, order=order, count_fixed=count_fixed, **whole)
+    build = _memories(how, several)
+    own_budgets = devices is not None or memories is not None
+    whole = {} if build is None else {"budget": None if own_budgets else "100%"}
+    variant = prepared_sweep(how, build)(computation_graph, order=order, count_fixed=count_fixed, **whole)
     variant.stop = drive.over
     begin = time.monotonic() + ready(*variant.compiled)
     plan = SweepPlan(
@@ -534,8 +539,16 @@ def _memories(how: Given, several: Given) -> Memories | None:
     return build
 
 
+def _check_swept(memories: Mapping[str, MemoryPool | Amount | None]) -> None:
+    name, first = next(iter(pools_of(memories).items()))
+    if first.budget is not None:
+        raise InputError(
+            f'memory {name}: its budget is what is varied: give None, or "inf:4" with what an access takes'
+        )
+
+
 def _started(given: Start | None, attribute: str) -> object:
-    """A schedule or a plan to start from, of an earlier result if that is given."""
+    """A schedule or a plan to start from, of an earlier result if that is given; then a plan knows its memories."""
     if given is None or isinstance(given, str | PathLike):
         return given
     if not isinstance(given, Result | JudgedSchedule):
@@ -543,7 +556,11 @@ def _started(given: Start | None, attribute: str) -> object:
     start = getattr(given, attribute)
     if start is None:
         raise InputError("warm start: the result has no answer of this kind")
-    return start
+    if attribute == "positions":
+        return start
+    platform = given.details.problem.platform if isinstance(given, Result) else given.details.platform
+    assert platform is not None  # of a plan
+    return ClaimedPlan(platform, start)
 
 
 def _check_zero_copy(wanted: bool, several: bool, tiled: bool) -> None:

@@ -37,7 +37,14 @@ from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.formats.node_link import parse as parse_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import refuse_in_place, refuse_workspaces
-from moccasin_mzn.problem.files.plans import goal_document, goal_in, platform_document, platform_of, read_plan
+from moccasin_mzn.problem.files.plans import (
+    ClaimedPlan,
+    goal_document,
+    goal_in,
+    platform_document,
+    platform_of,
+    read_plan,
+)
 from moccasin_mzn.problem.files.schedules import parse_count, read_counts, read_schedule
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.problem.placing import check_places
@@ -281,7 +288,9 @@ def _of_plans(given: Given, memories: Memories, alignment: int | None) -> Prepar
         planned, formulation = memories(graph, **problem)
         start = given.get("warm_start")
         if isinstance(start, str | PathLike):
-            start = read_plan(Path(start), graph).plan
+            start = read_plan(Path(start), graph)
+        if isinstance(start, ClaimedPlan):
+            start = start.on(planned.platform)
         return Request(planned, options, formulation, start, alignment)
 
     return prepare

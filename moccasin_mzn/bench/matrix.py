@@ -276,7 +276,8 @@ def _run(
         try:
             method = replace(method, options=for_graph(method.options, graph.graph))
             if method.several:
-                plan_problem(method.options, graph.graph, budget, order, experiment.count_fixed)
+                problem, _ = plan_problem(method.options, graph.graph, budget, order, experiment.count_fixed)
+                known["baseline_duration"] = problem.baseline_duration
         except InputError as error:
             raise InputError(f"{method.label} on graph {graph.source.label}, budget {shown(budget)}: {error}") from None
         words = problem_words(method.options, budget) + ["--count-fixed"] * experiment.count_fixed

@@ -22,7 +22,8 @@ COLUMNS: dict[str, type] = {
     graph_digest      of nodes, durations, sizes, edges and order
     nodes, edges      counts
     budget            as given; budget_amount: in the graph's size unit
-    baseline_peak, baseline_duration      of the input order, every node computed once
+    baseline_peak, baseline_duration      of the input order, every node computed once; with memories of one device,
+                      each output is where accesses take least
     method            label of the configuration
     strategy, formulation, precedence, index, search, solver, max_computations
                       as resolved; none where they mean nothing

@@ -12,6 +12,7 @@ goes wherever that one does.
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from moccasin_mzn.checks import check_seed, check_time_limit
 from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
-from moccasin_mzn.extensions.memories import Amount, pool_of
+from moccasin_mzn.extensions.memories import Amount, pools_of
 from moccasin_mzn.extensions.platforms import MemoryPool
 from moccasin_mzn.extensions.pools.assign import Assignment, Interval
 from moccasin_mzn.formatting import memory_text
@@ -65,8 +66,7 @@ class MemoryPlanning:
         check_time_limit(self.time_limit)
         check_seed(self.seed)
         require("executorch", "executorch")
-        for name, given in (self.memories or {}).items():
-            pool = pool_of(name, given)
+        for name, pool in ({} if self.memories is None else pools_of(self.memories)).items():
             if pool.budget is not None and pool.budget.fraction is not None:
                 raise InputError(f"memory {name}: expected a number of bytes, such as 128KiB")
 
@@ -135,9 +135,10 @@ class MemoryPlanning:
         """Give each tensor the `mem_id` of a memory whose arena stays within its budget."""
         if any(placed[root].mem_id > 1 for root in roots):
             raise InputError("memories: some tensors have a mem_id of their own")
-        pools = {name: pool_of(name, given) for name, given in (self.memories or {}).items()}
+        assert self.memories is not None
+        pools = pools_of(self.memories)
         costs = [Fraction(pool.access) for pool in pools.values()]
-        unit = max(cost.denominator for cost in costs)
+        unit = math.lcm(*(cost.denominator for cost in costs))
         intervals = [
             Interval(
                 root.lifetime[0], root.lifetime[1], root.allocated_memory,
@@ -146,8 +147,11 @@ class MemoryPlanning:
             for root in roots
         ]  # fmt: skip
         everything, horizon = sum(of.size for of in intervals), max((of.end + 1 for of in intervals), default=1)
-        limits = [everything if pool.budget is None else pool.budget.amount or 0 for pool in pools.values()]
-        limits = [most - padding - (taken[k] if k < len(taken) else 0) for k, most in enumerate(limits, 1)]
+        reserved = [padding + (taken[k] if k < len(taken) else 0) for k in range(1, 1 + len(pools))]
+        limits = [
+            everything if pool.budget is None else max(0, (pool.budget.amount or 0) - more)
+            for pool, more in zip(pools.values(), reserved, strict=True)
+        ]
         room, rng = list(limits), random.Random(self.seed)
         for _ in range(MOST_TRIES):
             found = Assignment(intervals, room, horizon, rng)

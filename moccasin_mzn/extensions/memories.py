@@ -21,22 +21,29 @@ from moccasin_mzn.extensions.platforms import (
     Device,
     MemoryPool,
     PagingCosts,
+    device_in,
     device_platform,
+    exact,
     paging_platform,
     parse_cost,
     parse_device,
+    parse_number,
     parse_pool,
+    pool_in,
     pools_platform,
     unknown_device,
     with_slow_memory,
 )
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
+from moccasin_mzn.files import load_json
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.memory_model import refuse_workspaces, single_outputs
+from moccasin_mzn.graphs.memory_model import refuse_workspaces
 from moccasin_mzn.option import flag, option
 from moccasin_mzn.problem.budget import Budget
-from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.files.plans import goal_in, platform_of
+from moccasin_mzn.problem.files.schedules import counts_of
+from moccasin_mzn.problem.instance import Instance, with_single_outputs
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.search.options import SearchOptions
@@ -89,7 +96,7 @@ class MemoryOptions:
         group=BOTH,
     )
     max_duration: str | None = option(
-        None, "N|+5%", "With another objective: a limit on the duration, or on its increase.", group=BOTH
+        None, "N|+5%", "A limit on the duration, or on its increase; goes with --memory too.", group=BOTH
     )
     max_energy: str | None = option(None, "N", "A limit on the energy.", group=BOTH)
     max_traffic: str | None = option(
@@ -118,15 +125,18 @@ class MemoryOptions:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        for name in self.given():
+        given = [name for name in self.given() if name != "platform"]
+        if given and self.platform is not None:
+            raise InputError(f"{flag(given[0])} does not go with --platform, whose file has memories, links and goal")
+        for name in given:
             if name in COSTS["copies"].values() and not self.device:
                 raise InputError(f"{flag(name)} is for --device")
             if name.startswith(("page_", "slow_")) and not self.paging:
                 raise InputError(f"{flag(name)} is for --paging")
-            if name not in ("memory", "platform", "max_duration") and self.memory:
+            if name not in ("memory", "max_duration") and self.memory:
                 raise InputError(f"{flag(name)} is for --paging or --device, not for --memory")
-        if not self.several and self.given():
-            raise InputError(f"{flag(next(iter(self.given())))} is for --paging or --device")
+        if not self.several and given:
+            raise InputError(f"{flag(given[0])} is for --paging or --device")
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> Self:
@@ -155,8 +165,17 @@ class MemoryOptions:
         """
         for name in names:
             if name not in TAKEN:
-                several = "--device" if self.device else "--memory" if self.memory else "--paging"
-                raise InputError(f"{flag(name)} is for one memory, it does not go with {several}")
+                raise InputError(f"{flag(name)} is for one memory, it does not go with {self._what_has_several}")
+
+    @property
+    def _what_has_several(self) -> str:
+        return next(flag(name) for name in ("platform", "device", "memory", "paging") if name in self.given())
+
+    def _refuse_one_budget(self, budget: Amount | None, count_fixed: bool) -> None:
+        """Refuse options about the budget of one memory where each has its own."""
+        for given, name in ((budget is not None, "--budget"), (count_fixed, "--count-fixed")):
+            if given and self.own_budgets:
+                raise InputError(f"{name} is for one memory: with {self._what_has_several} each has its own budget")
 
     def problem(
         self,
@@ -171,24 +190,16 @@ class MemoryOptions:
 
         Args:
             options: all others that are there, by name.
-            budget: of local memory; None with devices, each of which has its own.
+            budget: of local memory; None where each memory has its own.
 
         Raises:
             InputError: nonsense in an option, or options that do not go together.
         """
-        from moccasin_mzn.problem.files.schedules import counts_of
-
         form, most = options.get("formulation", "staged"), counts_of(options.get("max_computations", 2), graph)
+        self._refuse_one_budget(budget, count_fixed)
         if self.platform is not None:
             return _problem_in_file(graph, order, self.platform, form, most)
-        if self.device and budget is not None:
-            raise InputError("--budget is for one memory: with --device each has its own")
-        if self.device and count_fixed:
-            raise InputError("--count-fixed is for one memory, it does not go with --device")
         if self.memory:
-            for given, name in ((budget is not None, "--budget"), (count_fixed, "--count-fixed")):
-                if given:
-                    raise InputError(f"{name} is for one memory: with --memory each has its own budget")
             return pools_problem(graph, self._pools(), form, order, most, self._goal)
         return several_memories_problem(
             graph, budget, paging=self._costs("paging") if self.paging else None, slow_memory=self.slow_memory,
@@ -201,8 +212,6 @@ class MemoryOptions:
         return {cost: value for cost, value in costs.items() if value is not None}
 
     def _devices(self) -> dict[str, Device]:
-        from moccasin_mzn.extensions.platforms import exact, parse_device
-
         power = Fraction(1) if self.compute_power is None else exact("--compute-power", self.compute_power)
         devices: dict[str, Device] = {}
         for text in self.device:
@@ -222,7 +231,7 @@ class MemoryOptions:
         return pools
 
     def _goal(self, baseline_duration: int) -> Goal:
-        """The `Goal`; an increase such as +5% is of the duration of the input order, every node computed once."""
+        """The `Goal`; an increase such as +5% is of `Problem.baseline_duration`."""
         limits = {
             name: _limit(flag(name), value, baseline_duration if name == "max_duration" else None)
             for name, value in self.given().items()
@@ -235,11 +244,13 @@ def first_swept(devices: tuple[str, ...], budget: str = "inf", what: str = "devi
     """Devices, or memories, with the first one, NAME or NAME:K, given `budget`, as that is what is varied.
 
     Raises:
-        InputError: it has one.
+        InputError: it has one, or no name.
     """
     if not devices:
         return ()
     name, colon, slowness = devices[0].partition(":")
+    if not name.strip():
+        raise InputError(f"{what} {shown(devices[0])}: expected a name; its budget is what is varied")
     if "=" in name:
         name = name.partition("=")[0]
         raise InputError(f"{what} {name}: its budget is what is varied: give its name alone, --{what} {name}")
@@ -258,29 +269,22 @@ def _problem_in_file(
     Raises:
         InputError: the file cannot be read or is broken.
     """
-    from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-    from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-    from moccasin_mzn.files import load_json
-    from moccasin_mzn.graphs.memory_model import refuse_workspaces, single_outputs
-    from moccasin_mzn.problem.files.plans import goal_in, platform_of
-    from moccasin_mzn.problem.instance import Instance
-    from moccasin_mzn.problem.plan_problem import PlanProblem
-
-    document, graph = load_json(path), single_outputs(graph)
+    document, (graph, order) = load_json(path), with_single_outputs(graph, order)
     if not isinstance(document, dict):
         raise InputError(f"{path}: expected an object, got {shown(document)}")
     with located(path):
         platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
     formulation: PlanFormulation
-    if document.get("formulation") == PagingFormulation.name:
-        formulation = PagingFormulation(form)
-    elif platform.one_device:
+    if platform.one_device:
         formulation = PoolsFormulation(_is_staged(form))
+    elif document.get("formulation") == PagingFormulation.name:
+        formulation = PagingFormulation(form)
     else:
         refuse_workspaces(graph, "plans for several devices")
         formulation = DevicesFormulation(form == "staged")
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
-    return PlanProblem(instance, platform, goal), formulation
+    with located(path):
+        return PlanProblem(instance, platform, goal), formulation
 
 
 _LIMIT = re.compile(r"[0-9]{1,30}", re.ASCII)
@@ -330,7 +334,7 @@ def several_memories_problem(
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
-    goal, graph = Goal(goal) if isinstance(goal, str) else goal, single_outputs(graph)
+    graph, order = with_single_outputs(graph, order)
     costs = None if paging is None else paging_costs(paging, spelled)
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")
@@ -342,7 +346,7 @@ def several_memories_problem(
         instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
         capacity = capacity_of(slow_memory, instance.baseline.peak)
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
-        return PlanProblem(instance, platform, _goal(goal, instance)), PagingFormulation(form)
+        return _towards(goal, PlanProblem(instance, platform)), PagingFormulation(form)
     if budget is not None or count_fixed:
         raise InputError(f"{'count fixed' if budget is None else 'budget'} is for one memory: each device has its own")
     if form not in ("staged", "general"):
@@ -365,7 +369,7 @@ def several_memories_problem(
             for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
         )
         platform = with_slow_memory(platform, capacity_of(slow_memory, peak), out, back)
-    return PlanProblem(instance, platform, _goal(goal, instance)), DevicesFormulation(form == "staged")
+    return _towards(goal, PlanProblem(instance, platform)), DevicesFormulation(form == "staged")
 
 
 def pools_problem(
@@ -378,14 +382,11 @@ def pools_problem(
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
-    staged, graph = _is_staged(form), single_outputs(graph)
-    chosen = {name: pool_of(name, given) for name, given in pools.items()}
+    staged, (graph, order) = _is_staged(form), with_single_outputs(graph, order)
+    chosen = pools_of(pools)
     instance = Instance.build(graph, "100%", order=order, max_computations=2 if most is None else most)
     platform = pools_platform(graph, chosen, instance.baseline.peak)
-    resolved = Goal(goal) if isinstance(goal, str) else _goal(goal, instance)
-    if resolved.objective != "duration" or (resolved.max_energy, resolved.max_traffic) != (None, None):
-        raise InputError("goal: with memories of one device it is the least duration")
-    return PlanProblem(instance, platform, resolved), PoolsFormulation(staged)
+    return _towards(goal, PlanProblem(instance, platform)), PoolsFormulation(staged)
 
 
 def _is_staged(form: str) -> bool:
@@ -394,27 +395,43 @@ def _is_staged(form: str) -> bool:
     return form == "staged"
 
 
-def pool_of(name: str, given: MemoryPool | Amount | None) -> MemoryPool:
-    """Return one of the memories of a device from how it is given.
+def pools_of(given: Mapping[str, MemoryPool | Amount | None]) -> dict[str, MemoryPool]:
+    """Return the memories of one device from how they are given.
 
     Raises:
-        InputError: nonsense as a budget or an access.
+        InputError: there is none, or nonsense as a budget or an access.
     """
-    if given is None or isinstance(given, MemoryPool):
-        return given or MemoryPool()
-    amount = plain(given)
-    return parse_pool(f"{name}={amount}")[1] if isinstance(amount, str) else MemoryPool(Budget.of(amount))
+    if not isinstance(given, Mapping):
+        raise InputError(f"memories: expected values by name, got {shown(given)}")
+    if not given:
+        raise InputError("no memory: expected one or more")
+    return {name: _pool(name, pool) for name, pool in given.items()}
 
 
-def _goal(given: Goal | Callable[[int], Goal], instance: Instance) -> Goal:
-    return given if isinstance(given, Goal) else given(instance.baseline.duration)
+def _pool(name: str, given: MemoryPool | Amount | None) -> MemoryPool:
+    given = plain(given)
+    if isinstance(given, MemoryPool):
+        return given
+    if isinstance(given, str):
+        return pool_in(name, given)
+    with located(f"memory {name}"):
+        return MemoryPool(given)
+
+
+def _towards(goal: Goal | Objective | Callable[[int], Goal], problem: PlanProblem) -> PlanProblem:
+    """The problem with its goal, which may be relative to the baseline's duration."""
+    given = goal(problem.baseline_duration) if callable(goal) else goal
+    return replace(problem, goal=given if isinstance(given, Goal) else Goal(given))
 
 
 def _device(name: str, given: Device | Amount | None) -> Device:
-    if given is None or isinstance(given, Device):
-        return given or Device()
-    amount = plain(given)
-    return parse_device(f"{name}={amount}")[1] if isinstance(amount, str) else Device(Budget.of(amount))
+    given = plain(given)
+    if isinstance(given, Device):
+        return given
+    if isinstance(given, str):
+        return device_in(name, given)
+    with located(f"device {name}"):
+        return Device(given)
 
 
 def paging_costs(given: PagingCosts | Costs, spelled: Mapping[str, str] = MappingProxyType({})) -> PagingCosts:
@@ -475,7 +492,5 @@ def _exact(what: str, value: object, infinite: bool) -> object:
     value = plain(value)
     if not isinstance(value, str | float):
         return value
-    number = parse_cost(what, str(value))
-    if number is None and not infinite:
-        raise InputError(f"{what} inf: expected a number; a time of inf means that there is no link")
+    number = parse_cost(what, str(value)) if infinite else parse_number(what, str(value))
     return int(number) if number is not None and number.denominator == 1 else number

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from moccasin_mzn.arguments import named
 from moccasin_mzn.checks import plain
 from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.platform import Link, Memory, Platform, scaled
@@ -85,8 +85,7 @@ class Device:
         object.__setattr__(self, "computes", plain(self.computes))
         if type(self.computes) is not bool:
             raise InputError(f"device: computes {shown(self.computes)} is not true or false")
-        if self.budget is not None:
-            object.__setattr__(self, "budget", Budget.of(self.budget))
+        object.__setattr__(self, "budget", _budget(self.budget))
 
 
 def device_platform(
@@ -161,6 +160,11 @@ def unknown_device(graph: ComputationGraph, name: str) -> InputError:
     return InputError(f"device {name}: the graph has durations of {known}; {expected}")
 
 
+def _budget(given: Budget | int | float | Fraction | str | None) -> Budget | None:
+    """A budget, of which None and "inf" mean that there is none."""
+    return None if given is None or str(given).strip() == "inf" else Budget.of(given)
+
+
 def _number(value: Any) -> Any:
     """Convert as `plain` does, and a finite float to the number that it is written as: 0.1 to a tenth."""
     value = plain(value)
@@ -168,21 +172,29 @@ def _number(value: Any) -> Any:
 
 
 def parse_device(text: str) -> tuple[str, Device]:
-    """Read NAME=BUDGET or NAME=BUDGET:SLOWNESS, as in gpu=0.8, cpu=16GiB:4, cpu=inf:inf; an "inf" is no budget, or a
-    device that computes nothing.
+    """Read NAME=BUDGET or NAME=BUDGET:SLOWNESS, as in gpu=0.8, cpu=16GiB:4, cpu=inf:inf.
 
     Raises:
         InputError: it is neither.
     """
-    name, is_there, rest = text.partition("=")
-    amount, colon, slowness = rest.partition(":")
-    if not name.strip() or not is_there or not amount.strip():
+    name, is_there, value = text.partition("=")
+    if not name.strip() or not is_there or not value.partition(":")[0].strip():
         wrong = f"device {shown(text)}: expected NAME=BUDGET, such as gpu=0.8 or cpu=16GiB:4"
         raise InputError(Page.DEVICES.after(wrong))
-    budget = None if amount.strip() == "inf" else Budget.parse(amount)
-    if slowness.strip() == "inf":
-        return name.strip(), Device(budget, computes=False)
-    return name.strip(), Device(budget, exact(f"slowness of device {name}", slowness) if colon else None)
+    return name.strip(), device_in(name.strip(), value)
+
+
+def device_in(name: str, value: str) -> Device:
+    """Read the BUDGET or BUDGET:SLOWNESS of a device; an "inf" is no budget, or a device that computes nothing.
+
+    Raises:
+        InputError: it is neither.
+    """
+    budget, colon, slowness = value.partition(":")
+    stores_only = slowness.strip() == "inf"
+    factor = exact(f"slowness of device {name}", slowness) if colon and not stores_only else None
+    with located(f"device {name}"):
+        return Device(budget, factor, computes=not stores_only)
 
 
 @named
@@ -209,8 +221,7 @@ class MemoryPool:
         object.__setattr__(self, "access", value := _number(self.access))
         if type(value) not in (int, Fraction) or value < 0:
             raise InputError(f"memory: access {shown(value)} is not a number of 0 or more")
-        if self.budget is not None:
-            object.__setattr__(self, "budget", Budget.of(self.budget))
+        object.__setattr__(self, "budget", _budget(self.budget))
 
 
 def pools_platform(graph: ComputationGraph, pools: Mapping[str, MemoryPool], peak: int) -> Platform:
@@ -221,10 +232,8 @@ def pools_platform(graph: ComputationGraph, pools: Mapping[str, MemoryPool], pea
         peak: of the input order, in the graph's size unit, for budgets that are fractions.
 
     Raises:
-        InputError: no memory.
+        InputError: no memory, or one whose name or accesses make no sense.
     """
-    if not pools:
-        raise InputError("no memory: expected one or more")
     memories = tuple(
         Memory(
             name, None if pool.budget is None else pool.budget.resolve(peak), graph.durations,
@@ -236,22 +245,29 @@ def pools_platform(graph: ComputationGraph, pools: Mapping[str, MemoryPool], pea
 
 
 def parse_pool(text: str) -> tuple[str, MemoryPool]:
-    """Read NAME=BUDGET or NAME=BUDGET:ACCESS, as in fast=128KiB, slow=8MiB:4; "inf" is no budget.
+    """Read NAME=BUDGET or NAME=BUDGET:ACCESS, as in fast=128KiB, slow=8MiB:4.
 
     Raises:
         InputError: it is neither.
     """
-    name, is_there, rest = text.partition("=")
-    amount, colon, access = rest.partition(":")
-    if not name.strip() or not is_there or not amount.strip():
+    name, is_there, value = text.partition("=")
+    if not name.strip() or not is_there or not value.partition(":")[0].strip():
         wrong = f"memory {shown(text)}: expected NAME=BUDGET, such as fast=128KiB or slow=8MiB:4"
         wrong += "" if is_there else "; of one memory the budget is --budget"
         raise InputError(Page.POOLS.after(wrong))
-    budget = None if amount.strip() == "inf" else Budget.parse(amount)
-    cost = parse_cost(f"access of memory {name.strip()}", access) if colon else Fraction(0)
-    if cost is None:
-        raise InputError(f"access of memory {name.strip()} inf: expected a number of 0 or more, such as 0.25")
-    return name.strip(), MemoryPool(budget, cost)
+    return name.strip(), pool_in(name.strip(), value)
+
+
+def pool_in(name: str, value: str) -> MemoryPool:
+    """Read the BUDGET or BUDGET:ACCESS of a memory of one device; "inf" is no budget.
+
+    Raises:
+        InputError: it is neither.
+    """
+    budget, colon, access = value.partition(":")
+    cost = parse_number(f"access of memory {name}", access) if colon else Fraction(0)
+    with located(f"memory {name}"):
+        return MemoryPool(budget, cost)
 
 
 def exact(what: str, text: str) -> Fraction:
@@ -271,7 +287,7 @@ def exact(what: str, text: str) -> Fraction:
 
 LOCAL, SLOW = 0, 1
 """Positions of the two memories."""
-_NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 
 
 @named
@@ -338,8 +354,18 @@ def parse_cost(what: str, text: str) -> Fraction | None:
     Raises:
         InputError: it is no such number.
     """
-    if text.strip() == "inf":
-        return None
+    return None if text.strip() == "inf" else parse_number(what, text, ", or inf")
+
+
+def parse_number(what: str, text: str, otherwise: str = "") -> Fraction:
+    """Read a number of 0 or more, exactly: 3, 0.25, 1e-6.
+
+    Args:
+        otherwise: what else may be there, for the message.
+
+    Raises:
+        InputError: it is none.
+    """
     if not _NUMBER.fullmatch(text.strip()):
-        raise InputError(f"{what} {shown(text)}: expected a number of 0 or more, such as 0.25, or inf")
+        raise InputError(f"{what} {shown(text)}: expected a number of 0 or more, such as 0.25{otherwise}")
     return Fraction(text.strip())

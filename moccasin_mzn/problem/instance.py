@@ -16,7 +16,7 @@ from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.checks import TAKEN_OUT, as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.memory_model import relaxed
+from moccasin_mzn.graphs.memory_model import relaxed, single_outputs
 from moccasin_mzn.graphs.zero_copy import attribute_of
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.budget import Budget
@@ -109,6 +109,10 @@ class Instance:
         return simulation.duration
 
     def least_value(self) -> int:
+        return self.baseline.duration
+
+    @property
+    def baseline_duration(self) -> int:
         return self.baseline.duration
 
     def together(self, answer: Sequence[int]) -> tuple[int, ...]:
@@ -282,6 +286,22 @@ def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Iterable[
         return read_order(order, graph)
     given = as_tuple("order", order, "input, topological, a file or a sequence of positions or ids")
     return graph.positions_of(given, "order")
+
+
+def with_single_outputs(
+    graph: ComputationGraph, order: str | PathLike[str] | Iterable[int | str]
+) -> tuple[ComputationGraph, str | PathLike[str] | Iterable[int | str]]:
+    """Return `single_outputs(graph)`, and an order of `graph` as one of that, without further outputs.
+
+    Raises:
+        InputError: see `chosen_order` and `single_outputs`.
+    """
+    single = single_outputs(graph)
+    if single is graph or (isinstance(order, str) and order in ("input", "topological", FREE)):
+        return single, order
+    place = {node: v for v, node in enumerate(single.nodes)}
+    nodes = (graph.nodes[v] for v in chosen_order(graph, order))
+    return single, tuple(place[node] for node in nodes if node in place)
 
 
 # --- Dropping what a schedule or a plan does not need ---------------------------------------------------------

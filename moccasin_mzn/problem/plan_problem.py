@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text, over_text
+from moccasin_mzn.graphs.checks import TOTAL_LIMIT
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import refuse_adjacent, refuse_in_place, refuse_workspaces
 from moccasin_mzn.graphs.wording import node_text, total_text
@@ -31,7 +33,8 @@ class PlanProblem:
     """A problem on several memories; a `Problem` whose answers are plans.
 
     Raises:
-        InputError: the graph runs in place.
+        InputError: the graph runs in place; with memories of one device, another goal than the least duration, or
+            accesses that take too much.
     """
 
     instance: Instance
@@ -45,6 +48,16 @@ class PlanProblem:
     def __post_init__(self) -> None:
         refuse_in_place(self.platform.graph, "plans for several memories")
         refuse_adjacent(self.platform.graph, "plans for several memories")
+        if self.platform.one_device:
+            self._check_device()
+
+    def _check_device(self) -> None:
+        if self.objective != "duration" or (self.goal.max_energy, self.goal.max_traffic) != (None, None):
+            raise InputError("goal: with memories of one device it is the least duration, with no limit but on that")
+        if self.baseline_duration > TOTAL_LIMIT:
+            names = " and ".join(f"memory {memory.name}" for memory in self.platform.memories)
+            total = f"with what accesses take, every node computed once has duration {self.baseline_duration}"
+            raise InputError(f"{names}: {total}, over the limit 2**53; use a larger unit")
 
     # As a `Problem`
 
@@ -68,6 +81,11 @@ class PlanProblem:
 
     def least_value(self) -> int:
         return least_total(self.platform, self.objective)
+
+    @property
+    def baseline_duration(self) -> int:
+        one_device = self.platform.one_device
+        return least_total(self.platform, "duration") if one_device else self.instance.baseline.duration
 
     def together(self, answer: Sequence[Action]) -> Plan:
         return tuple(answer)  # its graph has none, see `single_outputs`

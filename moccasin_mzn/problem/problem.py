@@ -97,6 +97,11 @@ class Problem(Protocol[Step, Judged, Placed]):
     def least_value(self) -> int:
         """A lower bound on the value that needs no search: every node computed once, where that costs least."""
 
+    @property
+    def baseline_duration(self) -> int:
+        """The duration that increases are relative to, of every node computed once in the input order; with memories of
+        one device, each output is where accesses take least."""
+
     def together(self, answer: Sequence[Step]) -> tuple[Step, ...]:
         """The same with further outputs directly after the first ones; see `ComputationGraph.together`."""
 

@@ -165,7 +165,7 @@ class JudgedSchedule(Shown):
             InputError: it reads what is not there or leaves a node out, the drawing library is not installed, or the
                 file cannot be written.
         """
-        return drawn(Picture(self._platform, self.details.plan, self.graph.input_order(), by), path)
+        return drawn(Picture(self._platform, self.details.plan, self._platform.graph.input_order(), by), path)
 
     def figures(self) -> dict[str, str]:
         unit, found = self.graph.size_unit, self.violations

@@ -52,7 +52,7 @@ def plan_rows(result: Result) -> Iterator[tuple[str, str, str]]:
 def _totals(result: Result, problem: PlanProblem) -> Iterator[tuple[str, str, str]]:
     graph, goal, simulation = problem.graph, problem.goal, result.simulation
     for what in OBJECTIVES:
-        before = total_text(graph, what, problem.instance.baseline.duration) if what == "duration" else ""
+        before = total_text(graph, what, problem.baseline_duration) if what == "duration" else ""
         yield what, before, total_text(graph, what, simulation.total(what))
         if what == "duration":
             yield "duration increase (TDI)", "", f"{result.tdi_percent:.3f} %"

@@ -321,9 +321,10 @@ class SearchResult(Generic[Step, Judged]):
 
     @property
     def tdi_percent(self) -> float | None:
-        """Total duration increase: 100 * (duration / duration with every node computed once - 1)."""
+        """Total duration increase: 100 * (duration / duration with every node computed once - 1); see
+        `Problem.baseline_duration`."""
         duration = self.duration
-        return None if duration is None else percent_over(duration, self.instance.baseline.duration)
+        return None if duration is None else percent_over(duration, self.problem.baseline_duration)
 
     @property
     def gap_percent(self) -> float | None:
@@ -353,7 +354,7 @@ class SearchResult(Generic[Step, Judged]):
     def as_dict(self) -> JsonObject:
         """Return the object that `solve --json` prints; node ids as in the file, positions in the answer from 1."""
         instance, form = self.instance, self.formulation
-        graph, baseline = instance.graph, instance.baseline
+        graph = instance.graph
         known: JsonObject = {
             "graph": graph.name,
             "nodes": len(graph.nodes),
@@ -368,8 +369,8 @@ class SearchResult(Generic[Step, Judged]):
             "driver": self.driver,
             "order": "free" if instance.free_order else "given",
             "max_computations": instance.counts,
-            "baseline_peak": baseline.peak,
-            "baseline_duration": baseline.duration,
+            "baseline_peak": instance.baseline.peak,
+            "baseline_duration": self.problem.baseline_duration,
             "status": self.status,
             "reason": self.reason,
             "claim": self.claim or None,

@@ -13,6 +13,8 @@ from bench_support import runs_of, write
 from moccasin_mzn.bench.execute import _attempt, _judged_arena, _schedule, execute
 from moccasin_mzn.bench.matrix import parsed, unpacked
 from moccasin_mzn.bench.methods import plan_problem
+from moccasin_mzn.bench.report.runs import read_runs
+from moccasin_mzn.bench.report.statistics import summarize
 from moccasin_mzn.bench.store import Store, check_row
 from moccasin_mzn.cli.bench_run import _outcome_text
 from moccasin_mzn.errors import InputError
@@ -45,6 +47,11 @@ copy_time = "0.1x"
 objective = "energy"
 max_duration = "+50%"
 copy_energy = 0.5
+"""
+POOLS = """
+[[methods]]
+label = "memories"
+memory = "fast, slow=inf:0.25"
 """
 ADDRESSES = """
 [[methods]]
@@ -98,8 +105,12 @@ def judged(run, row):
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("methods", "label", "memories"),
-    [(PAGING, "paging page out time 0.1x", ["local", "slow"]), (DEVICES, "devices", ["gpu", "cpu"])],
-    ids=["paging", "devices"],
+    [
+        (PAGING, "paging page out time 0.1x", ["local", "slow"]),
+        (DEVICES, "devices", ["gpu", "cpu"]),
+        (POOLS, "memories", ["fast", "slow"]),
+    ],
+    ids=["paging", "devices", "memories"],
 )
 def test_plans_are_run_judged_recorded_and_reported(tmp_path, command, methods, label, memories):
     run, outcome = outcome_of(tmp_path, methods, label)
@@ -243,3 +254,20 @@ def test_experiments_of_plans_report_mistakes_in_one_line(tmp_path, command, old
     status, output, errors = command("bench", "run", path, "--store", tmp_path / "s.sqlite", "--list")
     assert (status, output, errors.count("\n")) == (2, "", 1) and errors.startswith(f"error: {path}: ")
     assert expected in errors, errors
+
+
+@pytest.mark.full
+def test_increases_of_memories_of_one_device_are_relative_to_accesses(tmp_path):
+    """Those of a method with one memory in the same experiment are not, and each has its own in the report."""
+    methods = POOLS.replace("fast, slow=inf:0.25", "fast:1, slow=inf:1") + '[[methods]]\nstrategy = "keep-all"\n'
+    runs = runs_of(write(tmp_path, HEAD.replace('"0.8"', '"100%"') + methods))
+    outcomes = {run.row["method"]: execute(run) for run in runs}
+    with Store.create(tmp_path / "s.sqlite") as store:
+        for outcome in outcomes.values():
+            store.add(outcome.row, outcome.trace)
+        read = read_runs(store.runs(), store.traces())
+    accessed, plain = outcomes["memories"].row, outcomes["keep-all"].row
+    assert accessed["baseline_duration"] > plain["baseline_duration"] == plain["duration"]
+    assert accessed["duration"] == accessed["baseline_duration"] and accessed["status"] == "optimal"
+    for name, outcome in outcomes.items():
+        assert outcome.row["tdi_percent"] == 0 and summarize(read, 0, name).tdi.median == 0

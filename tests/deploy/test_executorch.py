@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import sys
 from contextlib import redirect_stdout
 
@@ -165,11 +166,52 @@ def test_tensors_in_two_memories_compute_the_same(name, share):
     assert same(outputs(made, *calls), outputs(of_greedy, *calls))
 
 
+@pytest.mark.parametrize("costs", list(itertools.permutations(("0.5", "0.4", "1.25"))))
+def test_tensors_lie_where_accesses_take_least(costs):
+    """Fractions whose denominators differ, too; where there is room for all tensors, all of them do."""
+    _, sizes = program("mlp", MemoryPlanning(memories={f"at {cost}": f"inf:{cost}" for cost in costs}))
+    cheapest = 1 + costs.index("0.4")
+    assert sizes[cheapest] > 0 and sum(sizes) == sizes[cheapest]
+
+
+def planned(memories, sizes, taken, padding, alignment=16):
+    """Sizes of memories for tensors that live together, judged."""
+    specs = [TensorSpec(torch.uint8, torch.Size([size])) for size in sizes]
+    for spec in specs:
+        spec.lifetime = [0, 1]
+    graph_module = torch.fx.GraphModule(nn.Module(), torch.fx.Graph())
+    graph_module.input_mem_buffer_sizes = taken
+    return Asked(MemoryPlanning(memories=memories))(alignment, specs, graph_module, None, padding)
+
+
+@pytest.mark.parametrize("padding", [0, 64])
+@pytest.mark.parametrize("taken", [[], [0, 4096], [0, 32, 4096]])
+def test_what_branches_and_padding_take_counts_where_there_is_a_limit(taken, padding):
+    before = [*taken, 0, 0, 0][1:3]
+    assert planned({"a": None}, [128, 64], taken[:2], padding) == [0, before[0] + 192 + padding]
+    limit = before[0] + padding + 64
+    sizes = planned({"a": limit, "b": None}, [64, 64], taken, padding)
+    assert len(sizes) == 3 and sizes[1] <= limit
+    with pytest.raises(InputError, match="no room found for 192 B of tensors in a 64 B"):
+        planned({"a": limit}, [128, 64], taken[:2], padding)
+    with pytest.raises(InputError, match="no room found for 64 B of tensors in a 0 B"):
+        planned({"a": 16}, [64], [0, 4096], 64)
+
+
 def test_tensors_without_room_in_the_memories_are_refused_in_one_line():
     with pytest.raises(Exception, match="no room found for .* of tensors in fast 64 B, slow 128 B"):
         program("mlp", MemoryPlanning(memories={"fast": 64, "slow": "128:2"}))
     with pytest.raises(InputError, match="memory fast: expected a number of bytes"):
         MemoryPlanning(memories={"fast": "50%"})
+
+
+def test_memories_that_make_no_sense_are_refused_at_once():
+    with pytest.raises(InputError, match="no memory: expected one or more"):
+        MemoryPlanning(memories={})
+    with pytest.raises(InputError, match="memories: expected values by name, got \\['a'\\]"):
+        MemoryPlanning(memories=["a"])
+    with pytest.raises(InputError, match="memory a: budget 0 is not positive"):
+        MemoryPlanning(memories={"a": 0})
 
 
 def test_memory_planning_is_smaller_than_greedy_where_greedy_is_not_the_least():

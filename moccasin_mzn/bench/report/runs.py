@@ -40,8 +40,6 @@ class ReportedProblem:
     """The budget in the graph's size unit."""
     baseline_peak: int | None
     """The peak of the input order, in the graph's size unit."""
-    baseline_duration: int | None
-    """The duration of every node computed once, in the graph's unit."""
 
     @property
     def title(self) -> str:
@@ -88,6 +86,11 @@ class Runs:
     def of(self, problem: int, method: str) -> pd.DataFrame:
         """Return the runs of a method on a problem, one for each seed; empty where it did not run."""
         return self._groups.get((problem, method), self.runs.iloc[:0])
+
+    def once(self, problem: int, method: str) -> int | None:
+        """Return the duration of every node computed once as the method has it, in the graph's unit; accesses to
+        memories of one device are part of it."""
+        return _usual(self.of(problem, method)["baseline_duration"])
 
     def matrix(self, value: Callable[[pd.DataFrame], float]) -> pd.DataFrame:
         """Return a row for each problem, a column for each method: `value` of their runs, NaN where none apply."""
@@ -168,7 +171,7 @@ def _problems(runs: pd.DataFrame) -> tuple[tuple[ReportedProblem, ...], list[int
     for key, group in runs.groupby(pd.Series(identity, index=runs.index), sort=False):
         graph, digest, budget = key
         label = graph if shared[graph] == 1 else f"{graph} ({digest[:6] or 'unread'})"
-        columns = ("nodes", "edges", "budget_amount", "baseline_peak", "baseline_duration")
+        columns = ("nodes", "edges", "budget_amount", "baseline_peak")
         found[key] = ReportedProblem(label, budget, *(_usual(group[column]) for column in columns))
 
     def rank(key: tuple[str, str, str]) -> tuple[object, ...]:

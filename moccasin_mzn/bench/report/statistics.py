@@ -104,7 +104,7 @@ def percent_over(values: np.ndarray | float, base: float | None) -> np.ndarray |
 
 def increases(runs: Runs, problem: int, method: str, of: Callable[[Runs, pd.Series], Steps]) -> Curve:
     """Return the median over runs of `durations`, or of `bounds`, in percent over every node once."""
-    base = runs.problems[problem].baseline_duration
+    base = runs.once(problem, method)
     curve = median_curve([of(runs, run) for _, run in runs.of(problem, method).iterrows()])
     low, median, high = (np.asarray(percent_over(values, base)) for values in (curve.low, curve.median, curve.high))
     return Curve(curve.seconds, low, median, high)
@@ -266,7 +266,7 @@ def summarize(runs: Runs, problem: int, method: str) -> Summary:
     """Compute medians and ranges over the runs of a method on a problem."""
     group = runs.of(problem, method)
     valid, proven = group[group["valid"]], group[group["proven"]]
-    base = runs.problems[problem].baseline_duration
+    base = runs.once(problem, method)
     return Summary(
         runs=len(group),
         applies=bool(group["applies"].any()) if len(group) else True,

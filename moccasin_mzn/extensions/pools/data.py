@@ -93,7 +93,9 @@ def pools_data(problem: PlanProblem, staged: bool) -> PoolsData:
             count if crowded[k] < late else 1
             for k, (count, late) in enumerate(zip(counts, model.latest_stage, strict=True))
         )
-    model = replace(model, budget=sum(budgets), max_computations=counts, critical_stage=frozenset())
+    everything = sum(model.size) + max(model.workspace, default=0)
+    together = min(sum(budgets), everything)  # more is of no use, and may be more than a solver's integers
+    model = replace(model, budget=together, max_computations=counts, critical_stage=frozenset())
     return PoolsData(
         problem, model, scale, budgets, tuple(amount // scale for amount in compute),
         tuple(tuple(amount // scale for amount in row) for row in access),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cmp_to_key
 from pathlib import Path
 from typing import ClassVar
 
@@ -176,11 +177,16 @@ def _outside_of_the_fastest(problem: PlanProblem, again: Sequence[int]) -> int:
 def _least_cost(items: Iterable[tuple[int, int]], excess: int) -> int:
     """The least cost of items that have together at least this size, of the last one a part, rounded up."""
     cost = 0
-    for each, size in sorted((item for item in items if item[1]), key=lambda item: item[0] / item[1]):
+    for each, size in sorted((item for item in items if item[1]), key=cmp_to_key(_by_cost_for_size)):
         if size >= excess:
             return cost - (-each * excess // size)
         cost, excess = cost + each, excess - size
     return cost
+
+
+def _by_cost_for_size(one: tuple[int, int], other: tuple[int, int]) -> int:
+    """Compare two ratios exactly: as floating-point numbers, those of large costs may be in the wrong order."""
+    return one[0] * other[1] - other[0] * one[1]
 
 
 # --- The second judge: the solution checker, run by MiniZinc --------------------------------------------------

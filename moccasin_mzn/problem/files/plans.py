@@ -95,6 +95,15 @@ class ClaimedPlan:
     alignment: int = 1
     """The number of which all offsets claim to be multiples."""
 
+    def on(self, platform: Platform) -> Plan:
+        """The plan on another platform: by names of memories if both have the same ones, else by their positions."""
+        own, other = ([memory.name for memory in one.memories] for one in (self.platform, platform))
+        to = [other.index(name) for name in own] if set(own) == set(other) else range(len(own))
+        return tuple(
+            Action(action.node, to[action.memory], None if action.source is None else to[action.source])
+            for action in self.plan
+        )
+
 
 def is_plan(document: Json) -> bool:
     """Does a JSON document look like that of a plan?"""

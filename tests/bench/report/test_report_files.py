@@ -84,7 +84,7 @@ def compared(store):
     """The report with what is best known of the first problem, in each order, and of another graph."""
     with Store.open(store) as opened:
         runs = read_runs(opened.runs(), opened.traces())
-    once, amount = runs.problems[0].baseline_duration, runs.problems[0].budget_amount
+    once, amount = runs.once(0, runs.methods[0]), runs.problems[0].budget_amount
     digest = runs.runs[runs.runs["problem"] == 0]["graph_digest"].iloc[0]
     own = Known("g", digest, "input", "2", "0.8", amount, once, duration=once + 1, bound=once + 1)
     free = replace(own, order="free", duration=once, bound=once - 1)

@@ -95,8 +95,11 @@ def test_amounts_in_powers_of_1000(command, graph):
         ([], "Missing option '--budget'."),
         (["--copy-time", "1", "--budget", "6"], "--copy-time is for --device"),
         (["--objective", "energy", "--budget", "6"], "--objective is for --paging or --device"),
-        (["--device", "gpu=6", "--budget", "6"], "--budget is for one memory: with --device each has its own"),
-        (["--device", "gpu=6", "--count-fixed"], "--count-fixed is for one memory, it does not go with --device"),
+        (["--device", "gpu=6", "--budget", "6"], "--budget is for one memory: with --device each has its own budget"),
+        (
+            ["--device", "gpu=6", "--count-fixed"],
+            "--count-fixed is for one memory: with --device each has its own budget",
+        ),
         (["--device", "gpu=6", "--slow-memory", "9"], "--slow-memory is for --paging"),
         (["--device", "gpu=6", "--device", "gpu=7"], "device gpu is given twice"),
         (
@@ -107,7 +110,7 @@ def test_amounts_in_powers_of_1000(command, graph):
         (["--device", "gpu=6", "--copy-latency", "1.5"], "--copy-latency 1.5: expected an integer of 0 or more"),
         (
             ["--device", "gpu=6", "--copy-energy", "inf"],
-            "--copy-energy inf: expected a number; a time of inf means that there is no link",
+            "--copy-energy 'inf': expected a number of 0 or more, such as 0.25",
         ),
         (
             ["--device", "gpu=6", "--copy-time", "-1"],

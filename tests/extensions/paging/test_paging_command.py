@@ -70,7 +70,7 @@ def test_paging_command_without_a_plan_exits_with_1(command, graph):
         (["--paging"], "--paging: give --page-out-time, the duration of writing per size unit (0 if it takes none)"),
         (["--paging", "--page-out-time", "x"], "--page-out-time 'x': expected a number of 0 or more"),
         (["--paging", "--page-out-time", "-1"], "--page-out-time '-1': expected a number of 0 or more"),
-        (["--paging", "--page-out-time", "1", "--page-in-energy", "inf"], "--page-in-energy inf: expected a number"),
+        (["--paging", "--page-out-time", "1", "--page-in-energy", "inf"], "--page-in-energy 'inf': expected a number"),
         (["--paging", "--page-out-time", "1", "--objective", "x"], "unknown objective 'x'"),
         (["--paging", "--page-out-time", "1", "--max-duration", "5%"], "--max-duration '5%': expected an integer"),
         (["--paging", "--page-out-time", "1", "--max-traffic", "+5%"], "--max-traffic '+5%': expected an integer"),

@@ -142,7 +142,7 @@ def test_python_takes_memories(graph):
     [
         (["--memory", "fast"], "memory 'fast': expected NAME=BUDGET, such as fast=128KiB or slow=8MiB:4"),
         (["--memory", "fast=12:x"], "access of memory fast 'x': expected a number of 0 or more"),
-        (["--memory", "fast=12:inf"], "access of memory fast inf: expected a number of 0 or more"),
+        (["--memory", "fast=12:inf"], "access of memory fast 'inf': expected a number of 0 or more"),
         (["--memory", "a=12", "--memory", "a=8"], "memory a is given twice"),
         (["--memory", "a=12", "--budget", "9"], "--budget is for one memory: with --memory each has its own budget"),
         (["--memory", "a=12", "--paging"], "--paging is for --paging or --device, not for --memory"),

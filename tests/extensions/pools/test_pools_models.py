@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import pytest
 from few import few
 from pools_cases import draw_pools, oracle_of, proven
-from pools_oracle import best_pools_plan
+from pools_oracle import Pools, best_pools_plan
 
 from moccasin_mzn.api.solve import solve_problem
-from moccasin_mzn.extensions.pools.data import decode, encode, one_memory
+from moccasin_mzn.extensions.pools.data import decode, encode, one_memory, pools_data
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation, check_plan
 from moccasin_mzn.extensions.pools.search import PoolsSearch
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.problem.platform import Action
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Action, Memory, Platform
 from moccasin_mzn.search.options import SearchOptions
 
 needs_minizinc = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
@@ -117,3 +121,31 @@ def test_all_searches_together_prove_the_best_plan(seed):
         return
     assert (result.status, result.value) == ("optimal", expected[1])
     assert check_plan(PoolsFormulation(staged=False), problem, result.answer, result.simulation).startswith("pools")
+
+
+@pytest.mark.parametrize("offset", range(-3, 4))
+def test_bounds_of_pools_are_exact_for_large_costs(offset):
+    """Costs for a unit of size that differ, and do not as floating-point numbers: the order of items matters."""
+    sizes = [1003 + offset, 1001, 0, 0]
+    graph = ComputationGraph(list("abvw"), [1] * 4, sizes, [(0, 3), (1, 3), (2, 3)])
+    for least in (10**11 + 1, 10**12 + 7):
+        slow = tuple(max(0, least * size - 1) for size in sizes)
+        memories = (
+            Memory("fast", max(sizes), (1,) * 4, accesses=(0,) * 4),
+            Memory("slow", None, (1,) * 4, accesses=slow),
+        )
+        problem = PlanProblem(
+            Instance.build(graph, "100%", max_computations=1), Platform(graph, memories, one_device=True)
+        )
+        oracle = Pools(graph, [max(sizes), sum(sizes)], [[0] * 4, slow], [1] * 4)
+        value, _ = best_pools_plan(oracle, problem.instance.order)
+        assert PoolsFormulation().instant_bound(problem) <= value
+
+
+def test_the_budget_of_all_memories_together_is_no_more_than_there_is():
+    """More would be of no use, and integers of some solvers end at 2**31."""
+    for seed in range(20):
+        problem = draw_pools(seed, memories=3)
+        memories = tuple(replace(memory, budget=None) for memory in problem.platform.memories)
+        model = pools_data(replace(problem, platform=replace(problem.platform, memories=memories)), staged=True).model
+        assert model.budget == sum(model.size) + max(model.workspace, default=0)

@@ -94,6 +94,7 @@ def drive(graph: mz.ComputationGraph) -> mz.Proven:
 
     mz.solve(graph, 0.8, stop=[mz.stop.Gap(0.01), mz.stop.NoImprovement(10), event], on_progress=listen)
     mz.frontier(graph, stop=mz.stop.TimeLimit(60), model="my.mzn", like="staged", on_progress=heard.append)
+    mz.frontier(graph, memories={"fast": None, "slow": "8MiB:4", "psram": mz.MemoryPool("inf", 0.5)})
     mz.compare(graph, 0.8, model=["my.mzn", Path("other.mzn")], stop=event)
     try:
         mz.solve(graph, 0.8, stop=mz.stop.Iterations(1_000_000), certificate="proof.json", interrupts="raise")
