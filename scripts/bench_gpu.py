@@ -146,7 +146,10 @@ def rows(name: str, arguments: argparse.Namespace, over: Callable[[], bool]) -> 
             own.checkpointed = True
             yield trained.row("checkpoints", "every block", own, own)
             peak = allocator_peak(lambda: step(own, own, trained.data), trained.device)
-            budgets = {"of checkpoints": Fraction(peak, trained.peak), **budgets}
+            of_checkpoints = min(
+                Fraction(1), Fraction(peak, trained.peak)
+            )  # they may take more, if the network is tiny
+            budgets = {"of checkpoints": of_checkpoints, **budgets}
         for budget, amount in budgets.items():
             if not over():
                 yield planned(trained, budget, amount, arguments.time_limit)
