@@ -146,9 +146,7 @@ def rows(name: str, arguments: argparse.Namespace, over: Callable[[], bool]) -> 
             own.checkpointed = True
             yield trained.row("checkpoints", "every block", own, own)
             peak = allocator_peak(lambda: step(own, own, trained.data), trained.device)
-            of_checkpoints = min(
-                Fraction(1), Fraction(peak, trained.peak)
-            )  # they may take more, if the network is tiny
+            of_checkpoints = min(Fraction(1), Fraction(peak, trained.peak))  # of a tiny network they may take more
             budgets = {"of checkpoints": of_checkpoints, **budgets}
         for budget, amount in budgets.items():
             if not over():
