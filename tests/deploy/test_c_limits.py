@@ -133,11 +133,14 @@ def test_more_inputs_than_kernels_have_are_refused_unless_they_are_read_where_th
     assert ran.stdout.startswith("1 of 1 outputs are equal"), ran.stderr
 
 
-def test_the_arena_is_where_its_alignment_says(command, tmp_path):
+@pytest.mark.parametrize(("alignment", "power"), [(1, 1), (3, 1), (12, 4), (64, 64)])
+def test_the_arena_is_where_its_alignment_says(alignment, power, command, tmp_path):
     model, folder = tmp_path / "model.tflite", tmp_path / "c"
     model.write_bytes(joined(2))
-    assert command("deploy", "c", model, "-o", folder, "--time-limit", 1, "--alignment", 64)[0] == 0
-    assert "__attribute__((aligned(64)))\n#endif\nstatic uint8_t arena" in (folder / "model.c").read_text()
+    assert command("deploy", "c", model, "-o", folder, "--time-limit", 1, "--alignment", alignment)[0] == 0
+    text = (folder / "model.c").read_text()
+    assert (f"__attribute__((aligned({power})))\n#endif\nstatic uint8_t arena" in text) == (power > 1)
+    assert ("__attribute__" in text) == (power > 1)
     ran = subprocess.run(["make", "-s"], cwd=folder, capture_output=True, text=True, check=False)
     assert ran.stdout.startswith("1 of 1 outputs are equal"), ran.stderr
 

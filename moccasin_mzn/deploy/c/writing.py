@@ -72,8 +72,9 @@ def _signature(program: Program) -> str:
 
 def _model(program: Program) -> Iterator[str]:
     yield from ('#include "model.h"', "", "#include <stddef.h>", "", '#include "kernels.h"', "")
-    if program.alignment > 1:  # C99 has no word for it
-        yield from ("#ifdef __GNUC__", f"__attribute__((aligned({program.alignment})))", "#endif")
+    power = program.alignment & -program.alignment
+    if power > 1:  # C99 has no word for it
+        yield from ("#ifdef __GNUC__", f"__attribute__((aligned({power})))", "#endif")
     yield "static uint8_t arena[MODEL_ARENA];"
     for layer in _layers(program):
         yield from _parameters(layer)
