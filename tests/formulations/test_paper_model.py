@@ -123,7 +123,9 @@ def test_paper_model_solves_the_example_at_other_budgets(staged):
 
 
 @pytest.mark.parametrize("form", ["staged", "general"])
-@pytest.mark.parametrize("seed", few(range(GRAPHS), keep=range(1, 4)))
+@pytest.mark.parametrize(
+    "seed", few(few(range(GRAPHS), keep=range(GRAPHS // 2), mark=pytest.mark.slow), keep=range(1, 4))
+)
 def test_optima_are_those_of_our_models_and_of_brute_force(seed, form):
     case = small_case(seed, form)
     instance = Instance.build(case.graph, case.budget, max_computations=case.max_computations)
@@ -133,14 +135,14 @@ def test_optima_are_those_of_our_models_and_of_brute_force(seed, form):
 
 
 @pytest.mark.parametrize("form", ["staged", "general"])
-@pytest.mark.parametrize("seed", few(range(GRAPHS), keep=2))
+@pytest.mark.parametrize("seed", few(few(range(GRAPHS), keep=GRAPHS // 2, mark=pytest.mark.slow), keep=2))
 def test_phase_1_finds_the_least_memory(seed, form):
     case = small_case(seed, form)
     assert optimum(paper_data(case, form, phase=1)) == least_capacity(case, form)
 
 
 @pytest.mark.parametrize("form", ["staged", "general"])
-@pytest.mark.parametrize("seed", few(range(GRAPHS), keep=2))
+@pytest.mark.parametrize("seed", few(few(range(GRAPHS), keep=GRAPHS // 2, mark=pytest.mark.slow), keep=2))
 def test_gecode_agrees_and_what_it_prints_is_a_schedule(tmp_path, seed, form):
     """On smaller graphs; intervals sorted by start are a sequence that the simulator judges."""
     case = draw_case(seed, most_nodes=5 if form == "staged" else 4)

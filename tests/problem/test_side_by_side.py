@@ -162,8 +162,8 @@ def test_solved_with_addresses(seed):
 @pytest.mark.parametrize(
     "seed",
     [
-        *few([seed for seed in range(60) if draw_joining(seed)], 2),
-        *few([seed for seed in range(60, 200) if draw_joining(seed)], 0, mark=pytest.mark.slow),
+        *few([seed for seed in range(30) if draw_joining(seed)], 2),
+        *few([seed for seed in range(30, 200) if draw_joining(seed)], 0, mark=pytest.mark.slow),
     ],
 )
 def test_the_joint_model_states_what_lies_side_by_side(seed, staged):
@@ -313,7 +313,7 @@ def least_by_brute_force(buffers):
 
 
 @needs_minizinc
-@pytest.mark.parametrize("seed", few(range(200), 12))
+@pytest.mark.parametrize("seed", few(few(range(200), 80, mark=pytest.mark.slow), 8))
 def test_allocations_of_blocks_against_brute_force(seed):
     buffers = drawn_blocks(seed)
     least = least_by_brute_force(buffers)

@@ -9,6 +9,7 @@ from html import escape, unescape
 import pytest
 from browsing import BROWSER, browse
 from drawing import random_picture, random_schedule
+from few import few
 from paging_cases import draw_problem
 
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -80,7 +81,10 @@ PICTURES = {"small": lambda: random_picture(7, 6, "event", budget=12), "100": la
             "1000": lambda: large(1000), "plan": plan}  # fmt: skip
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False), (400, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    few([(1280, False), (1280, True), (400, False), (400, True)], [(1280, True), (400, False)], pytest.mark.slow),
+)
 @pytest.mark.parametrize("name", PICTURES)
 def test_pages_are_right_at_every_width_light_and_dark(tmp_path, name, width, dark):
     picture = PICTURES[name]()

@@ -72,7 +72,7 @@ def test_conformance_models_have_the_kept_optima(case: Case, workplace: Workplac
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("case", few(few(CASES, keep=450, mark=pytest.mark.slow), keep=30), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", few(few(CASES, keep=200, mark=pytest.mark.slow), keep=30), ids=lambda case: case.name)
 def test_conformance_models_agree_with_gecode(case: Case, workplace: Workplace):
     """Compiled and solved anew, and by Gecode: all three agree, and with what is kept."""
     answer, flatzinc = derive(case, workplace)
