@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert")
 
-from tflite_models import Builder, choosing, joining, joining_inputs, joining_twice, skipping, streaming, two_results
+from tflite_models import (
+    Builder,
+    choosing,
+    dequantizing,
+    joining,
+    joining_inputs,
+    joining_twice,
+    skipping,
+    streaming,
+    two_results,
+)
 
 from moccasin_mzn import solve
 from moccasin_mzn.deploy.source import placed, planned
 from moccasin_mzn.deploy.tflite_model import METADATA, planned_model
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.tflite import RESULTS, graph_of, import_tflite, operator_name, read_model
+from moccasin_mzn.graphs.importers.tflite import (
+    INPUTS,
+    RESULTS,
+    graph_of,
+    import_tflite,
+    operator_name,
+    read_model,
+    size_of,
+)
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
 from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -52,7 +71,8 @@ def offsets_in(path):
     model = read_model(path)
     (found,) = [one for one in model.metadata if one.name == METADATA.encode()]
     version, subgraph, count, *offsets = np.frombuffer(model.buffers[found.buffer].data.tobytes(), "<i4").tolist()
-    assert (version, subgraph, count) == (1, 0, len(model.subgraphs[0].tensors)) and count == len(offsets)
+    tensors = sum(len(each.tensors) for each in model.subgraphs)
+    assert (version, subgraph, count) == (1, 0, tensors) and count == len(offsets)
     return model, offsets
 
 
@@ -64,21 +84,27 @@ def test_operators_stand_in_order_and_tensors_that_live_together_do_not_overlap(
     model, offsets = offsets_in(new)
     subgraph = model.subgraphs[0]
     assert len(subgraph.operators) == len([step for step in plan.steps if type(step.node) is int])
+    assert taken(model, offsets) == plan.arenas[0]
+
+
+def taken(model, offsets):
+    """The memory of tensors of which no two that live together overlap; inputs live from the beginning."""
+    subgraph = model.subgraphs[0]
     born, dead = {int(x): -1 for x in subgraph.inputs}, {}
     for at, operator in enumerate(subgraph.operators):
-        for x in map(int, operator.inputs):
+        for x in () if operator.inputs is None else map(int, operator.inputs):
             assert x in born or offsets[x] == -1  # a constant, or computed before
             dead[x] = at
-        for x in map(int, operator.outputs):
+        for x in () if operator.outputs is None else map(int, operator.outputs):
             assert x not in born and offsets[x] >= 0
             born[x] = at
     dead |= {int(x): len(subgraph.operators) for x in subgraph.outputs}
-    there = [x for x in born if offsets[x] >= 0]
-    assert len(there) == 1 + sum(len(operator.outputs) for operator in subgraph.operators)
-    sizes = {x: 4 * int(np.prod(subgraph.tensors[x].shape)) for x in there}
+    there = [x for x in born if size_of(model, x)]
+    assert all(offsets[x] >= 0 for x in there)
+    sizes = {x: size_of(model, x) for x in there}
     boxes = [(max(0, born[x]), dead.get(x, born[x]) + 1, sizes[x], 16) for x in there]
     assert [*flaws(boxes, [offsets[x] for x in there])] == []
-    assert max(offsets[x] + sizes[x] for x in there) == plan.arenas[0]
+    return max(offsets[x] + sizes[x] for x in there)
 
 
 def run_micro(path, given, capfd):
@@ -148,6 +174,40 @@ def test_state_and_choices_are_kept_in_the_arena_of_the_plan(model, tmp_path, ca
     assert all(np.array_equal(one, other) for one, other in zip(outputs, expected, strict=True))
     assert not np.array_equal(expected[0], expected[1])
     assert after == -(-found.arena // 16) * 16 <= before  # sizes are rounded up
+
+
+@pytest.mark.parametrize("model", [dequantizing, streaming])
+def test_inputs_are_there_before_operators_that_read_none(model, tmp_path):
+    path, new = written(tmp_path, model()), tmp_path / "new.tflite"
+    graph = import_tflite(path)
+    given, first = graph.position_of(INPUTS), graph.position_of(0)
+    assert (given, graph.sizes[given], graph.predecessors[given]) == (1, 0, (0,)) and given in graph.computed_once
+    assert all(graph.predecessors[v] for v in range(1, len(graph.nodes))) and given in graph.predecessors[first]
+    assert graph.working_sets[given] == graph.sizes[0] and 2 in graph.successors[given]
+    found = solve(graph, 1.0, order="free", addresses=True, alignment=16, time_limit=5)
+    assert found.status == "optimal"
+    new.write_bytes(planned_model(read_model(path), planned(found.details)))
+    assert taken(*offsets_in(new)) == found.arena
+    caller = import_tflite(path, inputs_in_arena=False)
+    assert caller.nodes == (*graph.nodes[2:],) and first - 2 == caller.position_of(0)
+
+
+def test_no_budget_makes_room_where_the_input_is(tmp_path):
+    """Unpacked before the input was written, the constant would need no more than 9 KiB."""
+    graph = import_tflite(written(tmp_path, dequantizing()))
+    assert solve(graph, 10 * 1024, order="free", addresses=True, alignment=16, time_limit=5).status == "optimal"
+    assert solve(graph, 9 * 1024, order="free", addresses=True, alignment=16, time_limit=5).status == "infeasible"
+
+
+def test_plans_in_which_inputs_come_late_are_refused(tmp_path):
+    path = written(tmp_path, dequantizing())
+    model, graph = read_model(path), import_tflite(path)
+    given = graph.position_of(INPUTS)
+    loose = replace(graph, edges=[edge for edge in graph.edges if edge[0] != given])
+    ids = (0, 1, INPUT, INPUTS, 2, 3, RESULTS)
+    plan = RuntimePlan.of(loose, plan_of_sequence([loose.position_of(node) for node in ids]))
+    with pytest.raises(InputError, match="input 0 comes after operator 1: inputs are written before a network runs"):
+        planned_model(model, placed(plan, 16, Effort(0.5)))
 
 
 def test_variables_are_read_and_assigned_once_and_in_their_order(tmp_path):

@@ -165,6 +165,18 @@ def two_results() -> bytes:
     return net.packed(x, early)
 
 
+def dequantizing() -> bytes:
+    """A large constant of 8 bits is unpacked in the arena, which needs nothing of the input; that is read after it."""
+    net = Builder()
+    stored = net._constant("stored", np.ones((1, 8, 8, 32)), np.int8, net.s.TensorType.INT8)
+    net.graph.tensors[stored].quantization = of = net.s.QuantizationParametersT()
+    of.scale, of.zeroPoint = [0.5], [0]
+    large = net._operator(3, [stored], [net._tensor("large", (1, 8, 8, 32))], net.s.BuiltinOptions.DequantizeOptions,
+                          net.s.DequantizeOptionsT())  # fmt: skip
+    small = net.convolution("small", *large, 4)
+    return net.packed(net.add("sum", net.convolution("first", net.input, 4), small))
+
+
 def streaming(dependent: bool = True) -> bytes:
     """State from run to run: the sum of all inputs so far, in a variable that another subgraph makes zero once.
 

@@ -1,6 +1,7 @@
 """TFLite models to computation graphs: a node for each tensor in the arena, and one that reads all results last. ::
 
     input 0, input 1      the inputs of the network: there before anything is computed, by `computed_once`
+    inputs                of size 0: reads all inputs, where operators read none of the tensors in the arena
     0, 1, 2, ...          operators, by their position in the file; the largest output of each
     2.1, 2.3              the other outputs of operator 2, by their place
     results
@@ -37,6 +38,9 @@ SIZE_LIMIT = 2**31
 """Most bytes of a file: the limit of the format."""
 ALIGNMENT = 16
 """Bytes that offsets of tensors in the arena of TensorFlow Lite Micro are multiples of."""
+INPUTS = "inputs"
+"""The node that reads all inputs of the network, and that is read by each operator which else would read no node, so
+that none comes before the inputs: they are written before a network runs. Of size 0, it extends no life."""
 RESULTS = "results"
 """The node that reads all outputs of the network, so that they are retained to the end."""
 CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
@@ -131,9 +135,9 @@ class Node:
 
     id: NodeId
     operator: int | None
-    """Position of the operator; None: an input of the network, or the results."""
+    """Position of the operator; None: an input of the network, or what reads all inputs or all results."""
     tensor: int | None
-    """None: the operator puts out none, or the node is that of the results."""
+    """None: the operator puts out none, or the node is what reads all inputs or all results."""
     first: int | None = None
     """For a further output the position of the node of the first one; None: this is it."""
 
@@ -153,6 +157,9 @@ def nodes_of(model: ModelT, *, inputs_in_arena: bool = True) -> tuple[Node, ...]
     given = [int(x) for x in subgraph.inputs] if inputs_in_arena else []
     if given:
         add(None, given, "input ")
+        computed = {*given, *(x for at, made in enumerate(subgraph.operators) if at not in once for x in outputs(made))}
+        if any(computed.isdisjoint(inputs(of)) for at, of in enumerate(subgraph.operators) if at not in once):
+            nodes.append(Node(INPUTS, None, None))
     for at, operator in enumerate(subgraph.operators):
         made = outputs(operator)
         if at not in once and made:
@@ -174,41 +181,60 @@ def graph_of(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> 
             puts out, or a tensor that is not there.
     """
     try:
-        subgraph = model.subgraphs[0]
-        nodes = nodes_of(model, inputs_in_arena=inputs_in_arena)
-        sources, operators = _sources(model, nodes), subgraph.operators
-        by_node = [
-            None if node.operator is None or node.first is not None else operators[node.operator] for node in nodes
-        ]
-        read = [[] if operator is None else inputs(operator) for operator in by_node]
-        read[-1] = [int(x) for x in subgraph.outputs]
-        reads = [sorted({u for x in found if (u := sources.get(x)) is not None}) for found in read]
-        names = [None if node.operator is None else operator_name(model, operators[node.operator]) for node in nodes]
-        known = [(u, v) for v, found in enumerate(reads) for u in found]
-        weights = {x for op in operators for x in inputs(op) if x not in sources}
-        fixed = {"parameters": sum(size_of(model, x) for x in weights)}
-        caller = {} if inputs_in_arena else {"inputs": sum(size_of(model, int(x)) for x in subgraph.inputs)}
-        return ComputationGraph(
-            nodes=tuple(node.id for node in nodes),
-            durations=tuple(0 if operator is None else _multiply_adds(model, operator) for operator in by_node),
-            workspaces=tuple(0 if operator is None else _inner_peak(model, operator) for operator in by_node),
-            sizes=tuple(0 if node.tensor is None else size_of(model, node.tensor) for node in nodes),
-            edges=tuple(dict.fromkeys((*known, *_state_edges(nodes, by_node, names, known)))),
-            order=range(len(nodes)), name=name,
-            labels=tuple(_label(node, kind) for node, kind in zip(nodes, names, strict=True)),
-            duration_unit="MAC", size_unit="byte",
-            computed_once=tuple(
-                v for v, (node, kind) in enumerate(zip(nodes, names, strict=True))
-                if kind in ONCE or (node.operator is None and node.tensor is not None)
-            ),
-            operators=tuple(None if operator is None else _operator(model, operator, sources) for operator in by_node),
-            fixed_memory={**caller, **fixed},
-            output_of=tuple(node.first for node in nodes),
-        )  # fmt: skip
+        return _graph(model, name, inputs_in_arena=inputs_in_arena)
     except InputError:
         raise
     except _DAMAGE:
         raise InputError("the model is damaged") from None
+
+
+def _graph(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> ComputationGraph:
+    subgraph = model.subgraphs[0]
+    nodes = nodes_of(model, inputs_in_arena=inputs_in_arena)
+    sources, operators = _sources(model, nodes), subgraph.operators
+    by_node = [None if node.operator is None or node.first is not None else operators[node.operator] for node in nodes]
+    reads = _reads(model, nodes, by_node, sources)
+    names = [None if node.operator is None else operator_name(model, operators[node.operator]) for node in nodes]
+    known = [(u, v) for v, found in enumerate(reads) for u in found]
+    weights = {x for op in operators for x in inputs(op) if x not in sources}
+    fixed = {"parameters": sum(size_of(model, x) for x in weights)}
+    caller = {} if inputs_in_arena else {"inputs": sum(size_of(model, int(x)) for x in subgraph.inputs)}
+    return ComputationGraph(
+        nodes=tuple(node.id for node in nodes),
+        durations=tuple(0 if operator is None else _multiply_adds(model, operator) for operator in by_node),
+        workspaces=tuple(0 if operator is None else _inner_peak(model, operator) for operator in by_node),
+        sizes=tuple(0 if node.tensor is None else size_of(model, node.tensor) for node in nodes),
+        edges=tuple(dict.fromkeys((*known, *_state_edges(nodes, by_node, names, known)))),
+        order=range(len(nodes)), name=name,
+        labels=tuple(_label(node, kind) for node, kind in zip(nodes, names, strict=True)),
+        duration_unit="MAC", size_unit="byte",
+        computed_once=tuple(
+            v for v, (node, kind) in enumerate(zip(nodes, names, strict=True))
+            if kind in ONCE or (node.operator is None and node.id != RESULTS)
+        ),
+        operators=tuple(
+            None if operator is None or any(nodes[u].id == INPUTS for u in found)
+            else _operator(model, operator, sources)
+            for operator, found in zip(by_node, reads, strict=True)
+        ),
+        fixed_memory={**caller, **fixed},
+        output_of=tuple(node.first for node in nodes),
+    )  # fmt: skip
+
+
+def _reads(
+    model: ModelT, nodes: Sequence[Node], by_node: Sequence[OperatorT | None], sources: Mapping[int, int | None]
+) -> list[list[int]]:
+    """The nodes that each node reads."""
+    read = [[] if operator is None else inputs(operator) for operator in by_node]
+    read[-1] = [int(x) for x in model.subgraphs[0].outputs]
+    reads = [sorted({u for x in found if (u := sources.get(x)) is not None}) for found in read]
+    for given in (v for v, node in enumerate(nodes) if node.id == INPUTS):  # none, or one
+        for v, operator in enumerate(by_node):
+            if operator is not None and not reads[v]:
+                reads[v] = [given]
+        reads[given] = [*range(given)]
+    return reads
 
 
 def _state_edges(
