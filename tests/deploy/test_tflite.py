@@ -12,6 +12,7 @@ pytest.importorskip("ai_edge_litert")
 
 from tflite_models import (
     Builder,
+    Stateful,
     choosing,
     dequantizing,
     joining,
@@ -219,6 +220,41 @@ def test_variables_are_read_and_assigned_once_and_in_their_order(tmp_path):
     assert {(of["CALL_ONCE"], of["READ_VARIABLE"]), (of["ASSIGN_VARIABLE"], of[RESULTS])} < {*graph.edges}
     with pytest.raises(InputError, match="operator 4 assigns a variable that operator 2 reads before, and what it"):
         import_tflite(written(tmp_path, streaming(dependent=False)))
+
+
+def test_variables_are_known_by_their_names_whatever_handle_is_read(tmp_path):
+    """Assigned by one handle and read by another: in this order. Of another variable nothing is known to be kept."""
+    net = Stateful()
+    net.assign(net.handle(), net.convolution("first", net.input, 4))
+    result = net.add("sum", net.read(net.handle()), net.input)
+    graph = import_tflite(written(tmp_path, net.packed(result)))
+    assign, read = graph.position_of(3), graph.position_of(5)
+    assert {(assign, read), (graph.position_of(0), read), (graph.position_of(0), assign)} < {*graph.edges}
+    net = Stateful()
+    before = net.read(net.handle())
+    net.assign(net.handle(), layer := net.convolution("first", net.input, 4))
+    result = net.add("sum", before, layer)
+    path = written(tmp_path, net.packed(result))
+    with pytest.raises(InputError, match="operator 5 assigns a variable that operator 2 reads before, and what it"):
+        import_tflite(path)
+    net = Stateful()
+    before = net.read(net.handle())
+    net.assign(net.handle("other"), layer := net.convolution("first", net.input, 4))
+    graph = import_tflite(written(tmp_path, net.packed(net.add("sum", before, layer))))
+    assert (graph.position_of(2), graph.position_of(5)) not in graph.edges
+
+
+def test_variables_without_a_handle_are_refused(command, tmp_path):
+    for given in (True, False):
+        net = Stateful()
+        kind = net.s.TensorType.RESOURCE
+        handle = net._tensor("given", (), kind) if given else net._constant("constant", np.zeros(1))
+        net.graph.inputs += [handle] if given else []
+        path = written(tmp_path, net.packed(net.add("sum", net.read(handle), net.input)))
+        for where in ("arena", "caller"):
+            status, out, err = command("import", "tflite", path, "--inputs", where)
+            assert (status, out, len(err.splitlines())) == (2, "", 1)
+            assert "model.tflite: operator 1, READ_VARIABLE: no VAR_HANDLE puts out what it reads" in err
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from operator import add
+from operator import add, itemgetter
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
@@ -48,6 +48,7 @@ CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
 STATE = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 """Operators of variables, which hold state from one run to the next: each is computed once, in an order that keeps
 what is read, see `_state_edges`."""
+_TOUCHING = "READ_VARIABLE", "ASSIGN_VARIABLE"
 ONCE = frozenset((*CHANCE, *STATE))
 _INNER = ("thenSubgraphIndex", "elseSubgraphIndex", "condSubgraphIndex", "bodySubgraphIndex", "initSubgraphIndex")
 """Options of operators that run other subgraphs: IF, WHILE and CALL_ONCE."""
@@ -63,9 +64,11 @@ _BITS = {
     "FLOAT32": 32, "FLOAT16": 16, "INT32": 32, "UINT8": 8, "INT64": 64, "BOOL": 8, "INT16": 16, "COMPLEX64": 64,
     "INT8": 8, "FLOAT64": 64, "RESOURCE": 0, "COMPLEX128": 128, "UINT64": 64, "UINT32": 32, "UINT16": 16, "INT4": 4,
 }  # fmt: skip
+_Variable = tuple[bytes, bytes]
+"""Container and name."""
 _NUMBERS_READ = 512
 """Bytes of the largest constant whose numbers are read, such as axes and paddings."""
-_DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, UnicodeDecodeError)
+_DAMAGE = (struct.error, LookupError, ValueError, TypeError, AttributeError, OverflowError, UnicodeDecodeError)
 """What the reader of flatbuffers raises where offsets lead nowhere."""
 
 
@@ -204,7 +207,7 @@ def _graph(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> Co
         durations=tuple(0 if operator is None else _multiply_adds(model, operator) for operator in by_node),
         workspaces=tuple(0 if operator is None else _inner_peak(model, operator) for operator in by_node),
         sizes=tuple(0 if node.tensor is None else size_of(model, node.tensor) for node in nodes),
-        edges=tuple(dict.fromkeys((*known, *_state_edges(nodes, by_node, names, known)))),
+        edges=tuple(dict.fromkeys((*known, *_state_edges(model, nodes, by_node, known)))),
         order=range(len(nodes)), name=name,
         labels=tuple(_label(node, kind) for node, kind in zip(nodes, names, strict=True)),
         duration_unit="MAC", size_unit="byte",
@@ -238,41 +241,59 @@ def _reads(
 
 
 def _state_edges(
-    nodes: Sequence[Node], by_node: Sequence[OperatorT | None], names: Sequence[str | None],
-    edges: Sequence[tuple[int, int]],
-) -> list[tuple[int, int]]:  # fmt: skip
+    model: ModelT, nodes: Sequence[Node], by_node: Sequence[OperatorT | None], edges: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """Edges that keep the order of what reads and assigns variables; they hold no memory, as their tails put out none.
 
     Raises:
         InputError: a variable is read and then assigned, and what is assigned does not depend on what was read: nothing
-            but a longer life of that would keep the order.
+            but a longer life of that would keep the order; a variable is read or assigned that no handle is of.
     """
-    found, reads, assigned = [], dict[int, list[int]](), dict[int, list[int]]()
-    handle = {node.tensor: v for v, node in enumerate(nodes) if node.tensor is not None}
-    before: list[set[int]] = [set() for _ in nodes]
-    tails: list[list[int]] = [[] for _ in nodes]
-    for u, v in edges:
-        tails[v].append(u)
-    for v, (operator, name) in enumerate(zip(by_node, names, strict=True)):
-        before[v].update(tails[v], *(before[u] for u in tails[v]))
-        if operator is None or name not in STATE:
+    reads, assigned = dict[_Variable, list[int]](), dict[_Variable, list[int]]()
+    variables, before = _variables(model), _ancestors(len(nodes), edges)
+    names = ["" if operator is None else operator_name(model, operator) for operator in by_node]
+    touching = [v for v, name in enumerate(names) if name in _TOUCHING]
+    found = [(u, v) for u, name in enumerate(names) if name == "CALL_ONCE" for v in touching if v > u]
+    for v in touching:
+        operator = by_node[v]
+        variable = None if operator is None else variables.get(next(iter(inputs(operator)), -1))
+        if variable is None:
+            raise InputError(
+                f"operator {nodes[v].id}, {names[v]}: no VAR_HANDLE puts out what it reads as its variable"
+            )
+        found += [(u, v) for u in assigned.get(variable, ())]
+        if names[v] == "READ_VARIABLE":
+            reads.setdefault(variable, []).append(v)
             continue
-        if name == "CALL_ONCE":
-            found += [(v, x) for x in range(v + 1, len(nodes)) if names[x] in ("READ_VARIABLE", "ASSIGN_VARIABLE")]
-        elif name != "VAR_HANDLE":
-            variable = handle[inputs(operator)[0]]
-            found += [(u, v) for u in assigned.get(variable, ())]
-            if name == "READ_VARIABLE":
-                reads.setdefault(variable, []).append(v)
-                continue
-            late = [u for u in reads.get(variable, ()) if u not in before[v]]
-            if late:
-                raise InputError(
-                    f"operator {nodes[v].id} assigns a variable that operator {nodes[late[0]].id} reads before, and "
-                    "what it assigns does not depend on that: no order is sure to keep this"
-                )
-            assigned.setdefault(variable, []).append(v)
-            found.append((v, len(nodes) - 1))
+        late = [u for u in reads.get(variable, ()) if u not in before[v]]
+        if late:
+            raise InputError(
+                f"operator {nodes[v].id} assigns a variable that operator {nodes[late[0]].id} reads before, and "
+                "what it assigns does not depend on that: no order is sure to keep this"
+            )
+        assigned.setdefault(variable, []).append(v)
+        found.append((v, len(nodes) - 1))
+    return found
+
+
+def _variables(model: ModelT) -> dict[int, _Variable]:
+    """By handle the variable that it is of: one may have several handles."""
+    found = {}
+    for operator in model.subgraphs[0].operators:
+        if operator_name(model, operator) == "VAR_HANDLE":
+            of = operator.builtinOptions
+            container, name = (
+                text.encode() if isinstance(text, str) else text or b"" for text in (of.container, of.sharedName)
+            )
+            found.update(dict.fromkeys(outputs(operator), (container, name)))
+    return found
+
+
+def _ancestors(count: int, edges: Sequence[tuple[int, int]]) -> list[set[int]]:
+    """The nodes that each node depends on."""
+    found: list[set[int]] = [set() for _ in range(count)]
+    for u, v in sorted(edges, key=itemgetter(1)):
+        found[v].update((u,), found[u])
     return found
 
 
