@@ -23,11 +23,10 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import NodeId
 from moccasin_mzn.graphs.importers.tflite import (
     ALIGNMENT,
-    ONCE,
     RESULTS,
     Node,
+    is_once,
     nodes_of,
-    operator_name,
     outputs,
     producers,
     schema,
@@ -147,7 +146,7 @@ def _check(model: ModelT, plan: RuntimePlan, node_of: Mapping[NodeId, Node]) -> 
         if at is None and computed is not None:
             raise InputError(f"{step.node} comes after operator {computed}: inputs are written before a network runs")
         computed = computed if at is None else step.node
-        if step.node in seen and at is not None and operator_name(model, model.subgraphs[0].operators[at]) in ONCE:
+        if step.node in seen and at is not None and is_once(model, model.subgraphs[0].operators[at]):
             raise InputError(f"operator {step.node} depends on chance or on state, and is recomputed")
         seen.add(step.node)
     missing = [node.id for node in node_of.values() if node.tensor is not None and node.id not in seen]

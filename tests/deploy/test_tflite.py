@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +35,7 @@ from moccasin_mzn.graphs.importers.tflite import (
     import_tflite,
     operator_name,
     read_model,
+    schema,
     size_of,
 )
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
@@ -242,6 +244,58 @@ def test_variables_are_known_by_their_names_whatever_handle_is_read(tmp_path):
     net.assign(net.handle("other"), layer := net.convolution("first", net.input, 4))
     graph = import_tflite(written(tmp_path, net.packed(net.add("sum", before, layer))))
     assert (graph.position_of(2), graph.position_of(5)) not in graph.edges
+
+
+def with_state_inside(outside=False):
+    """Two subgraphs add the input to a variable; which of them runs, is an input.
+
+    Args:
+        outside: the variable is also read outside of them.
+    """
+    net = Stateful()
+    yes = net._tensor("yes", (1,), net.s.TensorType.BOOL)
+    net.graph.inputs = [net.input, yes]
+    given = net.add("given", net.input, net.read(net.handle())) if outside else net.input
+    chosen = net.either("chosen", [yes, given], 2, 3)
+    late = net.convolution("last", net.convolution("wide", chosen, 40), 4)
+    main = net.add("sum", chosen, late)
+    begin = net.packed(main)  # adds the subgraph that comes first
+    assert len(net.model.subgraphs) == 2 and begin
+    for name in ("then", "else"):
+        with net.subgraph(name):
+            net.graph.inputs = [x := net._tensor(f"{name}/input", net.shape)]
+            handle = net.handle()
+            net.graph.outputs = [total := net.add("total", net.read(handle), x)]
+            net.assign(handle, total)
+    return Builder.packed(net, main)
+
+
+def test_what_runs_subgraphs_with_state_is_computed_once(tmp_path):
+    path = written(tmp_path, with_state_inside())
+    graph, model = import_tflite(path), read_model(path)
+    once = graph.position_of(1)
+    assert graph.labels[once] == "IF 1" and once in graph.computed_once and (graph.position_of(0), once) in graph.edges
+    ids = (INPUT, "input 1", INPUTS, 0, 1, 2, 3, 1, 4, RESULTS)
+    loose = replace(graph, computed_once=())
+    plan = RuntimePlan.of(loose, plan_of_sequence([loose.position_of(node) for node in ids]))
+    with pytest.raises(InputError, match="operator 1 depends on chance or on state, and is recomputed"):
+        planned_model(model, placed(plan, 16, Effort(0.5)))
+    path = written(tmp_path, with_state_inside(outside=True))
+    with pytest.raises(InputError, match="operator 4, IF, has variables in its subgraphs, and operator 2, READ_VARIAB"):
+        import_tflite(path)
+
+
+def test_what_runs_subgraphs_with_chance_is_computed_once(tmp_path):
+    data = choosing()
+    graph = import_tflite(written(tmp_path, data))
+    assert graph.position_of(1) not in graph.computed_once
+    model = read_model(written(tmp_path, data))
+    code = copy(model.operatorCodes[0])
+    code.builtinCode = code.deprecatedBuiltinCode = schema().BuiltinOperator.RANDOM_UNIFORM
+    model.operatorCodes.append(code)
+    model.subgraphs[2].operators[0].opcodeIndex = len(model.operatorCodes) - 1
+    graph = graph_of(model)
+    assert graph.labels[graph.position_of(1)] == "IF 1" and graph.position_of(1) in graph.computed_once
 
 
 def test_variables_without_a_handle_are_refused(command, tmp_path):

@@ -80,6 +80,12 @@ class Builder:
         return self._operator(9, parts, [self._tensor(name, shape)], self.s.BuiltinOptions.ConcatenationOptions,
                               options)[0]  # fmt: skip
 
+    def either(self, name: str, read: list[int], then: int, otherwise: int) -> int:
+        """Run one of two subgraphs on all but the first of what is read."""
+        options, out = self.s.IfOptionsT(), self._tensor(name, self.graph.tensors[read[1]].shape)
+        options.thenSubgraphIndex, options.elseSubgraphIndex = then, otherwise
+        return self._operator(8, read, [out], self.s.BuiltinOptions.IfOptions, options)[0]
+
     @contextmanager
     def subgraph(self, name: str) -> Iterator[None]:
         """Add to another subgraph, a new one."""
@@ -238,13 +244,9 @@ def streaming(dependent: bool = True) -> bytes:
 def choosing() -> bytes:
     """One of two subgraphs runs, as an input says; one of them needs much more memory than the other."""
     net = Builder()
-    s = net.s
-    yes = net._tensor("yes", (1,), s.TensorType.BOOL)
+    yes = net._tensor("yes", (1,), net.s.TensorType.BOOL)
     net.graph.inputs = [net.input, yes]
-    x = net.convolution("first", net.input, 4)
-    options = s.IfOptionsT()
-    options.thenSubgraphIndex, options.elseSubgraphIndex = 1, 2
-    chosen = net._operator(8, [yes, x], [net._tensor("chosen", (1, 8, 8, 4))], s.BuiltinOptions.IfOptions, options)[0]
+    chosen = net.either("chosen", [yes, net.convolution("first", net.input, 4)], 1, 2)
     result = net.convolution("last", chosen, 4)
     for name in ("then", "else"):
         with net.subgraph(name):

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from operator import add, itemgetter
+from operator import add
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +29,7 @@ from moccasin_mzn.files import load_bytes
 from moccasin_mzn.graphs.access_maps import read_of
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.importers.tflite_operators import Case, Value, accesses, accumulator
+from moccasin_mzn.graphs.importers.tflite_state import ACCESSES, ONCE, STATE, Access, Variable, state_edges
 from moccasin_mzn.graphs.operators import Operator
 
 if TYPE_CHECKING:
@@ -43,13 +44,6 @@ INPUTS = "inputs"
 that none comes before the inputs: they are written before a network runs. Of size 0, it extends no life."""
 RESULTS = "results"
 """The node that reads all outputs of the network, so that they are retained to the end."""
-CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
-"""Operators that put out something else when they are recomputed."""
-STATE = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
-"""Operators of variables, which hold state from one run to the next: each is computed once, in an order that keeps
-what is read, see `_state_edges`."""
-_TOUCHING = "READ_VARIABLE", "ASSIGN_VARIABLE"
-ONCE = frozenset((*CHANCE, *STATE))
 _INNER = ("thenSubgraphIndex", "elseSubgraphIndex", "condSubgraphIndex", "bodySubgraphIndex", "initSubgraphIndex")
 """Options of operators that run other subgraphs: IF, WHILE and CALL_ONCE."""
 COPYING = frozenset(
@@ -64,8 +58,6 @@ _BITS = {
     "FLOAT32": 32, "FLOAT16": 16, "INT32": 32, "UINT8": 8, "INT64": 64, "BOOL": 8, "INT16": 16, "COMPLEX64": 64,
     "INT8": 8, "FLOAT64": 64, "RESOURCE": 0, "COMPLEX128": 128, "UINT64": 64, "UINT32": 32, "UINT16": 16, "INT4": 4,
 }  # fmt: skip
-_Variable = tuple[bytes, bytes]
-"""Container and name."""
 _NUMBERS_READ = 512
 """Bytes of the largest constant whose numbers are read, such as axes and paddings."""
 _DAMAGE = (struct.error, LookupError, ValueError, TypeError, AttributeError, OverflowError, UnicodeDecodeError)
@@ -191,7 +183,8 @@ def graph_of(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> 
         raise InputError("the model is damaged") from None
 
 
-def _graph(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> ComputationGraph:
+def _graph(model: ModelT, name: str, *, inputs_in_arena: bool, reordered: bool = True) -> ComputationGraph:
+    """See `graph_of`; nothing keeps the order of variables in what is not `reordered`."""
     subgraph = model.subgraphs[0]
     nodes = nodes_of(model, inputs_in_arena=inputs_in_arena)
     sources, operators = _sources(model, nodes), subgraph.operators
@@ -207,13 +200,13 @@ def _graph(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> Co
         durations=tuple(0 if operator is None else _multiply_adds(model, operator) for operator in by_node),
         workspaces=tuple(0 if operator is None else _inner_peak(model, operator) for operator in by_node),
         sizes=tuple(0 if node.tensor is None else size_of(model, node.tensor) for node in nodes),
-        edges=tuple(dict.fromkeys((*known, *_state_edges(model, nodes, by_node, known)))),
+        edges=tuple(dict.fromkeys((*known, *(_state_edges(model, nodes, by_node, known) if reordered else ())))),
         order=range(len(nodes)), name=name,
         labels=tuple(_label(node, kind) for node, kind in zip(nodes, names, strict=True)),
         duration_unit="MAC", size_unit="byte",
         computed_once=tuple(
-            v for v, (node, kind) in enumerate(zip(nodes, names, strict=True))
-            if kind in ONCE or (node.operator is None and node.id != RESULTS)
+            v for v, node in enumerate(nodes)
+            if (node.id != RESULTS if node.operator is None else is_once(model, operators[node.operator]))
         ),
         operators=tuple(
             None if operator is None or any(nodes[u].id == INPUTS for u in found)
@@ -243,57 +236,28 @@ def _reads(
 def _state_edges(
     model: ModelT, nodes: Sequence[Node], by_node: Sequence[OperatorT | None], edges: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Edges that keep the order of what reads and assigns variables; they hold no memory, as their tails put out none.
-
-    Raises:
-        InputError: a variable is read and then assigned, and what is assigned does not depend on what was read: nothing
-            but a longer life of that would keep the order; a variable is read or assigned that no handle is of.
-    """
-    reads, assigned = dict[_Variable, list[int]](), dict[_Variable, list[int]]()
-    variables, before = _variables(model), _ancestors(len(nodes), edges)
-    names = ["" if operator is None else operator_name(model, operator) for operator in by_node]
-    touching = [v for v, name in enumerate(names) if name in _TOUCHING]
-    found = [(u, v) for u, name in enumerate(names) if name == "CALL_ONCE" for v in touching if v > u]
-    for v in touching:
-        operator = by_node[v]
-        variable = None if operator is None else variables.get(next(iter(inputs(operator)), -1))
-        if variable is None:
-            raise InputError(
-                f"operator {nodes[v].id}, {names[v]}: no VAR_HANDLE puts out what it reads as its variable"
-            )
-        found += [(u, v) for u in assigned.get(variable, ())]
-        if names[v] == "READ_VARIABLE":
-            reads.setdefault(variable, []).append(v)
+    """See `tflite_state`."""
+    begin, touching, variables = [], [], _variables(model)
+    for v, (node, operator) in enumerate(zip(nodes, by_node, strict=True)):
+        if operator is None:
             continue
-        late = [u for u in reads.get(variable, ()) if u not in before[v]]
-        if late:
-            raise InputError(
-                f"operator {nodes[v].id} assigns a variable that operator {nodes[late[0]].id} reads before, and "
-                "what it assigns does not depend on that: no order is sure to keep this"
-            )
-        assigned.setdefault(variable, []).append(v)
-        found.append((v, len(nodes) - 1))
-    return found
+        name = operator_name(model, operator)
+        if name == "CALL_ONCE":
+            begin.append(v)
+        elif not ACCESSES.isdisjoint(_kinds(model, operator)):
+            touching.append(Access(v, node.id, name, variables.get(next(iter(inputs(operator)), -1))))
+    return state_edges(begin, touching, edges, len(nodes) - 1)
 
 
-def _variables(model: ModelT) -> dict[int, _Variable]:
-    """By handle the variable that it is of: one may have several handles."""
+def _variables(model: ModelT) -> dict[int, Variable]:
+    """By tensor that is a handle, the variable that it is of."""
     found = {}
     for operator in model.subgraphs[0].operators:
         if operator_name(model, operator) == "VAR_HANDLE":
             of = operator.builtinOptions
-            container, name = (
-                text.encode() if isinstance(text, str) else text or b"" for text in (of.container, of.sharedName)
-            )
+            texts = (of.container or b"", of.sharedName or b"")
+            container, name = (text.encode() if isinstance(text, str) else text for text in texts)
             found.update(dict.fromkeys(outputs(operator), (container, name)))
-    return found
-
-
-def _ancestors(count: int, edges: Sequence[tuple[int, int]]) -> list[set[int]]:
-    """The nodes that each node depends on."""
-    found: list[set[int]] = [set() for _ in range(count)]
-    for u, v in sorted(edges, key=itemgetter(1)):
-        found[v].update((u,), found[u])
     return found
 
 
@@ -306,6 +270,17 @@ def _inner(operator: OperatorT) -> list[int]:
     return [int(at) for name in _INNER if (at := getattr(operator.builtinOptions, name, None)) is not None]
 
 
+def _kinds(model: ModelT, operator: OperatorT) -> set[str]:
+    """The names of an operator and of those in the subgraphs that it runs."""
+    inner = (each for at in _inner(operator) for each in model.subgraphs[at].operators or ())
+    return {operator_name(model, each) for each in (operator, *inner)}
+
+
+def is_once(model: ModelT, operator: OperatorT) -> bool:
+    """Whether an operator, or one in a subgraph that it runs, depends on chance or on state."""
+    return not ONCE.isdisjoint(_kinds(model, operator))
+
+
 def _inner_graphs(model: ModelT, operator: OperatorT) -> list[ComputationGraph]:
     """The graphs of these subgraphs."""
     found = []
@@ -314,7 +289,8 @@ def _inner_graphs(model: ModelT, operator: OperatorT) -> list[ComputationGraph]:
         alone.subgraphs = [model.subgraphs[at]]
         if any(_inner(inner) for inner in model.subgraphs[at].operators or ()):
             raise InputError(f"subgraph {at} runs another one")
-        found.append(graph_of(alone))
+        with located(f"subgraph {at}"):
+            found.append(_graph(alone, "", inputs_in_arena=True, reordered=False))
     return found
 
 
@@ -425,8 +401,8 @@ def case_of(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None
 
 
 def _operator(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None]) -> Operator | None:
-    """What it computes; None if it has not one output, or that is a variable's."""
-    if len(outputs(operator)) != 1 or operator_name(model, operator) in STATE:
+    """What it computes; None if it has not one output, or has to do with variables."""
+    if len(outputs(operator)) != 1 or not STATE.isdisjoint(_kinds(model, operator)):
         return None
     read, case = inputs(operator), case_of(model, operator, sources)
     found, shape = accesses(case), case.put_out.shape
