@@ -146,7 +146,8 @@ def tflite(
     if zero_copy_concat and tile is not None:
         raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
     network, document = read_model(model), None if plan is None else load_json(plan, Page.PLAN_FORMAT)
-    graph, taken_out = graph_of(network, model.stem), frozenset[int | str]()
+    with located(model):
+        graph, taken_out = graph_of(network, model.stem), frozenset[int | str]()
     if zero_copy_concat:
         copying = without_concatenations(graph, step if plan is None else alignment_for(document))
         click.echo(copying.text(), err=True)

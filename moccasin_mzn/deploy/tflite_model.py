@@ -91,7 +91,7 @@ def planned_model(model: ModelT, plan: RuntimePlan, taken_out: Container[NodeId]
     subgraph.operators = operators
     subgraph.outputs = [in_place.get(int(x), int(x)) for x in subgraph.outputs]
     for signature in model.signatureDefs or ():
-        for of in signature.outputs or ():
+        for of in (signature.outputs or ()) if signature.subgraphIndex == _SUBGRAPH else ():
             of.tensorIndex = in_place.get(of.tensorIndex, of.tensorIndex)
     _put_offsets(model, offsets)
     return packed(model)

@@ -26,7 +26,7 @@ from tflite_models import (
 
 from moccasin_mzn import solve
 from moccasin_mzn.deploy.source import placed, planned
-from moccasin_mzn.deploy.tflite_model import METADATA, planned_model
+from moccasin_mzn.deploy.tflite_model import METADATA, packed, planned_model
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.tflite import (
     INPUTS,
@@ -529,6 +529,14 @@ def test_tflite_commands_import_and_deploy(command, tmp_path, capfd):
         (lambda net: setattr(net.graph.tensors[0], "isVariable", True), "a model with state"),
         (lambda net: setattr(net.graph.tensors[3], "type", net.s.TensorType.STRING), r"tensor 3 .*no size is known"),
         (lambda net: setattr(net.graph.operators[0], "inputs", [0, 1, 99]), "damaged"),
+        (
+            lambda net: setattr(net.graph.tensors[1], "buffer", 0),
+            r"tensor 1 \('only/w'\), read by operator 0, CONV_2D, has no data, and no operator puts it out",
+        ),
+        (
+            lambda net: setattr(net.graph.operators[0], "outputs", [net._tensor("other", (1, 8, 8, 4))]),
+            r"tensor 3 \('only'\), read by the network as its output, has no data",
+        ),
     ],
 )
 def test_what_cannot_be_scheduled_is_refused(change, message, tmp_path):
@@ -538,6 +546,59 @@ def test_what_cannot_be_scheduled_is_refused(change, message, tmp_path):
     with pytest.raises(InputError, match=message) as caught:
         import_tflite(written(tmp_path, net.packed(x)))
     assert "model.tflite" in str(caught.value)
+
+
+def test_inputs_that_an_operator_need_not_have_and_constants_without_elements(tmp_path):
+    net = Builder()
+    x = net.convolution("first", net.input, 4)
+    net.graph.operators[0].inputs[2] = -1
+    y = net.add("sum", x, net._tensor("nothing", (0,)))
+    assert import_tflite(written(tmp_path, net.packed(y))).nodes == (INPUT, 0, 1, RESULTS)
+
+
+def test_messages_on_a_model_name_its_file(command, tmp_path):
+    net = Builder()
+    x = net.add("sum", net.input, net._tensor("from nowhere", (1, 8, 8, 4)))
+    path = written(tmp_path, net.packed(x))
+    for kind in ("tflite", "c"):
+        status, out, err = command("deploy", kind, path, "--budget", "1.0", "-o", tmp_path / "new")
+        assert (status, out, len(err.splitlines())) == (2, "", 1) and "model.tflite: tensor 1 ('from nowhere')" in err
+
+
+def signature_of(subgraph, at):
+    found = schema().SignatureDefT()
+    found.subgraphIndex, found.signatureKey = at, f"signature {at}"
+    for side in ("inputs", "outputs"):
+        named = [schema().TensorMapT() for _ in getattr(subgraph, side)]
+        for each, x in zip(named, getattr(subgraph, side), strict=True):
+            each.name, each.tensorIndex = f"{side} {x}", int(x)
+        setattr(found, side, named)
+    return found
+
+
+def test_only_signatures_of_the_subgraph_whose_tensors_are_numbered_anew_change(command, tmp_path):
+    model, new = read_model(written(tmp_path, choosing())), tmp_path / "new.tflite"
+    model.signatureDefs = [signature_of(subgraph, at) for at, subgraph in enumerate(model.subgraphs)]
+    first = model.subgraphs[0].operators[0]
+    first.inputs = [*first.inputs[:2], -1]  # nobody reads the bias: it is dropped
+    path = written(tmp_path, packed(model))
+    assert command("deploy", "tflite", path, "--budget", "40KiB", "--tile", 4, "-o", new, *QUICK)[0] == 0
+    made = read_model(new)
+    assert len(made.subgraphs[0].tensors) < len(model.subgraphs[0].tensors) and len(made.signatureDefs) == 3
+    for of, subgraph in zip(made.signatureDefs, made.subgraphs, strict=True):
+        assert [each.tensorIndex for each in of.inputs] == [*subgraph.inputs]
+        assert [each.tensorIndex for each in of.outputs] == [*subgraph.outputs]
+
+
+def test_only_signatures_of_the_subgraph_that_is_planned_have_what_is_recomputed(tmp_path):
+    model, _, plan = plan_of(written(tmp_path, two_results()), sequence=(INPUT, 0, 1, 2, 3, 4, 0, RESULTS))
+    (subgraph,) = model.subgraphs
+    model.signatureDefs = [signature_of(subgraph, at) for at in range(2)]
+    before = [int(x) for x in subgraph.outputs]
+    path = written(tmp_path, planned_model(model, plan), "new.tflite")
+    made = schema().ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+    own, other = ([each.tensorIndex for each in of.outputs] for of in made.signatureDefs)
+    assert own == [*made.subgraphs[0].outputs] != before and other == before
 
 
 def test_results_come_last(tmp_path):

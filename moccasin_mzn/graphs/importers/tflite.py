@@ -173,7 +173,7 @@ def graph_of(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> 
 
     Raises:
         InputError: a tensor without a size, or that two operators put out; an operator that reads what a later one
-            puts out, or a tensor that is not there.
+            puts out, or a tensor that is not there, or has no data and comes from nowhere.
     """
     try:
         return _graph(model, name, inputs_in_arena=inputs_in_arena)
@@ -186,6 +186,7 @@ def graph_of(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> 
 def _graph(model: ModelT, name: str, *, inputs_in_arena: bool, reordered: bool = True) -> ComputationGraph:
     """See `graph_of`; nothing keeps the order of variables in what is not `reordered`."""
     subgraph = model.subgraphs[0]
+    _check_tensors(model)
     nodes = nodes_of(model, inputs_in_arena=inputs_in_arena)
     sources, operators = _sources(model, nodes), subgraph.operators
     by_node = [None if node.operator is None or node.first is not None else operators[node.operator] for node in nodes]
@@ -216,6 +217,24 @@ def _graph(model: ModelT, name: str, *, inputs_in_arena: bool, reordered: bool =
         fixed_memory={**caller, **fixed},
         output_of=tuple(node.first for node in nodes),
     )  # fmt: skip
+
+
+def _check_tensors(model: ModelT) -> None:
+    """Refuse tensors that are read, but are neither put out, nor inputs, nor constants."""
+    subgraph = model.subgraphs[0]
+    there = {int(x) for x in subgraph.inputs} | producers(model).keys()
+    read = [(f"operator {at}, {operator_name(model, of)}", inputs(of)) for at, of in enumerate(subgraph.operators)]
+    for who, tensors in (*read, ("the network as its output", map(int, subgraph.outputs))):
+        for x in tensors:
+            if x not in there and not _has_data(model, x):
+                raise InputError(f"{_tensor_text(model, x)}, read by {who}, has no data, and no operator puts it out")
+
+
+def _has_data(model: ModelT, x: int) -> bool:
+    tensor = model.subgraphs[0].tensors[x]
+    buffer = model.buffers[tensor.buffer]
+    elsewhere = buffer.offset or getattr(tensor, "externalBuffer", 0)  # behind the model, or in another file
+    return (buffer.data is not None and len(buffer.data) > 0) or bool(elsewhere) or not size_of(model, x)
 
 
 def _reads(
@@ -356,9 +375,13 @@ def size_of(model: ModelT, x: int) -> int:
     kind, shape = type_name(model, x), _shape(model, x)
     bits = _BITS.get(kind)
     if bits is None or any(side < 0 for side in shape):
-        name = model.subgraphs[0].tensors[x].name
-        raise InputError(f"tensor {x} ({shown(name)}): no size is known of {kind or None} {shape}")
+        raise InputError(f"{_tensor_text(model, x)}: no size is known of {kind or None} {shape}")
     return -(-math.prod(shape) * bits // 8)
+
+
+def _tensor_text(model: ModelT, x: int) -> str:
+    name = model.subgraphs[0].tensors[x].name
+    return f"tensor {x} ({shown(name.decode(errors='replace') if isinstance(name, bytes) else name)})"
 
 
 def operator_name(model: ModelT, operator: OperatorT) -> str:
