@@ -142,7 +142,7 @@ def tflite(
         raise InputError("expected a plan, or --budget to make one within it")
     if step % LEAST:
         raise InputError(f"--alignment {step}: TFLite Micro wants multiples of {LEAST}")
-    make_request = request_maker(options, step, EFFORT, tile)
+    make_request = request_maker(options, step, EFFORT, tile, LEAST)
     if zero_copy_concat and tile is not None:
         raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
     network, document = read_model(model), None if plan is None else load_json(plan, Page.PLAN_FORMAT)
@@ -159,7 +159,7 @@ def tflite(
         with located(plan), explained(Page.PLAN_FORMAT):
             found = _placed_plan(document, graph, step, effort)
     else:
-        result = schedule_of(graph, make_request, LEAST)
+        result = schedule_of(graph, make_request)
         if result is None:
             return EXIT_NONE
         found = planned(result)

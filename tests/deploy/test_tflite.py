@@ -601,6 +601,20 @@ def test_only_signatures_of_the_subgraph_that_is_planned_have_what_is_recomputed
     assert own == [*made.subgraphs[0].outputs] != before and other == before
 
 
+@pytest.mark.parametrize("tile", [(), ("--tile", "auto"), ("--tile", 4)])
+def test_budgets_are_multiples_of_16(tile, command, tmp_path):
+    """A peak that is none is rounded up, and an amount down: what that excludes is no schedule, and no error."""
+    path, new = written(tmp_path, choosing()), tmp_path / "new.tflite"
+    graph = import_tflite(path)
+    assert simulate(graph, graph.input_order()).peak == 13 * 1024 + 1
+    for budget, status in (("1.0", 0), (13 * 1024 + 16, 0), (13 * 1024 + 15, 1), (13 * 1024 + 1, 1), (15, 1)):
+        found, out, err = command("deploy", "tflite", path, "--budget", budget, *tile, "-o", new, *QUICK)
+        assert found == status and (f"arena {13 * 1024 + 16:,} bytes" in out) == (status == 0)
+        assert status == 0 or (err.splitlines()[-1].startswith("no schedule: ") and "warm start" not in err)
+    status, out, _ = command("deploy", "tflite", path, "--budget", "1.0", *tile, "--count-fixed", "-o", new, *QUICK)
+    assert status == 0 and f"arena {13 * 1024 + 16:,} bytes" in out
+
+
 def test_results_come_last(tmp_path):
     path = written(tmp_path, two_results())
     model, _, plan = plan_of(path, sequence=(INPUT, 0, 1, 2, 3, 4, RESULTS, 0))
