@@ -116,11 +116,13 @@ def request_maker(
 
 
 def _rounded(graph: ComputationGraph, budget: Budget, step: int, problem: Mapping[str, Any]) -> Budget:
-    """The budget of which outputs get a multiple of `step`; see `request_maker`."""
+    """The budget of which outputs get a multiple of `step`, see `request_maker`; with a line if it is another one."""
     if step == 1:
         return budget
     given = Instance.build(graph, budget, **problem)
     steps = given.budget // step if budget.fraction is None else -(-given.budget // step)
+    if steps * step != given.budget:
+        click.echo(f"budget: {steps * step:,} bytes, as an arena takes a multiple of {step}", err=True)
     return Budget(max(1, steps * step + given.fixed))
 
 

@@ -162,7 +162,7 @@ def runs_of_micro(path, runs, capfd):
     return found, int(re.search(r"head (\d+) bytes", "".join(capfd.readouterr()))[1])
 
 
-@pytest.mark.parametrize("model", [streaming, choosing])
+@pytest.mark.parametrize("model", [streaming, choosing, dequantizing])
 def test_state_and_choices_are_kept_in_the_arena_of_the_plan(model, tmp_path, capfd):
     path, new, random = written(tmp_path, model()), tmp_path / "new.tflite", np.random.default_rng(4)
     graph = import_tflite(path)
@@ -611,6 +611,8 @@ def test_budgets_are_multiples_of_16(tile, command, tmp_path):
         found, out, err = command("deploy", "tflite", path, "--budget", budget, *tile, "-o", new, *QUICK)
         assert found == status and (f"arena {13 * 1024 + 16:,} bytes" in out) == (status == 0)
         assert status == 0 or (err.splitlines()[-1].startswith("no schedule: ") and "warm start" not in err)
+        used = {"1.0": 13 * 1024 + 16, 15: 0}.get(budget, 13 * 1024)
+        assert (f"budget: {used:,} bytes, as an arena takes a multiple of 16\n" in err) == (budget != 13 * 1024 + 16)
     status, out, _ = command("deploy", "tflite", path, "--budget", "1.0", *tile, "--count-fixed", "-o", new, *QUICK)
     assert status == 0 and f"arena {13 * 1024 + 16:,} bytes" in out
 
