@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from copy import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ pytest.importorskip("ai_edge_litert")
 
 from tflite_models import (
     Builder,
-    Stateful,
     choosing,
     dequantizing,
     joining,
@@ -23,31 +20,25 @@ from tflite_models import (
     streaming,
     two_results,
 )
+from tflite_plans import INPUT, offsets_in, plan_of, taken, written
 
 from moccasin_mzn import solve
-from moccasin_mzn.deploy.source import placed, planned
-from moccasin_mzn.deploy.tflite_model import METADATA, packed, planned_model
+from moccasin_mzn.deploy.source import planned
+from moccasin_mzn.deploy.tflite_model import packed, planned_model
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.tflite import (
-    INPUTS,
     RESULTS,
     graph_of,
     import_tflite,
     operator_name,
     read_model,
     schema,
-    size_of,
 )
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
-from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.platform import plan_of_sequence
-from moccasin_mzn.problem.runtime_plan import RuntimePlan
-from moccasin_mzn.search.options import Effort
 
 MODELS = {"skipping": skipping, "two results": two_results}
 QUICK = ("--time-limit", 2, "--threads", 1, "--search", "only")
-INPUT = "input 0"
 EARLIER = {
     "skipping": (INPUT, 0, 1, 2, 3, "3.1", 4, 5, 0, 6, RESULTS),
     "two results": (INPUT, 1, 2, 3, 4, 0, RESULTS),
@@ -55,59 +46,15 @@ EARLIER = {
 """Schedules: one that computes the first operator again, one in another order."""
 
 
-def written(folder, data, name="model.tflite"):
-    path = folder / name
-    path.write_bytes(data)
-    return path
-
-
-def plan_of(path, name=None, sequence=None):
-    model = read_model(path)
-    graph = graph_of(model, path.stem)
-    ids = sequence or (EARLIER[name] if name else graph.nodes)
-    actions = plan_of_sequence([graph.position_of(node) for node in ids])
-    return model, graph, placed(RuntimePlan.of(graph, actions), 16, Effort(0.5))
-
-
-def offsets_in(path):
-    """The metadata, read back: an offset or -1 for each tensor."""
-    model = read_model(path)
-    (found,) = [one for one in model.metadata if one.name == METADATA.encode()]
-    version, subgraph, count, *offsets = np.frombuffer(model.buffers[found.buffer].data.tobytes(), "<i4").tolist()
-    tensors = sum(len(each.tensors) for each in model.subgraphs)
-    assert (version, subgraph, count) == (1, 0, tensors) and count == len(offsets)
-    return model, offsets
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_operators_stand_in_order_and_tensors_that_live_together_do_not_overlap(name, tmp_path):
     path = written(tmp_path, MODELS[name]())
-    model, graph, plan = plan_of(path, name)
+    model, graph, plan = plan_of(path, EARLIER[name])
     new = written(tmp_path, planned_model(model, plan), "new.tflite")
     model, offsets = offsets_in(new)
     subgraph = model.subgraphs[0]
     assert len(subgraph.operators) == len([step for step in plan.steps if type(step.node) is int])
     assert taken(model, offsets) == plan.arenas[0]
-
-
-def taken(model, offsets):
-    """The memory of tensors of which no two that live together overlap; inputs live from the beginning."""
-    subgraph = model.subgraphs[0]
-    born, dead = {int(x): -1 for x in subgraph.inputs}, {}
-    for at, operator in enumerate(subgraph.operators):
-        for x in () if operator.inputs is None else map(int, operator.inputs):
-            assert x in born or offsets[x] == -1  # a constant, or computed before
-            dead[x] = at
-        for x in () if operator.outputs is None else map(int, operator.outputs):
-            assert x not in born and offsets[x] >= 0
-            born[x] = at
-    dead |= {int(x): len(subgraph.operators) for x in subgraph.outputs}
-    there = [x for x in born if size_of(model, x)]
-    assert all(offsets[x] >= 0 for x in there)
-    sizes = {x: size_of(model, x) for x in there}
-    boxes = [(max(0, born[x]), dead.get(x, born[x]) + 1, sizes[x], 16) for x in there]
-    assert [*flaws(boxes, [offsets[x] for x in there])] == []
-    return max(offsets[x] + sizes[x] for x in there)
 
 
 def run_micro(path, given, capfd):
@@ -136,7 +83,7 @@ def run_lite(path, given):
 @pytest.mark.parametrize("name", MODELS)
 def test_micro_computes_the_same_in_the_arena_of_the_plan(name, tmp_path, capfd):
     path = written(tmp_path, MODELS[name]())
-    model, graph, plan = plan_of(path, name)
+    model, graph, plan = plan_of(path, EARLIER[name])
     new = written(tmp_path, planned_model(model, plan), "new.tflite")
     given = np.random.default_rng(2).normal(size=(1, 8, 8, 4)).astype(np.float32)
     expected, before = run_micro(path, given, capfd)
@@ -179,142 +126,10 @@ def test_state_and_choices_are_kept_in_the_arena_of_the_plan(model, tmp_path, ca
     assert after == -(-found.arena // 16) * 16 <= before  # sizes are rounded up
 
 
-@pytest.mark.parametrize("model", [dequantizing, streaming])
-def test_inputs_are_there_before_operators_that_read_none(model, tmp_path):
-    path, new = written(tmp_path, model()), tmp_path / "new.tflite"
-    graph = import_tflite(path)
-    given, first = graph.position_of(INPUTS), graph.position_of(0)
-    assert (given, graph.sizes[given], graph.predecessors[given]) == (1, 0, (0,)) and given in graph.computed_once
-    assert all(graph.predecessors[v] for v in range(1, len(graph.nodes))) and given in graph.predecessors[first]
-    assert graph.working_sets[given] == graph.sizes[0] and 2 in graph.successors[given]
-    found = solve(graph, 1.0, order="free", addresses=True, alignment=16, time_limit=5)
-    assert found.status == "optimal"
-    new.write_bytes(planned_model(read_model(path), planned(found.details)))
-    assert taken(*offsets_in(new)) == found.arena
-    caller = import_tflite(path, inputs_in_arena=False)
-    assert caller.nodes == (*graph.nodes[2:],) and first - 2 == caller.position_of(0)
-
-
-def test_no_budget_makes_room_where_the_input_is(tmp_path):
-    """Unpacked before the input was written, the constant would need no more than 9 KiB."""
-    graph = import_tflite(written(tmp_path, dequantizing()))
-    assert solve(graph, 10 * 1024, order="free", addresses=True, alignment=16, time_limit=5).status == "optimal"
-    assert solve(graph, 9 * 1024, order="free", addresses=True, alignment=16, time_limit=5).status == "infeasible"
-
-
-def test_plans_in_which_inputs_come_late_are_refused(tmp_path):
-    path = written(tmp_path, dequantizing())
-    model, graph = read_model(path), import_tflite(path)
-    given = graph.position_of(INPUTS)
-    loose = replace(graph, edges=[edge for edge in graph.edges if edge[0] != given])
-    ids = (0, 1, INPUT, INPUTS, 2, 3, RESULTS)
-    plan = RuntimePlan.of(loose, plan_of_sequence([loose.position_of(node) for node in ids]))
-    with pytest.raises(InputError, match="input 0 comes after operator 1: inputs are written before a network runs"):
-        planned_model(model, placed(plan, 16, Effort(0.5)))
-
-
-def test_variables_are_read_and_assigned_once_and_in_their_order(tmp_path):
-    graph = import_tflite(written(tmp_path, streaming()))
-    of = {label.split()[0]: v for v, label in enumerate(graph.labels)}
-    assert {of[name] for name in ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")} < {
-        *graph.computed_once
-    }
-    assert {(of["CALL_ONCE"], of["READ_VARIABLE"]), (of["ASSIGN_VARIABLE"], of[RESULTS])} < {*graph.edges}
-    with pytest.raises(InputError, match="operator 4 assigns a variable that operator 2 reads before, and what it"):
-        import_tflite(written(tmp_path, streaming(dependent=False)))
-
-
-def test_variables_are_known_by_their_names_whatever_handle_is_read(tmp_path):
-    """Assigned by one handle and read by another: in this order. Of another variable nothing is known to be kept."""
-    net = Stateful()
-    net.assign(net.handle(), net.convolution("first", net.input, 4))
-    result = net.add("sum", net.read(net.handle()), net.input)
-    graph = import_tflite(written(tmp_path, net.packed(result)))
-    assign, read = graph.position_of(3), graph.position_of(5)
-    assert {(assign, read), (graph.position_of(0), read), (graph.position_of(0), assign)} < {*graph.edges}
-    net = Stateful()
-    before = net.read(net.handle())
-    net.assign(net.handle(), layer := net.convolution("first", net.input, 4))
-    result = net.add("sum", before, layer)
-    path = written(tmp_path, net.packed(result))
-    with pytest.raises(InputError, match="operator 5 assigns a variable that operator 2 reads before, and what it"):
-        import_tflite(path)
-    net = Stateful()
-    before = net.read(net.handle())
-    net.assign(net.handle("other"), layer := net.convolution("first", net.input, 4))
-    graph = import_tflite(written(tmp_path, net.packed(net.add("sum", before, layer))))
-    assert (graph.position_of(2), graph.position_of(5)) not in graph.edges
-
-
-def with_state_inside(outside=False):
-    """Two subgraphs add the input to a variable; which of them runs, is an input.
-
-    Args:
-        outside: the variable is also read outside of them.
-    """
-    net = Stateful()
-    yes = net._tensor("yes", (1,), net.s.TensorType.BOOL)
-    net.graph.inputs = [net.input, yes]
-    given = net.add("given", net.input, net.read(net.handle())) if outside else net.input
-    chosen = net.either("chosen", [yes, given], 2, 3)
-    late = net.convolution("last", net.convolution("wide", chosen, 40), 4)
-    main = net.add("sum", chosen, late)
-    begin = net.packed(main)  # adds the subgraph that comes first
-    assert len(net.model.subgraphs) == 2 and begin
-    for name in ("then", "else"):
-        with net.subgraph(name):
-            net.graph.inputs = [x := net._tensor(f"{name}/input", net.shape)]
-            handle = net.handle()
-            net.graph.outputs = [total := net.add("total", net.read(handle), x)]
-            net.assign(handle, total)
-    return Builder.packed(net, main)
-
-
-def test_what_runs_subgraphs_with_state_is_computed_once(tmp_path):
-    path = written(tmp_path, with_state_inside())
-    graph, model = import_tflite(path), read_model(path)
-    once = graph.position_of(1)
-    assert graph.labels[once] == "IF 1" and once in graph.computed_once and (graph.position_of(0), once) in graph.edges
-    ids = (INPUT, "input 1", INPUTS, 0, 1, 2, 3, 1, 4, RESULTS)
-    loose = replace(graph, computed_once=())
-    plan = RuntimePlan.of(loose, plan_of_sequence([loose.position_of(node) for node in ids]))
-    with pytest.raises(InputError, match="operator 1 depends on chance or on state, and is recomputed"):
-        planned_model(model, placed(plan, 16, Effort(0.5)))
-    path = written(tmp_path, with_state_inside(outside=True))
-    with pytest.raises(InputError, match="operator 4, IF, has variables in its subgraphs, and operator 2, READ_VARIAB"):
-        import_tflite(path)
-
-
-def test_what_runs_subgraphs_with_chance_is_computed_once(tmp_path):
-    data = choosing()
-    graph = import_tflite(written(tmp_path, data))
-    assert graph.position_of(1) not in graph.computed_once
-    model = read_model(written(tmp_path, data))
-    code = copy(model.operatorCodes[0])
-    code.builtinCode = code.deprecatedBuiltinCode = schema().BuiltinOperator.RANDOM_UNIFORM
-    model.operatorCodes.append(code)
-    model.subgraphs[2].operators[0].opcodeIndex = len(model.operatorCodes) - 1
-    graph = graph_of(model)
-    assert graph.labels[graph.position_of(1)] == "IF 1" and graph.position_of(1) in graph.computed_once
-
-
-def test_variables_without_a_handle_are_refused(command, tmp_path):
-    for given in (True, False):
-        net = Stateful()
-        kind = net.s.TensorType.RESOURCE
-        handle = net._tensor("given", (), kind) if given else net._constant("constant", np.zeros(1))
-        net.graph.inputs += [handle] if given else []
-        path = written(tmp_path, net.packed(net.add("sum", net.read(handle), net.input)))
-        for where in ("arena", "caller"):
-            status, out, err = command("import", "tflite", path, "--inputs", where)
-            assert (status, out, len(err.splitlines())) == (2, "", 1)
-            assert "model.tflite: operator 1, READ_VARIABLE: no VAR_HANDLE puts out what it reads" in err
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_lite_computes_the_same(name, tmp_path):
     path = written(tmp_path, MODELS[name]())
-    model, _, plan = plan_of(path, name)
+    model, _, plan = plan_of(path, EARLIER[name])
     new = written(tmp_path, planned_model(model, plan), "new.tflite")
     given = np.random.default_rng(3).normal(size=(1, 8, 8, 4)).astype(np.float32)
     pairs = zip(run_lite(path, given), run_lite(new, given), strict=True)
@@ -415,7 +230,7 @@ def test_a_plan_has_the_alignment_that_concatenations_are_taken_out_for(command,
 def test_micro_follows_the_offsets(tmp_path, capfd):
     """With offsets that overlap it computes something else: that it computes the same is not for want of following."""
     path = written(tmp_path, skipping())
-    model, _, plan = plan_of(path, "skipping")
+    model, _, plan = plan_of(path, EARLIER["skipping"])
     data = planned_model(model, plan)
     new = written(tmp_path, data, "new.tflite")
     given = np.random.default_rng(2).normal(size=(1, 8, 8, 4)).astype(np.float32)
@@ -463,7 +278,7 @@ def test_weights_that_are_unpacked_once_are_parameters(tmp_path):
     assert graph.fixed_memory["parameters"] == filters * (4 + 2) + 4 * (24 + 4 + 40 + 24) + 4
     peak = simulate(graph, graph.input_order()).peak
     assert peak == 4 * pixels * (24 + 40 + 40)  # the first is held past the widest and its halves
-    model, _, plan = plan_of(path, sequence=(INPUT, 4, 5, 6, 7, "7.1", 8, 9, 4, 10, RESULTS))
+    model, _, plan = plan_of(path, (INPUT, 4, 5, 6, 7, "7.1", 8, 9, 4, 10, RESULTS))
     new = written(tmp_path, planned_model(model, plan), "new.tflite")
     model, offsets = offsets_in(new)
     assert len(model.subgraphs[0].operators) == 12
@@ -591,7 +406,7 @@ def test_only_signatures_of_the_subgraph_whose_tensors_are_numbered_anew_change(
 
 
 def test_only_signatures_of_the_subgraph_that_is_planned_have_what_is_recomputed(tmp_path):
-    model, _, plan = plan_of(written(tmp_path, two_results()), sequence=(INPUT, 0, 1, 2, 3, 4, 0, RESULTS))
+    model, _, plan = plan_of(written(tmp_path, two_results()), (INPUT, 0, 1, 2, 3, 4, 0, RESULTS))
     (subgraph,) = model.subgraphs
     model.signatureDefs = [signature_of(subgraph, at) for at in range(2)]
     before = [int(x) for x in subgraph.outputs]
@@ -619,6 +434,6 @@ def test_budgets_are_multiples_of_16(tile, command, tmp_path):
 
 def test_results_come_last(tmp_path):
     path = written(tmp_path, two_results())
-    model, _, plan = plan_of(path, sequence=(INPUT, 0, 1, 2, 3, 4, RESULTS, 0))
+    model, _, plan = plan_of(path, (INPUT, 0, 1, 2, 3, 4, RESULTS, 0))
     with pytest.raises(InputError, match="the results are not the last of 8 steps"):
         planned_model(model, plan)
