@@ -51,7 +51,8 @@ endif
 test-deploy: .venv/tested
 	if $(BIN)/python -c 'import ai_edge_litert, flatbuffers, tflite_micro' 2>/dev/null || \
 	$(BIN)/python -m pip install --quiet --editable '.[tflite]' tflite-micro; then \
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' tests/deploy/test_tflite.py tests/deploy/test_tflite_tiling.py && \
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' tests/deploy/test_tflite.py tests/deploy/test_tflite_order.py \
+	  tests/deploy/test_tflite_tiling.py && \
 	$(BIN)/python -m pytest -n $(WORKERS) tests/deploy/test_c_*.py; else \
 	echo "no TensorFlow Lite: its models are not run"; fi
 

@@ -142,11 +142,12 @@ def tflite(
         raise InputError("expected a plan, or --budget to make one within it")
     if step % LEAST:
         raise InputError(f"--alignment {step}: TFLite Micro wants multiples of {LEAST}")
-    make_request = request_maker(options, step, EFFORT, tile)
+    make_request = request_maker(options, step, EFFORT, tile, LEAST)
     if zero_copy_concat and tile is not None:
         raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
     network, document = read_model(model), None if plan is None else load_json(plan, Page.PLAN_FORMAT)
-    graph, taken_out = graph_of(network, model.stem), frozenset[int | str]()
+    with located(model):
+        graph, taken_out = graph_of(network, model.stem), frozenset[int | str]()
     if zero_copy_concat:
         copying = without_concatenations(graph, step if plan is None else alignment_for(document))
         click.echo(copying.text(), err=True)
@@ -158,7 +159,7 @@ def tflite(
         with located(plan), explained(Page.PLAN_FORMAT):
             found = _placed_plan(document, graph, step, effort)
     else:
-        result = schedule_of(graph, make_request, LEAST)
+        result = schedule_of(graph, make_request)
         if result is None:
             return EXIT_NONE
         found = planned(result)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container
-from dataclasses import replace
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from cloup import option_group
@@ -17,6 +16,7 @@ from moccasin_mzn.cli.options import Decorator, OptionValues, added, named_optio
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.option import flag
+from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 
 if TYPE_CHECKING:
@@ -70,8 +70,9 @@ def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed
 
 
 def request_maker(
-    options: OptionValues, alignment: int | None = None, others: Container[str] = (), tile: str | None = None
-) -> RequestMaker | None:
+    options: OptionValues, alignment: int | None = None, others: Container[str] = (), tile: str | None = None,
+    step: int = 1,
+) -> RequestMaker | None:  # fmt: skip
     """Return a function that makes the request for a graph; None without --budget, as there is no search then.
 
     Args:
@@ -80,13 +81,14 @@ def request_maker(
         others: names of options that are also used without a search.
         tile: in which parts outputs are computed, see `Tiles`; the function gets what makes the graph of parts as well,
             `cutting`.
+        step: a runtime takes a multiple of it for an arena, so that the budget is one: an amount is rounded down, a
+            fraction up, as what it is a fraction of may be none.
 
     Raises:
         InputError: an option is nonsense, or is for a search and --budget is missing.
     """
     from moccasin_mzn.api.request import prepared
     from moccasin_mzn.api.tiling import Tiles, tiled
-    from moccasin_mzn.problem.budget import Budget
 
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     problem = {"order": given.pop("order"), "count_fixed": given.pop("count_fixed", False)}
@@ -103,27 +105,32 @@ def request_maker(
     given = {"time_limit": SEARCH_SECONDS, **({} if tiles is None else {"max_computations": "auto"}), **given}
     prepare = prepared(given, alignment=alignment, spelled=flag)
     if tiles is None:
-        return lambda graph: prepare(graph, budget=budget, **problem)
+        return lambda graph: prepare(graph, budget=_rounded(graph, budget, step, problem), **problem)
 
     def make(graph: ComputationGraph, cutting: Cutting) -> Request:
         note = partial(click.echo, err=True)
-        return tiled(prepare, tiles, note, cutting=cutting)(graph, budget=budget, **problem)
+        whole = _rounded(graph, budget, step, problem)
+        return tiled(prepare, tiles, note, cutting=cutting)(graph, budget=whole, **problem)
 
     return make
 
 
-def schedule_of(graph: ComputationGraph, make_request: RequestMaker, step: int = 1) -> Result | None:
-    """Search for a schedule; None, with a line on stderr, if there is none within the budget.
+def _rounded(graph: ComputationGraph, budget: Budget, step: int, problem: Mapping[str, Any]) -> Budget:
+    """The budget of which outputs get a multiple of `step`, see `request_maker`; with a line if it is another one."""
+    if step == 1:
+        return budget
+    given = Instance.build(graph, budget, **problem)
+    steps = given.budget // step if budget.fraction is None else -(-given.budget // step)
+    if steps * step != given.budget:
+        click.echo(f"budget: {steps * step:,} bytes, as an arena takes a multiple of {step}", err=True)
+    return Budget(max(1, steps * step + given.fixed))
 
-    Args:
-        step: a runtime takes a multiple of it for an arena, so that only such a part of the budget counts.
-    """
+
+def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result | None:
+    """Search for a schedule; None, with a line on stderr, if there is none within the budget."""
     from moccasin_mzn.api.solve import answer
 
     begin, request = time.monotonic(), make_request(graph)
-    problem = request.problem
-    if step > 1 and isinstance(problem, Instance):
-        request = replace(request, problem=replace(problem, budget=problem.budget // step * step))
     with progress_lines(request) as lines:
         result = answer(request, lines, begin)
     if result.valid:

@@ -23,11 +23,10 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import NodeId
 from moccasin_mzn.graphs.importers.tflite import (
     ALIGNMENT,
-    ONCE,
     RESULTS,
     Node,
+    is_once,
     nodes_of,
-    operator_name,
     outputs,
     producers,
     schema,
@@ -51,8 +50,8 @@ def planned_model(model: ModelT, plan: RuntimePlan, taken_out: Container[NodeId]
         taken_out: the nodes of concatenations without which the plan's graph is.
 
     Raises:
-        InputError: it is none, or recomputes operators that depend on chance; the results are not its last step,
-            or an offset takes more than 31 bits.
+        InputError: it is none, or recomputes operators that depend on chance; the inputs are not its first steps, the
+            results not its last one, or an offset takes more than 31 bits.
     """
     nodes = nodes_of(model)
     node_of = {node.id: node for node in nodes if node.id not in taken_out}
@@ -92,7 +91,7 @@ def planned_model(model: ModelT, plan: RuntimePlan, taken_out: Container[NodeId]
     subgraph.operators = operators
     subgraph.outputs = [in_place.get(int(x), int(x)) for x in subgraph.outputs]
     for signature in model.signatureDefs or ():
-        for of in signature.outputs or ():
+        for of in (signature.outputs or ()) if signature.subgraphIndex == _SUBGRAPH else ():
             of.tensorIndex = in_place.get(of.tensorIndex, of.tensorIndex)
     _put_offsets(model, offsets)
     return packed(model)
@@ -137,14 +136,17 @@ def _check(model: ModelT, plan: RuntimePlan, node_of: Mapping[NodeId, Node]) -> 
     ends = [at for at, step in enumerate(plan.steps) if step.node == RESULTS]
     if ends != [len(plan.steps) - 1]:
         raise InputError(f"the results are not the last of {len(plan.steps)} steps, and once only")
-    seen: set[NodeId] = set()
+    seen, computed = set[NodeId](), None
     for step in plan.steps[:-1]:
         if step.node not in node_of:
             raise InputError(f"node {step.node} is not of the model: import it anew")
         at = node_of[step.node].operator
         if step.node in seen and at is None:
             raise InputError(f"{step.node} is given once, and the plan recomputes it")
-        if step.node in seen and at is not None and operator_name(model, model.subgraphs[0].operators[at]) in ONCE:
+        if at is None and computed is not None:
+            raise InputError(f"{step.node} comes after operator {computed}: inputs are written before a network runs")
+        computed = computed if at is None else step.node
+        if step.node in seen and at is not None and is_once(model, model.subgraphs[0].operators[at]):
             raise InputError(f"operator {step.node} depends on chance or on state, and is recomputed")
         seen.add(step.node)
     missing = [node.id for node in node_of.values() if node.tensor is not None and node.id not in seen]

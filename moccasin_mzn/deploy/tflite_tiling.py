@@ -321,7 +321,10 @@ class _Tiling(Gathering[int]):
             each.inputs = [number[int(x)] for x in _all(each.inputs)]
             each.outputs = [number[int(x)] for x in _all(each.outputs)]
         subgraph.inputs, subgraph.outputs = ([number[int(x)] for x in of] for of in (subgraph.inputs, subgraph.outputs))
-        self.model.signatureDefs = [_renumbered(signature, number) for signature in self.model.signatureDefs or ()]
+        self.model.signatureDefs = [
+            _renumbered(signature, number) if signature.subgraphIndex == 0 else signature
+            for signature in self.model.signatureDefs or ()
+        ]
 
     def shape_of(self, value: int) -> tuple[int, ...]:
         shape = self.subgraph.tensors[value].shape

@@ -9,23 +9,36 @@ import pytest
 
 pytest.importorskip("ai_edge_litert")
 
-from tflite_models import Builder, choosing, joining, joining_inputs, joining_twice, skipping, streaming, two_results
+from tflite_models import (
+    Builder,
+    choosing,
+    dequantizing,
+    joining,
+    joining_inputs,
+    joining_twice,
+    skipping,
+    streaming,
+    two_results,
+)
+from tflite_plans import INPUT, offsets_in, plan_of, taken, written
 
 from moccasin_mzn import solve
-from moccasin_mzn.deploy.source import placed, planned
-from moccasin_mzn.deploy.tflite_model import METADATA, planned_model
+from moccasin_mzn.deploy.source import planned
+from moccasin_mzn.deploy.tflite_model import packed, planned_model
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.tflite import RESULTS, graph_of, import_tflite, operator_name, read_model
+from moccasin_mzn.graphs.importers.tflite import (
+    RESULTS,
+    graph_of,
+    import_tflite,
+    operator_name,
+    read_model,
+    schema,
+)
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
-from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.platform import plan_of_sequence
-from moccasin_mzn.problem.runtime_plan import RuntimePlan
-from moccasin_mzn.search.options import Effort
 
 MODELS = {"skipping": skipping, "two results": two_results}
 QUICK = ("--time-limit", 2, "--threads", 1, "--search", "only")
-INPUT = "input 0"
 EARLIER = {
     "skipping": (INPUT, 0, 1, 2, 3, "3.1", 4, 5, 0, 6, RESULTS),
     "two results": (INPUT, 1, 2, 3, 4, 0, RESULTS),
@@ -33,52 +46,15 @@ EARLIER = {
 """Schedules: one that computes the first operator again, one in another order."""
 
 
-def written(folder, data, name="model.tflite"):
-    path = folder / name
-    path.write_bytes(data)
-    return path
-
-
-def plan_of(path, name=None, sequence=None):
-    model = read_model(path)
-    graph = graph_of(model, path.stem)
-    ids = sequence or (EARLIER[name] if name else graph.nodes)
-    actions = plan_of_sequence([graph.position_of(node) for node in ids])
-    return model, graph, placed(RuntimePlan.of(graph, actions), 16, Effort(0.5))
-
-
-def offsets_in(path):
-    """The metadata, read back: an offset or -1 for each tensor."""
-    model = read_model(path)
-    (found,) = [one for one in model.metadata if one.name == METADATA.encode()]
-    version, subgraph, count, *offsets = np.frombuffer(model.buffers[found.buffer].data.tobytes(), "<i4").tolist()
-    assert (version, subgraph, count) == (1, 0, len(model.subgraphs[0].tensors)) and count == len(offsets)
-    return model, offsets
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_operators_stand_in_order_and_tensors_that_live_together_do_not_overlap(name, tmp_path):
     path = written(tmp_path, MODELS[name]())
-    model, graph, plan = plan_of(path, name)
+    model, graph, plan = plan_of(path, EARLIER[name])
     new = written(tmp_path, planned_model(model, plan), "new.tflite")
     model, offsets = offsets_in(new)
     subgraph = model.subgraphs[0]
     assert len(subgraph.operators) == len([step for step in plan.steps if type(step.node) is int])
-    born, dead = {int(x): -1 for x in subgraph.inputs}, {}
-    for at, operator in enumerate(subgraph.operators):
-        for x in map(int, operator.inputs):
-            assert x in born or offsets[x] == -1  # a constant, or computed before
-            dead[x] = at
-        for x in map(int, operator.outputs):
-            assert x not in born and offsets[x] >= 0
-            born[x] = at
-    dead |= {int(x): len(subgraph.operators) for x in subgraph.outputs}
-    there = [x for x in born if offsets[x] >= 0]
-    assert len(there) == 1 + sum(len(operator.outputs) for operator in subgraph.operators)
-    sizes = {x: 4 * int(np.prod(subgraph.tensors[x].shape)) for x in there}
-    boxes = [(max(0, born[x]), dead.get(x, born[x]) + 1, sizes[x], 16) for x in there]
-    assert [*flaws(boxes, [offsets[x] for x in there])] == []
-    assert max(offsets[x] + sizes[x] for x in there) == plan.arenas[0]
+    assert taken(model, offsets) == plan.arenas[0]
 
 
 def run_micro(path, given, capfd):
@@ -107,7 +83,7 @@ def run_lite(path, given):
 @pytest.mark.parametrize("name", MODELS)
 def test_micro_computes_the_same_in_the_arena_of_the_plan(name, tmp_path, capfd):
     path = written(tmp_path, MODELS[name]())
-    model, graph, plan = plan_of(path, name)
+    model, graph, plan = plan_of(path, EARLIER[name])
     new = written(tmp_path, planned_model(model, plan), "new.tflite")
     given = np.random.default_rng(2).normal(size=(1, 8, 8, 4)).astype(np.float32)
     expected, before = run_micro(path, given, capfd)
@@ -133,7 +109,7 @@ def runs_of_micro(path, runs, capfd):
     return found, int(re.search(r"head (\d+) bytes", "".join(capfd.readouterr()))[1])
 
 
-@pytest.mark.parametrize("model", [streaming, choosing])
+@pytest.mark.parametrize("model", [streaming, choosing, dequantizing])
 def test_state_and_choices_are_kept_in_the_arena_of_the_plan(model, tmp_path, capfd):
     path, new, random = written(tmp_path, model()), tmp_path / "new.tflite", np.random.default_rng(4)
     graph = import_tflite(path)
@@ -150,21 +126,10 @@ def test_state_and_choices_are_kept_in_the_arena_of_the_plan(model, tmp_path, ca
     assert after == -(-found.arena // 16) * 16 <= before  # sizes are rounded up
 
 
-def test_variables_are_read_and_assigned_once_and_in_their_order(tmp_path):
-    graph = import_tflite(written(tmp_path, streaming()))
-    of = {label.split()[0]: v for v, label in enumerate(graph.labels)}
-    assert {of[name] for name in ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")} < {
-        *graph.computed_once
-    }
-    assert {(of["CALL_ONCE"], of["READ_VARIABLE"]), (of["ASSIGN_VARIABLE"], of[RESULTS])} < {*graph.edges}
-    with pytest.raises(InputError, match="operator 4 assigns a variable that operator 2 reads before, and what it"):
-        import_tflite(written(tmp_path, streaming(dependent=False)))
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_lite_computes_the_same(name, tmp_path):
     path = written(tmp_path, MODELS[name]())
-    model, _, plan = plan_of(path, name)
+    model, _, plan = plan_of(path, EARLIER[name])
     new = written(tmp_path, planned_model(model, plan), "new.tflite")
     given = np.random.default_rng(3).normal(size=(1, 8, 8, 4)).astype(np.float32)
     pairs = zip(run_lite(path, given), run_lite(new, given), strict=True)
@@ -265,7 +230,7 @@ def test_a_plan_has_the_alignment_that_concatenations_are_taken_out_for(command,
 def test_micro_follows_the_offsets(tmp_path, capfd):
     """With offsets that overlap it computes something else: that it computes the same is not for want of following."""
     path = written(tmp_path, skipping())
-    model, _, plan = plan_of(path, "skipping")
+    model, _, plan = plan_of(path, EARLIER["skipping"])
     data = planned_model(model, plan)
     new = written(tmp_path, data, "new.tflite")
     given = np.random.default_rng(2).normal(size=(1, 8, 8, 4)).astype(np.float32)
@@ -313,7 +278,7 @@ def test_weights_that_are_unpacked_once_are_parameters(tmp_path):
     assert graph.fixed_memory["parameters"] == filters * (4 + 2) + 4 * (24 + 4 + 40 + 24) + 4
     peak = simulate(graph, graph.input_order()).peak
     assert peak == 4 * pixels * (24 + 40 + 40)  # the first is held past the widest and its halves
-    model, _, plan = plan_of(path, sequence=(INPUT, 4, 5, 6, 7, "7.1", 8, 9, 4, 10, RESULTS))
+    model, _, plan = plan_of(path, (INPUT, 4, 5, 6, 7, "7.1", 8, 9, 4, 10, RESULTS))
     new = written(tmp_path, planned_model(model, plan), "new.tflite")
     model, offsets = offsets_in(new)
     assert len(model.subgraphs[0].operators) == 12
@@ -379,6 +344,14 @@ def test_tflite_commands_import_and_deploy(command, tmp_path, capfd):
         (lambda net: setattr(net.graph.tensors[0], "isVariable", True), "a model with state"),
         (lambda net: setattr(net.graph.tensors[3], "type", net.s.TensorType.STRING), r"tensor 3 .*no size is known"),
         (lambda net: setattr(net.graph.operators[0], "inputs", [0, 1, 99]), "damaged"),
+        (
+            lambda net: setattr(net.graph.tensors[1], "buffer", 0),
+            r"tensor 1 \('only/w'\), read by operator 0, CONV_2D, has no data, and no operator puts it out",
+        ),
+        (
+            lambda net: setattr(net.graph.operators[0], "outputs", [net._tensor("other", (1, 8, 8, 4))]),
+            r"tensor 3 \('only'\), read by the network as its output, has no data",
+        ),
     ],
 )
 def test_what_cannot_be_scheduled_is_refused(change, message, tmp_path):
@@ -390,8 +363,77 @@ def test_what_cannot_be_scheduled_is_refused(change, message, tmp_path):
     assert "model.tflite" in str(caught.value)
 
 
+def test_inputs_that_an_operator_need_not_have_and_constants_without_elements(tmp_path):
+    net = Builder()
+    x = net.convolution("first", net.input, 4)
+    net.graph.operators[0].inputs[2] = -1
+    y = net.add("sum", x, net._tensor("nothing", (0,)))
+    assert import_tflite(written(tmp_path, net.packed(y))).nodes == (INPUT, 0, 1, RESULTS)
+
+
+def test_messages_on_a_model_name_its_file(command, tmp_path):
+    net = Builder()
+    x = net.add("sum", net.input, net._tensor("from nowhere", (1, 8, 8, 4)))
+    path = written(tmp_path, net.packed(x))
+    for kind in ("tflite", "c"):
+        status, out, err = command("deploy", kind, path, "--budget", "1.0", "-o", tmp_path / "new")
+        assert (status, out, len(err.splitlines())) == (2, "", 1) and "model.tflite: tensor 1 ('from nowhere')" in err
+
+
+def signature_of(subgraph, at):
+    found = schema().SignatureDefT()
+    found.subgraphIndex, found.signatureKey = at, f"signature {at}"
+    for side in ("inputs", "outputs"):
+        named = [schema().TensorMapT() for _ in getattr(subgraph, side)]
+        for each, x in zip(named, getattr(subgraph, side), strict=True):
+            each.name, each.tensorIndex = f"{side} {x}", int(x)
+        setattr(found, side, named)
+    return found
+
+
+def test_only_signatures_of_the_subgraph_whose_tensors_are_numbered_anew_change(command, tmp_path):
+    model, new = read_model(written(tmp_path, choosing())), tmp_path / "new.tflite"
+    model.signatureDefs = [signature_of(subgraph, at) for at, subgraph in enumerate(model.subgraphs)]
+    first = model.subgraphs[0].operators[0]
+    first.inputs = [*first.inputs[:2], -1]  # nobody reads the bias: it is dropped
+    path = written(tmp_path, packed(model))
+    assert command("deploy", "tflite", path, "--budget", "40KiB", "--tile", 4, "-o", new, *QUICK)[0] == 0
+    made = read_model(new)
+    assert len(made.subgraphs[0].tensors) < len(model.subgraphs[0].tensors) and len(made.signatureDefs) == 3
+    for of, subgraph in zip(made.signatureDefs, made.subgraphs, strict=True):
+        assert [each.tensorIndex for each in of.inputs] == [*subgraph.inputs]
+        assert [each.tensorIndex for each in of.outputs] == [*subgraph.outputs]
+
+
+def test_only_signatures_of_the_subgraph_that_is_planned_have_what_is_recomputed(tmp_path):
+    model, _, plan = plan_of(written(tmp_path, two_results()), (INPUT, 0, 1, 2, 3, 4, 0, RESULTS))
+    (subgraph,) = model.subgraphs
+    model.signatureDefs = [signature_of(subgraph, at) for at in range(2)]
+    before = [int(x) for x in subgraph.outputs]
+    path = written(tmp_path, planned_model(model, plan), "new.tflite")
+    made = schema().ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+    own, other = ([each.tensorIndex for each in of.outputs] for of in made.signatureDefs)
+    assert own == [*made.subgraphs[0].outputs] != before and other == before
+
+
+@pytest.mark.parametrize("tile", [(), ("--tile", "auto"), ("--tile", 4)])
+def test_budgets_are_multiples_of_16(tile, command, tmp_path):
+    """A peak that is none is rounded up, and an amount down: what that excludes is no schedule, and no error."""
+    path, new = written(tmp_path, choosing()), tmp_path / "new.tflite"
+    graph = import_tflite(path)
+    assert simulate(graph, graph.input_order()).peak == 13 * 1024 + 1
+    for budget, status in (("1.0", 0), (13 * 1024 + 16, 0), (13 * 1024 + 15, 1), (13 * 1024 + 1, 1), (15, 1)):
+        found, out, err = command("deploy", "tflite", path, "--budget", budget, *tile, "-o", new, *QUICK)
+        assert found == status and (f"arena {13 * 1024 + 16:,} bytes" in out) == (status == 0)
+        assert status == 0 or (err.splitlines()[-1].startswith("no schedule: ") and "warm start" not in err)
+        used = {"1.0": 13 * 1024 + 16, 15: 0}.get(budget, 13 * 1024)
+        assert (f"budget: {used:,} bytes, as an arena takes a multiple of 16\n" in err) == (budget != 13 * 1024 + 16)
+    status, out, _ = command("deploy", "tflite", path, "--budget", "1.0", *tile, "--count-fixed", "-o", new, *QUICK)
+    assert status == 0 and f"arena {13 * 1024 + 16:,} bytes" in out
+
+
 def test_results_come_last(tmp_path):
     path = written(tmp_path, two_results())
-    model, _, plan = plan_of(path, sequence=(INPUT, 0, 1, 2, 3, 4, RESULTS, 0))
+    model, _, plan = plan_of(path, (INPUT, 0, 1, 2, 3, 4, RESULTS, 0))
     with pytest.raises(InputError, match="the results are not the last of 8 steps"):
         planned_model(model, plan)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from moccasin_mzn.graphs.importers.tflite import schema
@@ -76,6 +79,22 @@ class Builder:
         options.axis, options.fusedActivationFunction = axis, activation
         return self._operator(9, parts, [self._tensor(name, shape)], self.s.BuiltinOptions.ConcatenationOptions,
                               options)[0]  # fmt: skip
+
+    def either(self, name: str, read: list[int], then: int, otherwise: int) -> int:
+        """Run one of two subgraphs on all but the first of what is read."""
+        options, out = self.s.IfOptionsT(), self._tensor(name, self.graph.tensors[read[1]].shape)
+        options.thenSubgraphIndex, options.elseSubgraphIndex = then, otherwise
+        return self._operator(8, read, [out], self.s.BuiltinOptions.IfOptions, options)[0]
+
+    @contextmanager
+    def subgraph(self, name: str) -> Iterator[None]:
+        """Add to another subgraph, a new one."""
+        main, self.graph = self.graph, self.s.SubGraphT()
+        self.graph.tensors, self.graph.operators, self.graph.name = [], [], name
+        self.graph.inputs, self.graph.outputs = [], []
+        self.model.subgraphs.append(self.graph)
+        yield
+        self.graph = main
 
     def packed(self, *results: int) -> bytes:
         import flatbuffers
@@ -165,60 +184,74 @@ def two_results() -> bytes:
     return net.packed(x, early)
 
 
+def dequantizing() -> bytes:
+    """A large constant of 8 bits is unpacked in the arena, which needs nothing of the input; that is read after it."""
+    net = Builder()
+    stored = net._constant("stored", np.ones((1, 8, 8, 32)), np.int8, net.s.TensorType.INT8)
+    net.graph.tensors[stored].quantization = of = net.s.QuantizationParametersT()
+    of.scale, of.zeroPoint = [0.5], [0]
+    large = net._operator(3, [stored], [net._tensor("large", (1, 8, 8, 32))], net.s.BuiltinOptions.DequantizeOptions,
+                          net.s.DequantizeOptionsT())  # fmt: skip
+    small = net.convolution("small", *large, 4)
+    return net.packed(net.add("sum", net.convolution("first", net.input, 4), small))
+
+
+class Stateful(Builder):
+    """Adds operators of variables, which another subgraph makes zero once."""
+
+    shape = (1, 8, 8, 4)
+
+    def __init__(self) -> None:
+        super().__init__()
+        once = self.s.CallOnceOptionsT()
+        once.initSubgraphIndex = 1
+        self._operator(4, [], [], self.s.BuiltinOptions.CallOnceOptions, once)
+
+    def handle(self, name: str = "sum") -> int:
+        options = self.s.VarHandleOptionsT()
+        options.container, options.sharedName = "", name
+        made = self._tensor("handle", (), self.s.TensorType.RESOURCE)
+        return self._operator(5, [], [made], self.s.BuiltinOptions.VarHandleOptions, options)[0]
+
+    def read(self, handle: int) -> int:
+        made, kind = self._tensor("before", self.shape), self.s.BuiltinOptions.ReadVariableOptions
+        return self._operator(6, [handle], [made], kind, self.s.ReadVariableOptionsT())[0]
+
+    def assign(self, handle: int, x: int) -> None:
+        kind = self.s.BuiltinOptions.AssignVariableOptions
+        self._operator(7, [handle, x], [], kind, self.s.AssignVariableOptionsT())
+
+    def packed(self, *results: int) -> bytes:
+        with self.subgraph("begin"):
+            self.assign(self.handle(), self._constant("zeros", np.zeros(self.shape)))
+        return super().packed(*results)
+
+
 def streaming(dependent: bool = True) -> bytes:
     """State from run to run: the sum of all inputs so far, in a variable that another subgraph makes zero once.
 
     Args:
         dependent: what is assigned depends on what was read; if not, it is the input.
     """
-    net = Builder()
-    s, shape = net.s, (1, 8, 8, 4)
-
-    def handle() -> int:
-        options = s.VarHandleOptionsT()
-        options.container, options.sharedName = "", "sum"
-        made = net._tensor("handle", (), s.TensorType.RESOURCE)
-        return net._operator(5, [], [made], s.BuiltinOptions.VarHandleOptions, options)[0]
-
-    once = s.CallOnceOptionsT()
-    once.initSubgraphIndex = 1
-    net._operator(4, [], [], s.BuiltinOptions.CallOnceOptions, once)
-    held = handle()
-    before = net._operator(6, [held], [net._tensor("before", shape)], s.BuiltinOptions.ReadVariableOptions,
-                           s.ReadVariableOptionsT())[0]  # fmt: skip
-    total = net.add("total", before, net.input)
-    assigned = s.BuiltinOptions.AssignVariableOptions, s.AssignVariableOptionsT()
-    net._operator(7, [held, total if dependent else net.input], [], *assigned)
+    net = Stateful()
+    sum_so_far = net.handle()
+    total = net.add("total", net.read(sum_so_far), net.input)
+    net.assign(sum_so_far, total if dependent else net.input)
     wide = net.convolution("wide", net.convolution("first", total, 24), 24)
-    result = net.convolution("last", wide, 4)
-    main, net.graph = net.graph, s.SubGraphT()
-    net.graph.tensors, net.graph.operators, net.graph.name = [], [], "begin"
-    net.graph.inputs, net.graph.outputs = [], []
-    net.model.subgraphs.append(net.graph)
-    net._operator(7, [handle(), net._constant("zeros", np.zeros(shape))], [], *assigned)
-    net.graph = main
-    return net.packed(result)
+    return net.packed(net.convolution("last", wide, 4))
 
 
 def choosing() -> bytes:
     """One of two subgraphs runs, as an input says; one of them needs much more memory than the other."""
     net = Builder()
-    s = net.s
-    yes = net._tensor("yes", (1,), s.TensorType.BOOL)
+    yes = net._tensor("yes", (1,), net.s.TensorType.BOOL)
     net.graph.inputs = [net.input, yes]
-    x = net.convolution("first", net.input, 4)
-    options = s.IfOptionsT()
-    options.thenSubgraphIndex, options.elseSubgraphIndex = 1, 2
-    chosen = net._operator(8, [yes, x], [net._tensor("chosen", (1, 8, 8, 4))], s.BuiltinOptions.IfOptions, options)[0]
+    chosen = net.either("chosen", [yes, net.convolution("first", net.input, 4)], 1, 2)
     result = net.convolution("last", chosen, 4)
-    main = net.graph
     for name in ("then", "else"):
-        net.graph = s.SubGraphT()
-        net.graph.tensors, net.graph.operators, net.graph.name = [], [], name
-        given = net._tensor(f"{name}/input", (1, 8, 8, 4))
-        net.graph.inputs = [given]
-        out = net.convolution("wide", given, 40) if name == "then" else given
-        net.graph.outputs = [net.convolution(f"{name}/output", out, 4)]
-        net.model.subgraphs.append(net.graph)
-    net.graph = main
+        with net.subgraph(name):
+            given = net._tensor(f"{name}/input", (1, 8, 8, 4))
+            net.graph.inputs = [given]
+            out = net.convolution("wide", given, 40) if name == "then" else given
+            net.graph.outputs = [net.convolution(f"{name}/output", out, 4)]
     return net.packed(result)

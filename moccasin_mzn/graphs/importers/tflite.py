@@ -1,6 +1,7 @@
 """TFLite models to computation graphs: a node for each tensor in the arena, and one that reads all results last. ::
 
     input 0, input 1      the inputs of the network: there before anything is computed, by `computed_once`
+    inputs                of size 0: reads all inputs, where operators read none of the tensors in the arena
     0, 1, 2, ...          operators, by their position in the file; the largest output of each
     2.1, 2.3              the other outputs of operator 2, by their place
     results
@@ -28,6 +29,7 @@ from moccasin_mzn.files import load_bytes
 from moccasin_mzn.graphs.access_maps import read_of
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.importers.tflite_operators import Case, Value, accesses, accumulator
+from moccasin_mzn.graphs.importers.tflite_state import ACCESSES, ONCE, STATE, Access, Variable, state_edges
 from moccasin_mzn.graphs.operators import Operator
 
 if TYPE_CHECKING:
@@ -37,14 +39,11 @@ SIZE_LIMIT = 2**31
 """Most bytes of a file: the limit of the format."""
 ALIGNMENT = 16
 """Bytes that offsets of tensors in the arena of TensorFlow Lite Micro are multiples of."""
+INPUTS = "inputs"
+"""The node that reads all inputs of the network, and that is read by each operator which else would read no node, so
+that none comes before the inputs: they are written before a network runs. Of size 0, it extends no life."""
 RESULTS = "results"
 """The node that reads all outputs of the network, so that they are retained to the end."""
-CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
-"""Operators that put out something else when they are recomputed."""
-STATE = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
-"""Operators of variables, which hold state from one run to the next: each is computed once, in an order that keeps
-what is read, see `_state_edges`."""
-ONCE = frozenset((*CHANCE, *STATE))
 _INNER = ("thenSubgraphIndex", "elseSubgraphIndex", "condSubgraphIndex", "bodySubgraphIndex", "initSubgraphIndex")
 """Options of operators that run other subgraphs: IF, WHILE and CALL_ONCE."""
 COPYING = frozenset(
@@ -61,7 +60,7 @@ _BITS = {
 }  # fmt: skip
 _NUMBERS_READ = 512
 """Bytes of the largest constant whose numbers are read, such as axes and paddings."""
-_DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, UnicodeDecodeError)
+_DAMAGE = (struct.error, LookupError, ValueError, TypeError, AttributeError, OverflowError, UnicodeDecodeError)
 """What the reader of flatbuffers raises where offsets lead nowhere."""
 
 
@@ -131,9 +130,9 @@ class Node:
 
     id: NodeId
     operator: int | None
-    """Position of the operator; None: an input of the network, or the results."""
+    """Position of the operator; None: an input of the network, or what reads all inputs or all results."""
     tensor: int | None
-    """None: the operator puts out none, or the node is that of the results."""
+    """None: the operator puts out none, or the node is what reads all inputs or all results."""
     first: int | None = None
     """For a further output the position of the node of the first one; None: this is it."""
 
@@ -153,6 +152,9 @@ def nodes_of(model: ModelT, *, inputs_in_arena: bool = True) -> tuple[Node, ...]
     given = [int(x) for x in subgraph.inputs] if inputs_in_arena else []
     if given:
         add(None, given, "input ")
+        computed = {*given, *(x for at, made in enumerate(subgraph.operators) if at not in once for x in outputs(made))}
+        if any(computed.isdisjoint(inputs(of)) for at, of in enumerate(subgraph.operators) if at not in once):
+            nodes.append(Node(INPUTS, None, None))
     for at, operator in enumerate(subgraph.operators):
         made = outputs(operator)
         if at not in once and made:
@@ -171,82 +173,110 @@ def graph_of(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> 
 
     Raises:
         InputError: a tensor without a size, or that two operators put out; an operator that reads what a later one
-            puts out, or a tensor that is not there.
+            puts out, or a tensor that is not there, or has no data and comes from nowhere.
     """
     try:
-        subgraph = model.subgraphs[0]
-        nodes = nodes_of(model, inputs_in_arena=inputs_in_arena)
-        sources, operators = _sources(model, nodes), subgraph.operators
-        by_node = [
-            None if node.operator is None or node.first is not None else operators[node.operator] for node in nodes
-        ]
-        read = [[] if operator is None else inputs(operator) for operator in by_node]
-        read[-1] = [int(x) for x in subgraph.outputs]
-        reads = [sorted({u for x in found if (u := sources.get(x)) is not None}) for found in read]
-        names = [None if node.operator is None else operator_name(model, operators[node.operator]) for node in nodes]
-        known = [(u, v) for v, found in enumerate(reads) for u in found]
-        weights = {x for op in operators for x in inputs(op) if x not in sources}
-        fixed = {"parameters": sum(size_of(model, x) for x in weights)}
-        caller = {} if inputs_in_arena else {"inputs": sum(size_of(model, int(x)) for x in subgraph.inputs)}
-        return ComputationGraph(
-            nodes=tuple(node.id for node in nodes),
-            durations=tuple(0 if operator is None else _multiply_adds(model, operator) for operator in by_node),
-            workspaces=tuple(0 if operator is None else _inner_peak(model, operator) for operator in by_node),
-            sizes=tuple(0 if node.tensor is None else size_of(model, node.tensor) for node in nodes),
-            edges=tuple(dict.fromkeys((*known, *_state_edges(nodes, by_node, names, known)))),
-            order=range(len(nodes)), name=name,
-            labels=tuple(_label(node, kind) for node, kind in zip(nodes, names, strict=True)),
-            duration_unit="MAC", size_unit="byte",
-            computed_once=tuple(
-                v for v, (node, kind) in enumerate(zip(nodes, names, strict=True))
-                if kind in ONCE or (node.operator is None and node.tensor is not None)
-            ),
-            operators=tuple(None if operator is None else _operator(model, operator, sources) for operator in by_node),
-            fixed_memory={**caller, **fixed},
-            output_of=tuple(node.first for node in nodes),
-        )  # fmt: skip
+        return _graph(model, name, inputs_in_arena=inputs_in_arena)
     except InputError:
         raise
     except _DAMAGE:
         raise InputError("the model is damaged") from None
 
 
-def _state_edges(
-    nodes: Sequence[Node], by_node: Sequence[OperatorT | None], names: Sequence[str | None],
-    edges: Sequence[tuple[int, int]],
-) -> list[tuple[int, int]]:  # fmt: skip
-    """Edges that keep the order of what reads and assigns variables; they hold no memory, as their tails put out none.
+def _graph(model: ModelT, name: str, *, inputs_in_arena: bool, reordered: bool = True) -> ComputationGraph:
+    """See `graph_of`; nothing keeps the order of variables in what is not `reordered`."""
+    subgraph = model.subgraphs[0]
+    _check_tensors(model)
+    nodes = nodes_of(model, inputs_in_arena=inputs_in_arena)
+    sources, operators = _sources(model, nodes), subgraph.operators
+    by_node = [None if node.operator is None or node.first is not None else operators[node.operator] for node in nodes]
+    reads = _reads(model, nodes, by_node, sources)
+    names = [None if node.operator is None else operator_name(model, operators[node.operator]) for node in nodes]
+    known = [(u, v) for v, found in enumerate(reads) for u in found]
+    weights = {x for op in operators for x in inputs(op) if x not in sources}
+    fixed = {"parameters": sum(size_of(model, x) for x in weights)}
+    caller = {} if inputs_in_arena else {"inputs": sum(size_of(model, int(x)) for x in subgraph.inputs)}
+    return ComputationGraph(
+        nodes=tuple(node.id for node in nodes),
+        durations=tuple(0 if operator is None else _multiply_adds(model, operator) for operator in by_node),
+        workspaces=tuple(0 if operator is None else _inner_peak(model, operator) for operator in by_node),
+        sizes=tuple(0 if node.tensor is None else size_of(model, node.tensor) for node in nodes),
+        edges=tuple(dict.fromkeys((*known, *(_state_edges(model, nodes, by_node, known) if reordered else ())))),
+        order=range(len(nodes)), name=name,
+        labels=tuple(_label(node, kind) for node, kind in zip(nodes, names, strict=True)),
+        duration_unit="MAC", size_unit="byte",
+        computed_once=tuple(
+            v for v, node in enumerate(nodes)
+            if (node.id != RESULTS if node.operator is None else is_once(model, operators[node.operator]))
+        ),
+        operators=tuple(
+            None if operator is None or any(nodes[u].id == INPUTS for u in found)
+            else _operator(model, operator, sources)
+            for operator, found in zip(by_node, reads, strict=True)
+        ),
+        fixed_memory={**caller, **fixed},
+        output_of=tuple(node.first for node in nodes),
+    )  # fmt: skip
 
-    Raises:
-        InputError: a variable is read and then assigned, and what is assigned does not depend on what was read: nothing
-            but a longer life of that would keep the order.
-    """
-    found, reads, assigned = [], dict[int, list[int]](), dict[int, list[int]]()
-    handle = {node.tensor: v for v, node in enumerate(nodes) if node.tensor is not None}
-    before: list[set[int]] = [set() for _ in nodes]
-    tails: list[list[int]] = [[] for _ in nodes]
-    for u, v in edges:
-        tails[v].append(u)
-    for v, (operator, name) in enumerate(zip(by_node, names, strict=True)):
-        before[v].update(tails[v], *(before[u] for u in tails[v]))
-        if operator is None or name not in STATE:
+
+def _check_tensors(model: ModelT) -> None:
+    """Refuse tensors that are read, but are neither put out, nor inputs, nor constants."""
+    subgraph = model.subgraphs[0]
+    there = {int(x) for x in subgraph.inputs} | producers(model).keys()
+    read = [(f"operator {at}, {operator_name(model, of)}", inputs(of)) for at, of in enumerate(subgraph.operators)]
+    for who, tensors in (*read, ("the network as its output", map(int, subgraph.outputs))):
+        for x in tensors:
+            if x not in there and not _has_data(model, x):
+                raise InputError(f"{_tensor_text(model, x)}, read by {who}, has no data, and no operator puts it out")
+
+
+def _has_data(model: ModelT, x: int) -> bool:
+    tensor = model.subgraphs[0].tensors[x]
+    buffer = model.buffers[tensor.buffer]
+    elsewhere = buffer.offset or getattr(tensor, "externalBuffer", 0)  # behind the model, or in another file
+    return (buffer.data is not None and len(buffer.data) > 0) or bool(elsewhere) or not size_of(model, x)
+
+
+def _reads(
+    model: ModelT, nodes: Sequence[Node], by_node: Sequence[OperatorT | None], sources: Mapping[int, int | None]
+) -> list[list[int]]:
+    """The nodes that each node reads."""
+    read = [[] if operator is None else inputs(operator) for operator in by_node]
+    read[-1] = [int(x) for x in model.subgraphs[0].outputs]
+    reads = [sorted({u for x in found if (u := sources.get(x)) is not None}) for found in read]
+    for given in (v for v, node in enumerate(nodes) if node.id == INPUTS):  # none, or one
+        for v, operator in enumerate(by_node):
+            if operator is not None and not reads[v]:
+                reads[v] = [given]
+        reads[given] = [*range(given)]
+    return reads
+
+
+def _state_edges(
+    model: ModelT, nodes: Sequence[Node], by_node: Sequence[OperatorT | None], edges: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """See `tflite_state`."""
+    begin, touching, variables = [], [], _variables(model)
+    for v, (node, operator) in enumerate(zip(nodes, by_node, strict=True)):
+        if operator is None:
             continue
+        name = operator_name(model, operator)
         if name == "CALL_ONCE":
-            found += [(v, x) for x in range(v + 1, len(nodes)) if names[x] in ("READ_VARIABLE", "ASSIGN_VARIABLE")]
-        elif name != "VAR_HANDLE":
-            variable = handle[inputs(operator)[0]]
-            found += [(u, v) for u in assigned.get(variable, ())]
-            if name == "READ_VARIABLE":
-                reads.setdefault(variable, []).append(v)
-                continue
-            late = [u for u in reads.get(variable, ()) if u not in before[v]]
-            if late:
-                raise InputError(
-                    f"operator {nodes[v].id} assigns a variable that operator {nodes[late[0]].id} reads before, and "
-                    "what it assigns does not depend on that: no order is sure to keep this"
-                )
-            assigned.setdefault(variable, []).append(v)
-            found.append((v, len(nodes) - 1))
+            begin.append(v)
+        elif not ACCESSES.isdisjoint(_kinds(model, operator)):
+            touching.append(Access(v, node.id, name, variables.get(next(iter(inputs(operator)), -1))))
+    return state_edges(begin, touching, edges, len(nodes) - 1)
+
+
+def _variables(model: ModelT) -> dict[int, Variable]:
+    """By tensor that is a handle, the variable that it is of."""
+    found = {}
+    for operator in model.subgraphs[0].operators:
+        if operator_name(model, operator) == "VAR_HANDLE":
+            of = operator.builtinOptions
+            texts = (of.container or b"", of.sharedName or b"")
+            container, name = (text.encode() if isinstance(text, str) else text for text in texts)
+            found.update(dict.fromkeys(outputs(operator), (container, name)))
     return found
 
 
@@ -259,6 +289,17 @@ def _inner(operator: OperatorT) -> list[int]:
     return [int(at) for name in _INNER if (at := getattr(operator.builtinOptions, name, None)) is not None]
 
 
+def _kinds(model: ModelT, operator: OperatorT) -> set[str]:
+    """The names of an operator and of those in the subgraphs that it runs."""
+    inner = (each for at in _inner(operator) for each in model.subgraphs[at].operators or ())
+    return {operator_name(model, each) for each in (operator, *inner)}
+
+
+def is_once(model: ModelT, operator: OperatorT) -> bool:
+    """Whether an operator, or one in a subgraph that it runs, depends on chance or on state."""
+    return not ONCE.isdisjoint(_kinds(model, operator))
+
+
 def _inner_graphs(model: ModelT, operator: OperatorT) -> list[ComputationGraph]:
     """The graphs of these subgraphs."""
     found = []
@@ -267,7 +308,8 @@ def _inner_graphs(model: ModelT, operator: OperatorT) -> list[ComputationGraph]:
         alone.subgraphs = [model.subgraphs[at]]
         if any(_inner(inner) for inner in model.subgraphs[at].operators or ()):
             raise InputError(f"subgraph {at} runs another one")
-        found.append(graph_of(alone))
+        with located(f"subgraph {at}"):
+            found.append(_graph(alone, "", inputs_in_arena=True, reordered=False))
     return found
 
 
@@ -333,9 +375,13 @@ def size_of(model: ModelT, x: int) -> int:
     kind, shape = type_name(model, x), _shape(model, x)
     bits = _BITS.get(kind)
     if bits is None or any(side < 0 for side in shape):
-        name = model.subgraphs[0].tensors[x].name
-        raise InputError(f"tensor {x} ({shown(name)}): no size is known of {kind or None} {shape}")
+        raise InputError(f"{_tensor_text(model, x)}: no size is known of {kind or None} {shape}")
     return -(-math.prod(shape) * bits // 8)
+
+
+def _tensor_text(model: ModelT, x: int) -> str:
+    name = model.subgraphs[0].tensors[x].name
+    return f"tensor {x} ({shown(name.decode(errors='replace') if isinstance(name, bytes) else name)})"
 
 
 def operator_name(model: ModelT, operator: OperatorT) -> str:
@@ -378,8 +424,8 @@ def case_of(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None
 
 
 def _operator(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None]) -> Operator | None:
-    """What it computes; None if it has not one output, or that is a variable's."""
-    if len(outputs(operator)) != 1 or operator_name(model, operator) in STATE:
+    """What it computes; None if it has not one output, or has to do with variables."""
+    if len(outputs(operator)) != 1 or not STATE.isdisjoint(_kinds(model, operator)):
         return None
     read, case = inputs(operator), case_of(model, operator, sources)
     found, shape = accesses(case), case.put_out.shape
