@@ -1,4 +1,4 @@
-"""Several outputs and inputs that are overwritten: what stands for such graphs, and bounds, against random schedules."""
+"""Several outputs, and inputs that are overwritten: what stands for such graphs, and bounds, against schedules."""
 
 from __future__ import annotations
 
