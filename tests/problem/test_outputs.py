@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from itertools import accumulate
 
 import numpy as np
 import pytest
 from few import few
-from outputs_oracle import draw_operations, least_duration, least_peak
+from outputs_oracle import draw_operations, draw_sequence, least_duration, least_peak
 
 import moccasin_mzn as mz
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_within
+from moccasin_mzn.deploy.source import with_all_outputs
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import single_outputs
@@ -24,8 +27,12 @@ from moccasin_mzn.heuristics.free_order import moves as free_moves
 from moccasin_mzn.heuristics.free_order import state as free_state
 from moccasin_mzn.heuristics.staged import moves, state
 from moccasin_mzn.problem.files.plan_format import runtime_plan
+from moccasin_mzn.problem.files.schedules import ClaimedSchedule
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
+from moccasin_mzn.problem.platform import plan_of_sequence
+from moccasin_mzn.problem.runtime_plan import RuntimePlan
+from moccasin_mzn.problem.validate import validate_schedule
 
 SPLIT = ComputationGraph(
     ["x", "split", "left", "right", "y", "z"], [1, 2, 0, 0, 1, 1], [8, 4, 2, 2, 1, 1],
@@ -149,6 +156,28 @@ def test_offsets_hold_all_outputs_from_their_computation_on(seed, tmp_path):
     found.save(file)
     assert mz.validate(graph, file).valid
     assert runtime_plan(found.as_dict(), graph).arenas == (found.arena,)
+
+
+@pytest.mark.parametrize("seed", MANY)
+def test_plans_without_their_graph_know_what_else_a_computation_makes(seed):
+    """Of dropped outputs too there is a place while they are made; offsets that are given have to have one."""
+    operations, _, _ = draw_operations(seed)
+    graph, sequence = operations.graph, draw_sequence(operations, random.Random(seed))
+    plan = RuntimePlan.of(graph, plan_of_sequence(sequence))
+    whole = with_all_outputs(plan)
+    nodes = [graph.index[step.node] for step in whole.steps]
+    all_outputs = graph.with_all_outputs(sequence)
+    assert RuntimePlan.of(graph, plan_of_sequence(nodes)) == whole and sorted(nodes) == sorted(all_outputs)
+    assert simulate(graph, nodes).feasible and simulate(graph, nodes).peak == simulate(graph, all_outputs).peak
+    assert (whole is plan) == (len(nodes) == len(sequence)) and with_all_outputs(whole) is whole
+    offsets = list(accumulate((graph.sizes[v] + 9 for v in sequence), initial=0))[:-1]
+    claimed = ClaimedSchedule(
+        sequence=tuple(sequence), intervals=simulate(graph, sequence).intervals, offsets=tuple(offsets),
+        workspace_offsets=(sum(graph.sizes) * len(sequence) + 9 * len(sequence),) * len(sequence),
+    )  # fmt: skip
+    found = [(one.kind, one.node) for one in validate_schedule(graph, claimed, None)]
+    missing = Counter(all_outputs) - Counter(sequence)
+    assert Counter(found) == {("no-offset", v): count for v, count in missing.items() if graph.sizes[v]}
 
 
 @pytest.mark.parametrize("seed", MANY)
