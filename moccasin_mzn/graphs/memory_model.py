@@ -106,7 +106,7 @@ def single_outputs(graph: ComputationGraph) -> ComputationGraph:
     refuse_adjacent(graph, "plans for several memories")
     if graph.output_of is None:
         return graph
-    first = [v if of is None else of for v, of in enumerate(graph.output_of)]
+    first = graph.operation_of
     kept = [v for v, of in enumerate(graph.output_of) if of is None]
     place = {v: at for at, v in enumerate(kept)}
 
@@ -114,7 +114,7 @@ def single_outputs(graph: ComputationGraph) -> ComputationGraph:
         return tuple(values[v] for v in kept)
 
     edges = {(place[first[u]], place[first[v]]): None for u, v in graph.edges if first[u] != first[v]}
-    in_place = graph.in_place and of_kept(graph.in_place)  # of several outputs none: they end at different times
+    in_place = graph.in_place and of_kept(graph.in_place)  # not of or over several: they are larger, and end later
     return replace(
         graph,
         nodes=of_kept(graph.nodes),
@@ -127,7 +127,10 @@ def single_outputs(graph: ComputationGraph) -> ComputationGraph:
         device_durations={device: of_kept(of) for device, of in graph.device_durations.items()},
         workspaces=graph.workspaces and of_kept(graph.workspaces),
         in_place=in_place
-        and tuple(tuple(place[u] for u in row if u in place and not graph.outputs_of[u]) for row in in_place),
+        and tuple(
+            tuple(place[u] for u in row if u in place and not graph.outputs_of[u] and not graph.outputs_of[v])
+            for v, row in zip(kept, in_place, strict=True)
+        ),
         computed_once=tuple(place[v] for v in graph.computed_once if v in place),
         operators=None,
         parts=graph.parts and of_kept(graph.parts),

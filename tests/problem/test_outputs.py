@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
@@ -261,3 +262,9 @@ def test_a_schedule_is_found_where_only_outputs_apart_would_be_cheaper():
     found = mz.solve(graph, tight, time_limit=20, threads=1)
     assert found.status == "optimal" and judge(graph, found.details.sequence, tight).feasible
     assert found.duration > graph.total_duration
+
+
+def test_what_is_computed_once_is_an_operation():
+    for once in ([1], [2], [3, 2]):
+        assert replace(SPLIT, computed_once=once).computed_once == (1, 2, 3)
+    assert replace(SPLIT, computed_once=["right", 4]).computed_once == (1, 2, 3, 4)

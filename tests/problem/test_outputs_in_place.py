@@ -14,7 +14,7 @@ from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.least_budget import least_budget_within
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
-from moccasin_mzn.graphs.memory_model import relaxed
+from moccasin_mzn.graphs.memory_model import relaxed, single_outputs
 from moccasin_mzn.heuristics.orders.least_peak import peak_bound
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
@@ -63,6 +63,18 @@ def test_no_bound_is_above_a_schedule(seed):
         assert not bound.infeasible and bound.value <= found.duration
         free = FreeOrderBound.of(graph).improve(found.peak, time_limit=1, most=instance.max_computations)
         assert free <= found.duration
+
+
+@pytest.mark.parametrize("seed", MANY)
+def test_of_outputs_that_are_one_none_is_overwritten_or_overwrites(seed):
+    operations, _, _ = draw_operations(seed)
+    graph = overwriting_outputs(operations, seed)
+    single, several = single_outputs(graph), [v for v, row in enumerate(operations.outputs) if len(row) > 1]
+    rows = single.in_place or ((),) * len(single.nodes)
+    assert not any(rows[v] for v in several) and not {*several} & {u for row in rows for u in row}
+    of = {row[0]: v for v, row in enumerate(operations.outputs) if len(row) == 1}
+    wanted = {(u, v) for v, row in enumerate(graph.in_place or ()) for u in row if u in of and v in of}
+    assert {(of[u], of[v]) for u, v in wanted} == {(u, v) for v, row in enumerate(rows) for u in row}
 
 
 @pytest.mark.parametrize("seed", FEW)
