@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -28,7 +29,7 @@ from moccasin_mzn.heuristics.free_order import moves as free_moves
 from moccasin_mzn.heuristics.free_order import state as free_state
 from moccasin_mzn.heuristics.staged import moves, state
 from moccasin_mzn.problem.files.plan_format import runtime_plan
-from moccasin_mzn.problem.files.schedules import ClaimedSchedule
+from moccasin_mzn.problem.files.schedules import ClaimedSchedule, read_counts
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.platform import plan_of_sequence
@@ -268,3 +269,49 @@ def test_what_is_computed_once_is_an_operation():
     for once in ([1], [2], [3, 2]):
         assert replace(SPLIT, computed_once=once).computed_once == (1, 2, 3)
     assert replace(SPLIT, computed_once=["right", 4]).computed_once == (1, 2, 3, 4)
+
+
+def counts_in(folder, content):
+    (folder / "counts.json").write_text(json.dumps(content))
+    return folder / "counts.json"
+
+
+@pytest.mark.parametrize(
+    ("given", "counts"),
+    [
+        ({"left": 1}, (2, 1, 1, 1, 2, 2)), ({"split": 4}, (2, 4, 4, 4, 2, 2)),
+        ({"left": 3, "right": 5}, (2, 3, 3, 3, 2, 2)),
+        ([1, 4, 3, 4, 2, 5], (1, 3, 3, 3, 2, 5)), ({"x": 3}, (3, 2, 2, 2, 2, 2)),
+    ],
+)  # fmt: skip
+def test_outputs_of_one_operation_have_one_count(tmp_path, given, counts):
+    assert read_counts(counts_in(tmp_path, given), SPLIT) == counts
+    assert Instance.build(SPLIT, 20, max_computations=counts).max_computations == counts
+    if isinstance(given, list):
+        assert Instance.build(SPLIT, 20, max_computations=given).max_computations == counts
+    memories = [
+        {"paging": {"out_time": 0.5}, "budget": 20}, {"devices": {"one": 20}}, {"memories": {"fast": 20}},
+    ]  # fmt: skip
+    for one in memories:
+        options = {"graph": SPLIT, "search": "only", "time_limit": 0.5, "threads": 1, **one}
+        found = mz.solve(**options, max_computations=counts_in(tmp_path, given))
+        assert found.details.problem.instance.max_computations == (*counts[:2], *counts[4:])
+
+
+def test_counts_of_several_memories_are_refused_as_they_were_given():
+    options = {"graph": SPLIT, "budget": 20, "paging": {"out_time": 0.5}, "time_limit": 1}
+    with pytest.raises(InputError, match="max_computations: 4 values for 6 nodes"):
+        mz.solve(**options, max_computations=[2] * 4)
+    with pytest.raises(InputError, match="max_computations of node left: 0 is not an integer"):
+        mz.solve(**options, max_computations=[2, 2, 0, 2, 2, 2])
+
+
+@pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("how", [{"order": "free"}, {"addresses": True}, {}])
+def test_no_output_is_computed_more_often_than_its_limit(seed, how):
+    operations, budget, _ = draw_operations(seed)
+    graph, rng = operations.graph, random.Random(seed)
+    most = [rng.choice([1, 2, 3]) for _ in graph.nodes]
+    found = mz.solve(graph, budget, max_computations=most, time_limit=5, threads=1, if_none="stop", **how)
+    computed = Counter(found.details.sequence or ())
+    assert all(computed[v] <= limit for v, limit in enumerate(most))
