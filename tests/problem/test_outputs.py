@@ -14,6 +14,7 @@ from few import few
 from outputs_oracle import draw_operations, draw_sequence, least_duration, least_peak
 
 import moccasin_mzn as mz
+from moccasin_mzn.bounds.certificates.document import certificate, prove
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_within
@@ -31,6 +32,7 @@ from moccasin_mzn.heuristics.staged import moves, state
 from moccasin_mzn.problem.files.plan_format import runtime_plan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule, read_counts
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.certificates import check_certificate
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
@@ -138,6 +140,17 @@ def test_bounds_are_never_above_brute_force(seed):
     assert free is None or least_budget_within(graph, 5).memory <= budget
     enough = enough_budget(graph)
     assert least_duration(operations, enough, 9, True) is not None
+
+
+@pytest.mark.parametrize("seed", MANY)
+def test_certified_bounds_are_never_above_brute_force(seed):
+    operations, budget, _ = draw_operations(seed, 4)
+    graph = operations.graph
+    for order in (None, graph.input_order()):
+        document = certificate(prove(graph, budget, None, bool, order), None)
+        best = least_duration(operations, budget, 4, order is None)
+        proven = check_certificate(graph, document)
+        assert best is None or (proven.bound is not None and graph.total_duration <= proven.bound <= best)
 
 
 @pytest.mark.parametrize("seed", MANY)
@@ -306,12 +319,19 @@ def test_counts_of_several_memories_are_refused_as_they_were_given():
         mz.solve(**options, max_computations=[2, 2, 0, 2, 2, 2])
 
 
-@pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("limited", ["split", "left", "right"])
 @pytest.mark.parametrize("how", [{"order": "free"}, {"addresses": True}, {}])
-def test_no_output_is_computed_more_often_than_its_limit(seed, how):
-    operations, budget, _ = draw_operations(seed)
-    graph, rng = operations.graph, random.Random(seed)
-    most = [rng.choice([1, 2, 3]) for _ in graph.nodes]
-    found = mz.solve(graph, budget, max_computations=most, time_limit=5, threads=1, if_none="stop", **how)
-    computed = Counter(found.details.sequence or ())
-    assert all(computed[v] <= limit for v, limit in enumerate(most))
+def test_no_output_is_computed_more_often_than_its_limit(limited, how):
+    """While b is computed, the right part is kept, or made again, with the left one, which nobody reads then."""
+    graph = ComputationGraph(
+        ["x", "split", "left", "right", "a", "b", "d", "c"], [1, 2, 0, 0, 1, 1, 1, 1], [4, 40, 80, 40, 2, 150, 20, 4],
+        [("x", "split"), ("left", "a"), ("right", "a"), ("a", "b"), ("b", "d"), ("d", "c"), ("right", "c")],
+        output_of=[None, None, 1, 1, None, None, None, None], order=range(8),
+    )  # fmt: skip
+    options = {"time_limit": 5, "threads": 1, "if_none": "stop", **how}
+    again = mz.solve(graph, 190, max_computations=2, **options)
+    assert Counter(again.details.sequence)[1] == 2
+    most = [1 if node == limited else 2 for node in graph.nodes]
+    assert mz.solve(graph, 190, max_computations=most, **options).details.sequence is None
+    once = replace(graph, computed_once=[limited])
+    assert mz.solve(once, 190, **options).details.sequence is None
