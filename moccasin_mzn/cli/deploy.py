@@ -70,7 +70,7 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
     Exit status 1: there is no schedule within the budget.
     """
     from moccasin_mzn.deploy.c_header import c_header as header_of
-    from moccasin_mzn.deploy.source import placed, plan_in, planned
+    from moccasin_mzn.deploy.source import placed, plan_in, planned, with_all_outputs
     from moccasin_mzn.files import replace_file
     from moccasin_mzn.formatting import count_text
     from moccasin_mzn.graphs.formats import read_graph
@@ -83,7 +83,7 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
     if given is not None and make_request is not None:
         raise InputError("--budget is for a graph: a plan has a budget of its own")
     if given is not None:
-        found = placed(given, alignment, effort)
+        found = placed(with_all_outputs(given), alignment, effort)
     elif make_request is None:
         message = f"{plan}: no plan for runtimes; of a graph one is made within --budget"
         raise InputError(Page.PLAN_FORMAT.after(message))
@@ -179,7 +179,7 @@ def _placed_plan(document: Json, graph: ComputationGraph, alignment: int, effort
     from moccasin_mzn.problem.files.plan_format import runtime_plan
     from moccasin_mzn.problem.placing import check_places
 
-    plan = with_all_outputs(runtime_plan(document, graph), graph)
+    plan = with_all_outputs(runtime_plan(document, graph))
     check_places(graph, alignment)
     return placed(plan, alignment, effort)
 

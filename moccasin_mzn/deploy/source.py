@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 
 from moccasin_mzn.clock import Deadline
@@ -11,13 +13,13 @@ from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.graphs.adjacency import Blocks, blocks_of
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import NodeId
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.problem.files.plan_format import runtime_plan
 from moccasin_mzn.problem.files.schedules import check_version, is_versioned
 from moccasin_mzn.problem.platform import plan_of_sequence
-from moccasin_mzn.problem.runtime_plan import RuntimePlan
+from moccasin_mzn.problem.runtime_plan import RuntimePlan, Step
 from moccasin_mzn.search.options import Effort
 from moccasin_mzn.search.result import Result
 
@@ -81,10 +83,44 @@ def _buffer(plan: RuntimePlan, at: int, blocks: Blocks) -> Buffer:
     return Buffer(str(at), begin, step.end + 1, step.size, block=str(place[0]), place=place[1])
 
 
-def with_all_outputs(plan: RuntimePlan, graph: ComputationGraph) -> RuntimePlan:
-    """The plan in which all outputs of an operation have a place, retained or not; without offsets if some had none."""
-    actions = plan.actions(graph)
-    whole = graph.with_all_outputs([action.node for action in actions])
-    if len(whole) == len(actions):
-        return plan
-    return RuntimePlan.of(graph, plan_of_sequence(whole), plan.memories)
+def with_all_outputs(plan: RuntimePlan) -> RuntimePlan:
+    """The plan in which each computation makes all outputs of its operation, retained or not; without offsets if it had
+    no place for some.
+
+    Those that are missing stand behind the first one. Outputs are further ones of what they came with anywhere.
+    """
+    further: dict[NodeId, dict[NodeId, Step]] = {}  # by first output, and by themselves
+    listed: dict[int, set[NodeId]] = {}
+    for step in plan.steps:
+        if step.begin is not None:
+            further.setdefault(plan.steps[step.begin].node, {}).setdefault(step.node, step)
+            listed.setdefault(step.begin, set()).add(step.node)
+    steps: list[Step] = []
+    for at, step in enumerate(plan.steps):
+        missing = further.get(step.node, {}).keys() - listed.get(at, set())
+        steps += [step, *(like for node, like in further.get(step.node, {}).items() if node in missing)]
+    return plan if len(steps) == len(plan.steps) else replace(plan, steps=_following(steps, plan.steps))
+
+
+def _following(steps: Sequence[Step], numbered: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps, one after the other, each of which reads the latest copies of what it read; without offsets.
+
+    Args:
+        numbered: what the numbers in the steps are of.
+    """
+    latest: dict[NodeId, int] = {}
+    found: list[Step] = []
+
+    def now(numbers: Sequence[int]) -> tuple[int, ...]:
+        return tuple(latest[numbered[number].node] for number in numbers)
+
+    for at, step in enumerate(steps):
+        reads, adjacent = now(step.reads), tuple(map(now, step.adjacent))
+        begin = None if step.begin is None else now([step.begin])[0]
+        for r in reads:
+            found[r] = replace(found[r], end=at)
+        found.append(
+            replace(step, reads=reads, end=at, offset=None, begin=begin, workspace_offset=None, adjacent=adjacent)
+        )
+        latest[step.node] = at
+    return tuple(found)

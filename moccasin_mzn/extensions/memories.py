@@ -43,7 +43,7 @@ from moccasin_mzn.option import flag, option
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.plans import goal_in, platform_of
 from moccasin_mzn.problem.files.schedules import counts_of
-from moccasin_mzn.problem.instance import Instance, with_single_outputs
+from moccasin_mzn.problem.instance import Instance, single_counts, with_single_outputs
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.search.options import SearchOptions
@@ -269,7 +269,8 @@ def _problem_in_file(
     Raises:
         InputError: the file cannot be read or is broken.
     """
-    document, (graph, order) = load_json(path), with_single_outputs(graph, order)
+    document, most = load_json(path), single_counts(graph, most)
+    graph, order = with_single_outputs(graph, order)
     if not isinstance(document, dict):
         raise InputError(f"{path}: expected an object, got {shown(document)}")
     with located(path):
@@ -334,11 +335,11 @@ def several_memories_problem(
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
+    most = 2 if max_computations is None else single_counts(graph, max_computations)
     graph, order = with_single_outputs(graph, order)
     costs = None if paging is None else paging_costs(paging, spelled)
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")
-    most = 2 if max_computations is None else max_computations
     if devices is None:
         if budget is None:
             raise InputError("budget: expected one, of local memory")
@@ -382,9 +383,10 @@ def pools_problem(
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
-    staged, (graph, order) = _is_staged(form), with_single_outputs(graph, order)
+    staged, most = _is_staged(form), 2 if most is None else single_counts(graph, most)
+    graph, order = with_single_outputs(graph, order)
     chosen = pools_of(pools)
-    instance = Instance.build(graph, "100%", order=order, max_computations=2 if most is None else most)
+    instance = Instance.build(graph, "100%", order=order, max_computations=most)
     platform = pools_platform(graph, chosen, instance.baseline.peak)
     return _towards(goal, PlanProblem(instance, platform)), PoolsFormulation(staged)
 

@@ -248,8 +248,9 @@ class ComputationGraph:
         """Check what only a whole graph shows of further outputs, and have the order list them after the first."""
         if self.total_size + max(self.workspace_of) > TOTAL_LIMIT:
             raise InputError("all sizes and the largest workspace sum to more than 2**53; use a larger unit")
-        once = set(self.computed_once).union(*(self.outputs_of[v] for v in self.computed_once))
-        object.__setattr__(self, "computed_once", tuple(sorted(once)))
+        once = {self.operation_of[v] for v in self.computed_once}
+        spread = tuple(v for v, first in enumerate(self.operation_of) if first in once)
+        object.__setattr__(self, "computed_once", spread)
         if self.order is not None and len(set(self.order)) == len(self.order) == len(self.nodes):
             object.__setattr__(self, "order", self.together(self.order))
 
@@ -279,6 +280,21 @@ class ComputationGraph:
             if first is not None:
                 rows[first].append(v)
         return tuple(map(tuple, rows))
+
+    @cached_property
+    def operation_of(self) -> tuple[int, ...]:
+        """For each node the first output of its operation: itself, unless it is a further one."""
+        return tuple(
+            v if first is None else first for v, first in enumerate(self.output_of or [None] * len(self.nodes))
+        )
+
+    def least_of_operations(self, values: Mapping[int, int]) -> dict[int, int]:
+        """By first output the least of the values that the outputs of an operation have."""
+        least: dict[int, int] = {}
+        for v, value in values.items():
+            first = self.operation_of[v]
+            least[first] = min(value, least.get(first, value))
+        return least
 
     def together(self, sequence: Sequence[int]) -> tuple[int, ...]:
         """The same computations with each further output directly after the latest computation of its first one.

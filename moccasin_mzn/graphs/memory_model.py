@@ -40,26 +40,31 @@ def relaxed(graph: ComputationGraph) -> tuple[ComputationGraph, int]:
     any position, and the amount. So a bound on it, with budgets that are larger by the amount, is one on `graph`.
 
     What a computation may spare is taken off its workspace, as if it always did, and the amount added to all of them,
-    so that none is negative. Of sizes so large that this is more than a graph may have, only the largest working sets
-    are left.
+    so that none is negative; but further outputs spare nothing and have no workspace. Of sizes so large that this is
+    more than a graph may have, only the largest working sets are left.
     """
     if graph.overwritable is None:
         return graph, 0
-    rows = list(zip(graph.workspace_of, graph.spared, strict=True))
-    amount = max(0, *(spared - workspace for workspace, spared in rows))
-    workspaces = tuple(workspace - spared + amount for workspace, spared in rows)
-    if graph.total_size + max(workspaces) <= TOTAL_LIMIT and sum(workspaces) <= TOTAL_LIMIT:
+    own = graph.workspaces or (0,) * len(graph.nodes)
+    further = graph.output_of or (None,) * len(graph.nodes)
+    amount = max(0, *(spared - workspace for spared, workspace in zip(graph.spared, own, strict=True)))
+    rows = zip(own, graph.spared, further, strict=True)
+    workspaces = tuple(workspace - spared + amount if of is None else 0 for workspace, spared, of in rows)
+    largest = max(taken + new - old for taken, new, old in zip(graph.workspace_of, workspaces, own, strict=True))
+    if graph.total_size + largest <= TOTAL_LIMIT and sum(workspaces) <= TOTAL_LIMIT:
         return replace(graph, workspaces=workspaces, in_place=None, runs_in_place=False), amount
-    nothing = (0,) * len(rows)
+    nothing = (0,) * len(own)
     least = tuple(_largest(graph))
     alone = replace(graph, sizes=nothing, workspaces=least, in_place=None, runs_in_place=False, adjacent=None)
     return alone, 0
 
 
 def _largest(graph: ComputationGraph) -> list[int]:
-    """For each node its working set, or 0 where those that are larger leave no room below `TOTAL_LIMIT`."""
+    """For each node that is computed itself its working set, or 0 where larger ones leave no room below
+    `TOTAL_LIMIT`."""
     left, kept = TOTAL_LIMIT, [0] * len(graph.nodes)
-    for v in sorted(range(len(kept)), key=lambda v: -graph.working_sets[v]):
+    computed = [v for v in range(len(kept)) if graph.output_of is None or graph.output_of[v] is None]
+    for v in sorted(computed, key=lambda v: -graph.working_sets[v]):
         if graph.working_sets[v] > left:
             break
         kept[v] = graph.working_sets[v]
@@ -101,7 +106,7 @@ def single_outputs(graph: ComputationGraph) -> ComputationGraph:
     refuse_adjacent(graph, "plans for several memories")
     if graph.output_of is None:
         return graph
-    first = [v if of is None else of for v, of in enumerate(graph.output_of)]
+    first = graph.operation_of
     kept = [v for v, of in enumerate(graph.output_of) if of is None]
     place = {v: at for at, v in enumerate(kept)}
 
@@ -109,7 +114,7 @@ def single_outputs(graph: ComputationGraph) -> ComputationGraph:
         return tuple(values[v] for v in kept)
 
     edges = {(place[first[u]], place[first[v]]): None for u, v in graph.edges if first[u] != first[v]}
-    in_place = graph.in_place and of_kept(graph.in_place)  # of several outputs none: they end at different times
+    in_place = graph.in_place and of_kept(graph.in_place)  # not of or over several: they are larger, and end later
     return replace(
         graph,
         nodes=of_kept(graph.nodes),
@@ -122,7 +127,10 @@ def single_outputs(graph: ComputationGraph) -> ComputationGraph:
         device_durations={device: of_kept(of) for device, of in graph.device_durations.items()},
         workspaces=graph.workspaces and of_kept(graph.workspaces),
         in_place=in_place
-        and tuple(tuple(place[u] for u in row if u in place and not graph.outputs_of[u]) for row in in_place),
+        and tuple(
+            tuple(place[u] for u in row if u in place and not graph.outputs_of[u] and not graph.outputs_of[v])
+            for v, row in zip(kept, in_place, strict=True)
+        ),
         computed_once=tuple(place[v] for v in graph.computed_once if v in place),
         operators=None,
         parts=graph.parts and of_kept(graph.parts),

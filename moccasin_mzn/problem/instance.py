@@ -47,7 +47,8 @@ class Instance:
     budget: int
     """M, in the graph's size unit; negative if fixed memory alone takes more."""
     max_computations: tuple[int, ...]
-    """C_v: how often each node may be computed, by position in `graph.nodes`; 1 or more."""
+    """C_v: how often each node may be computed, by position in `graph.nodes`; 1 or more. Outputs of one operation have
+    the least of what is given for them."""
     fixed: int = 0
     """Fixed memory that the budget as given included, in the graph's size unit; `budget` is what it left."""
     free_order: bool = False
@@ -59,18 +60,10 @@ class Instance:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", as_tuple("order", self.order))
-        counts = as_tuple("max_computations", self.max_computations, "an integer, or one for each node")
-        object.__setattr__(self, "max_computations", counts)
         self.graph.check_order(self.order)
         if self.budget < 0 and not self.fixed:
             raise InputError(f"budget {self.budget} is negative")
-        if len(self.max_computations) != len(self.graph.nodes):
-            nodes = count_text(len(self.graph.nodes), "node")
-            raise InputError(f"max_computations: {count_text(len(self.max_computations), 'value')} for {nodes}")
-        for node, count in zip(self.graph.nodes, self.max_computations, strict=True):
-            if type(count) is not int or not 1 <= count <= MOST_COMPUTATIONS:
-                expected = f"is not an integer from 1 to {MOST_COMPUTATIONS}"
-                raise InputError(f"max_computations of node {node}: {shown(count)} {expected}")
+        object.__setattr__(self, "max_computations", _counts_of_operations(self.graph, self.max_computations))
 
     def __repr__(self) -> str:
         counts = self.counts if isinstance(self.counts, int) else "of each node"
@@ -266,6 +259,26 @@ class Instance:
         return instance
 
 
+def _counts_of_operations(graph: ComputationGraph, counts: Sequence[int]) -> tuple[int, ...]:
+    """Counts C_v, for all outputs of an operation the least that one has.
+
+    Raises:
+        InputError: not one integer for each node, from 1 to `MOST_COMPUTATIONS`.
+    """
+    counts = as_tuple("max_computations", counts, "an integer, or one for each node")
+    if len(counts) != len(graph.nodes):
+        nodes = count_text(len(graph.nodes), "node")
+        raise InputError(f"max_computations: {count_text(len(counts), 'value')} for {nodes}")
+    for node, count in zip(graph.nodes, counts, strict=True):
+        if type(count) is not int or not 1 <= count <= MOST_COMPUTATIONS:
+            expected = f"is not an integer from 1 to {MOST_COMPUTATIONS}"
+            raise InputError(f"max_computations of node {node}: {shown(count)} {expected}")
+    if graph.output_of is None:
+        return counts
+    least = graph.least_of_operations(dict(enumerate(counts)))
+    return tuple(least[first] for first in graph.operation_of)
+
+
 def with_computed_once(graph: ComputationGraph, counts: Sequence[int]) -> tuple[int, ...]:
     """Return counts C_v with 1 for the nodes that the graph marks as computed once."""
     once = frozenset(graph.computed_once)
@@ -302,6 +315,19 @@ def with_single_outputs(
     place = {node: v for v, node in enumerate(single.nodes)}
     nodes = (graph.nodes[v] for v in chosen_order(graph, order))
     return single, tuple(place[node] for node in nodes if node in place)
+
+
+def single_counts(graph: ComputationGraph, counts: int | Sequence[int] | str) -> int | Sequence[int] | str:
+    """Return counts C_v of `graph`, if there is one for each node, as those of `single_outputs(graph)`.
+
+    Raises:
+        InputError: see `Instance`.
+    """
+    counts = plain(counts)
+    if graph.output_of is None or isinstance(counts, int | str):
+        return counts
+    rows = zip(_counts_of_operations(graph, counts), graph.output_of, strict=True)
+    return tuple(count for count, first in rows if first is None)
 
 
 # --- Dropping what a schedule or a plan does not need ---------------------------------------------------------

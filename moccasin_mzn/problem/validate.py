@@ -185,6 +185,8 @@ class ClaimedArena:
     """Node, position and claimed offset of each workspace."""
     groups: tuple[tuple[int, ...], ...] = ()
     """Numbers of intervals that are read as one, each to lie directly after the one before."""
+    unplaced: tuple[tuple[int, int], ...] = ()
+    """Node and position of each output that a computation makes without a place for it."""
 
     @property
     def top(self) -> int:
@@ -196,9 +198,9 @@ class ClaimedArena:
     def violations(self) -> Iterator[Violation]:
         """All that is wrong, in the order found.
 
-        The kinds are "negative-offset", "misaligned-offset", "overlap", "no-offset" for a workspace without one,
-        "apart" for what is read as one and does not lie side by side, "wrong-arena" for an arena that is not as large
-        as claimed, and "arena-over-budget".
+        The kinds are "negative-offset", "misaligned-offset", "overlap", "no-offset" for a workspace or an output
+        without one, "apart" for what is read as one and does not lie side by side, "wrong-arena" for an arena that is
+        not as large as claimed, and "arena-over-budget".
         """
         graph, step, unit = self.graph, max(1, self.alignment), self.graph.size_unit
         boxes = [
@@ -209,6 +211,9 @@ class ClaimedArena:
             if offset is None:
                 message = f"position {at}: the workspace of node {node_text(graph, v)} has no offset"
                 yield Violation("no-offset", at, v, message)
+        for v, at in self.unplaced:
+            message = f"position {at}: node {node_text(graph, v)} is computed too, and has no offset"
+            yield Violation("no-offset", at, v, message)
         boxes += [(at, at + 1, (graph.workspaces or ())[v], step) for v, at, _ in self.workspaces]
         of = [(v, start) for v, start, *_ in self.placed] + [(v, at) for v, at, _ in self.workspaces]
         for flaw in flaws(boxes, [*(offset for *_, offset in self.placed), *(at or 0 for *_, at in self.workspaces)]):
@@ -281,9 +286,21 @@ def arena_of_schedule(
     return (
         ClaimedArena(
             graph, tuple(placed), schedule.alignment or 1, schedule.arena, budget, workspaces=tuple(workspaces),
-            groups=tuple(groups),
+            groups=tuple(groups), unplaced=tuple(_unplaced(graph, schedule.sequence)),
         ),
     )  # fmt: skip
+
+
+def _unplaced(graph: ComputationGraph, sequence: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Further outputs with memory, and positions that compute them without listing them."""
+    further = {v: {u for u in row if graph.sizes[u]} for v, row in enumerate(graph.outputs_of) if row}
+    waiting: dict[int, int] = {}  # further outputs that are not listed yet, and where they are computed
+    for t, v in enumerate(sequence, start=1):
+        waiting.pop(v, None)
+        if v in further:
+            yield from waiting.items()
+            waiting = dict.fromkeys(sorted(further[v]), t)
+    yield from waiting.items()
 
 
 def arenas_of_plan(claimed: ClaimedPlan) -> tuple[ClaimedArena, ...]:

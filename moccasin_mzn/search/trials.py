@@ -330,7 +330,8 @@ def _constructed(question: Alternative, form: Formulation) -> tuple[str, Instanc
     if start is None:
         return question.option, instance, None
     counts = Counter(start)
-    most = tuple(max(count, counts[v]) for v, count in enumerate(instance.max_computations))
+    rows = zip(instance.graph.operation_of, instance.max_computations, strict=True)
+    most = tuple(max(count, counts[first]) for first, count in rows)
     option = question.option.replace("auto", f"{max(most)}").replace(f"with {AUTO_COMPUTATIONS}", f"with {max(most)}")
     return option, replace(instance, max_computations=most), start
 

@@ -20,6 +20,7 @@ from moccasin_mzn.deploy.source import placed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 from moccasin_mzn.search.options import Effort
@@ -88,6 +89,22 @@ def test_the_example_sees_what_is_wrong(name, place, value, message, tmp_path):
     values[place] = f"{value},"
     status, told = run(header.replace(found, " ".join(values)), tmp_path, "-std=c99")
     assert status == 1 and message in told
+
+
+def test_an_arena_holds_outputs_that_a_recomputation_drops(command, tmp_path):
+    """Made again for its first output, the operation writes the other one too: 40 + 80 B, and more for what is kept."""
+    graph = ComputationGraph(
+        ["x", "split", "left", "a", "b", "d", "c"], [1, 1, 0, 1, 1, 1, 1], [4, 40, 80, 2, 110, 4, 4],
+        [("x", "split"), ("split", "a"), ("left", "a"), ("a", "b"), ("b", "d"), ("d", "c"), ("split", "c")],
+        output_of=[None, None, 1, None, None, None, None],
+    )  # fmt: skip
+    file, plan, header = (tmp_path / name for name in ("graph.json", "plan.json", "plan.h"))
+    write_graph(graph, file)
+    budget = simulate(graph, (0, 1, 2, 3, 4, 5, 1, 2, 6)).peak
+    assert command("solve", file, "--budget", budget, "-o", plan, "--time-limit", 5, "--search", "only")[0] == 0
+    assert json.loads(plan.read_text())["sequence"] == ["x", "split", "left", "a", "b", "d", "split", "c"]
+    status, out, _ = command("deploy", "c-header", plan, "-o", header, "--time-limit", 2)
+    assert status == 0 and out.endswith(f"9 steps, memory {budget} bytes\n")
 
 
 @given(st.data())

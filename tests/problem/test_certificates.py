@@ -10,11 +10,13 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from few import few
+from outputs_oracle import draw_operations, draw_sequence
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges import certificates
 from moccasin_mzn.problem.judges.certificates import CertificateError, _Rules, check_certificate, graph_digest
-from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.judges.schedules import judge, simulate
 
 NODES = ("x", "y", "a", "b", "c", "z")
 EDGES = tuple((NODES.index(u), NODES.index(v)) for u, v in ("xa", "ya", "ab", "bc", "cz", "xz", "yz"))
@@ -256,6 +258,49 @@ def test_certificates_of_another_graph_are_refused():
     assert check_certificate(ComputationGraph(nodes, durations, sizes, edges), ONE).bound == 15
 
 
+SPLIT = {"edges": [("x", "split"), ("split", "y"), ("right", "z")], "output_of": [None, None, 1, None, None]}
+OUTPUTS = ComputationGraph(["x", "split", "right", "y", "z"], [1, 9, 0, 1, 1], [1] * 5, **SPLIT)
+
+
+def of_outputs(graph, sequence, budget):
+    """A certificate of nothing but a schedule."""
+    nodes, duration = [graph.nodes[v] for v in sequence], sum(graph.durations[v] for v in sequence)
+    document = certificate(budget, "", graph.total_duration, [{"multipliers": [], "denominator": 1}])
+    others = {"graph": graph_digest(graph), "sights": [], "inequalities": [], "trusted": []}
+    return {**document, **others, "schedule": nodes, "duration": duration}
+
+
+def test_further_outputs_are_not_made_apart():
+    assert check_certificate(OUTPUTS, of_outputs(OUTPUTS, (0, 1, 2, 3, 4), 9)).duration == 12
+    apart = "schedule[4]: right does not come directly after its first output"
+    assert refusal(of_outputs(OUTPUTS, (0, 1, 2, 3, 2, 4), 9), OUTPUTS) == apart
+    alone = ComputationGraph(OUTPUTS.nodes, OUTPUTS.durations, OUTPUTS.sizes, OUTPUTS.edges, workspaces=[0, 1, 0, 0, 0])
+    assert alone.workspace_of == OUTPUTS.workspace_of
+    assert "another graph" in refusal(of_outputs(OUTPUTS, (0, 1, 2, 3, 4), 9), alone)
+
+
+@pytest.mark.parametrize("first_seed", few(range(0, 2000, 100), keep=2, mark=pytest.mark.slow))
+def test_schedules_with_several_outputs_are_accepted_if_they_are_the_judges(first_seed):
+    """Some outputs are made apart or not at all, or memory is over the budget."""
+    kinds = set()
+    for seed in range(first_seed, first_seed + 100):
+        operations, budget, _ = draw_operations(seed)
+        graph, rng = operations.graph, random.Random(seed)
+        sequence = draw_sequence(operations, rng)
+        for _ in range(rng.choice([0, 0, 1])):
+            sequence.insert(rng.randrange(len(sequence) + 1), sequence.pop(rng.randrange(len(sequence))))
+        for _ in range(rng.choice([0, 0, 1])):
+            sequence.insert(rng.randrange(len(sequence) + 1), rng.choice(sequence))
+        found = judge(graph, sequence, budget)
+        kinds |= {one.kind for one in found.violations} or {"none"}
+        document = of_outputs(graph, sequence, budget)
+        if found.feasible:
+            assert check_certificate(graph, document).duration == found.duration
+        else:
+            refusal(document, graph)
+    assert kinds >= {"none", "apart", "over-budget", "missing-input"}
+
+
 def places(value, path=()):
     """The paths of all that is in a document."""
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -298,7 +343,10 @@ def test_random_sums_never_prove_too_much():
 
 
 def draw(rng):
-    """A graph, and a sequence of its nodes in which some are computed again."""
+    """A graph, of one output for each operation or several, and a sequence in which some nodes are computed again."""
+    if rng.random() < 0.3:
+        operations, _, _ = draw_operations(rng.randrange(1000), 4)
+        return operations.graph, list(operations.graph.input_order()), draw_sequence(operations, rng, 0.5)
     n = rng.randint(2, 6)
     order, density = rng.sample(range(n), n), rng.choice([0.3, 0.6])
     edges = [(order[i], order[j]) for j in range(n) for i in range(j) if rng.random() < density]

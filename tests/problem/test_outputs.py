@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections import Counter
+from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 import pytest
 from few import few
-from outputs_oracle import draw_operations, least_duration, least_peak
+from outputs_oracle import draw_operations, draw_sequence, least_duration, least_peak
 
 import moccasin_mzn as mz
+from moccasin_mzn.bounds.certificates.document import certificate, prove
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_within
+from moccasin_mzn.deploy.source import with_all_outputs
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import single_outputs
@@ -24,8 +30,13 @@ from moccasin_mzn.heuristics.free_order import moves as free_moves
 from moccasin_mzn.heuristics.free_order import state as free_state
 from moccasin_mzn.heuristics.staged import moves, state
 from moccasin_mzn.problem.files.plan_format import runtime_plan
+from moccasin_mzn.problem.files.schedules import ClaimedSchedule, read_counts
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.certificates import check_certificate
 from moccasin_mzn.problem.judges.schedules import judge, simulate
+from moccasin_mzn.problem.platform import plan_of_sequence
+from moccasin_mzn.problem.runtime_plan import RuntimePlan
+from moccasin_mzn.problem.validate import validate_schedule
 
 SPLIT = ComputationGraph(
     ["x", "split", "left", "right", "y", "z"], [1, 2, 0, 0, 1, 1], [8, 4, 2, 2, 1, 1],
@@ -132,6 +143,17 @@ def test_bounds_are_never_above_brute_force(seed):
 
 
 @pytest.mark.parametrize("seed", MANY)
+def test_certified_bounds_are_never_above_brute_force(seed):
+    operations, budget, _ = draw_operations(seed, 4)
+    graph = operations.graph
+    for order in (None, graph.input_order()):
+        document = certificate(prove(graph, budget, None, bool, order), None)
+        best = least_duration(operations, budget, 4, order is None)
+        proven = check_certificate(graph, document)
+        assert best is None or (proven.bound is not None and graph.total_duration <= proven.bound <= best)
+
+
+@pytest.mark.parametrize("seed", MANY)
 def test_orders_have_the_least_peak_or_more_and_their_bound_is_none_too_high(seed):
     operations, _, _ = draw_operations(seed)
     found, best = mz.order(operations.graph, time_limit=1), least_peak(operations)
@@ -149,6 +171,28 @@ def test_offsets_hold_all_outputs_from_their_computation_on(seed, tmp_path):
     found.save(file)
     assert mz.validate(graph, file).valid
     assert runtime_plan(found.as_dict(), graph).arenas == (found.arena,)
+
+
+@pytest.mark.parametrize("seed", MANY)
+def test_plans_without_their_graph_know_what_else_a_computation_makes(seed):
+    """Of dropped outputs too there is a place while they are made; offsets that are given have to have one."""
+    operations, _, _ = draw_operations(seed)
+    graph, sequence = operations.graph, draw_sequence(operations, random.Random(seed))
+    plan = RuntimePlan.of(graph, plan_of_sequence(sequence))
+    whole = with_all_outputs(plan)
+    nodes = [graph.index[step.node] for step in whole.steps]
+    all_outputs = graph.with_all_outputs(sequence)
+    assert RuntimePlan.of(graph, plan_of_sequence(nodes)) == whole and sorted(nodes) == sorted(all_outputs)
+    assert simulate(graph, nodes).feasible and simulate(graph, nodes).peak == simulate(graph, all_outputs).peak
+    assert (whole is plan) == (len(nodes) == len(sequence)) and with_all_outputs(whole) is whole
+    offsets = list(accumulate((graph.sizes[v] + 9 for v in sequence), initial=0))[:-1]
+    claimed = ClaimedSchedule(
+        sequence=tuple(sequence), intervals=simulate(graph, sequence).intervals, offsets=tuple(offsets),
+        workspace_offsets=(sum(graph.sizes) * len(sequence) + 9 * len(sequence),) * len(sequence),
+    )  # fmt: skip
+    found = [(one.kind, one.node) for one in validate_schedule(graph, claimed, None)]
+    missing = Counter(all_outputs) - Counter(sequence)
+    assert Counter(found) == {("no-offset", v): count for v, count in missing.items() if graph.sizes[v]}
 
 
 @pytest.mark.parametrize("seed", MANY)
@@ -232,3 +276,62 @@ def test_a_schedule_is_found_where_only_outputs_apart_would_be_cheaper():
     found = mz.solve(graph, tight, time_limit=20, threads=1)
     assert found.status == "optimal" and judge(graph, found.details.sequence, tight).feasible
     assert found.duration > graph.total_duration
+
+
+def test_what_is_computed_once_is_an_operation():
+    for once in ([1], [2], [3, 2]):
+        assert replace(SPLIT, computed_once=once).computed_once == (1, 2, 3)
+    assert replace(SPLIT, computed_once=["right", 4]).computed_once == (1, 2, 3, 4)
+
+
+def counts_in(folder, content):
+    (folder / "counts.json").write_text(json.dumps(content))
+    return folder / "counts.json"
+
+
+@pytest.mark.parametrize(
+    ("given", "counts"),
+    [
+        ({"left": 1}, (2, 1, 1, 1, 2, 2)), ({"split": 4}, (2, 4, 4, 4, 2, 2)),
+        ({"left": 3, "right": 5}, (2, 3, 3, 3, 2, 2)),
+        ([1, 4, 3, 4, 2, 5], (1, 3, 3, 3, 2, 5)), ({"x": 3}, (3, 2, 2, 2, 2, 2)),
+    ],
+)  # fmt: skip
+def test_outputs_of_one_operation_have_one_count(tmp_path, given, counts):
+    assert read_counts(counts_in(tmp_path, given), SPLIT) == counts
+    assert Instance.build(SPLIT, 20, max_computations=counts).max_computations == counts
+    if isinstance(given, list):
+        assert Instance.build(SPLIT, 20, max_computations=given).max_computations == counts
+    memories = [
+        {"paging": {"out_time": 0.5}, "budget": 20}, {"devices": {"one": 20}}, {"memories": {"fast": 20}},
+    ]  # fmt: skip
+    for one in memories:
+        options = {"graph": SPLIT, "search": "only", "time_limit": 0.5, "threads": 1, **one}
+        found = mz.solve(**options, max_computations=counts_in(tmp_path, given))
+        assert found.details.problem.instance.max_computations == (*counts[:2], *counts[4:])
+
+
+def test_counts_of_several_memories_are_refused_as_they_were_given():
+    options = {"graph": SPLIT, "budget": 20, "paging": {"out_time": 0.5}, "time_limit": 1}
+    with pytest.raises(InputError, match="max_computations: 4 values for 6 nodes"):
+        mz.solve(**options, max_computations=[2] * 4)
+    with pytest.raises(InputError, match="max_computations of node left: 0 is not an integer"):
+        mz.solve(**options, max_computations=[2, 2, 0, 2, 2, 2])
+
+
+@pytest.mark.parametrize("limited", ["split", "left", "right"])
+@pytest.mark.parametrize("how", [{"order": "free"}, {"addresses": True}, {}])
+def test_no_output_is_computed_more_often_than_its_limit(limited, how):
+    """While b is computed, the right part is kept, or made again, with the left one, which nobody reads then."""
+    graph = ComputationGraph(
+        ["x", "split", "left", "right", "a", "b", "d", "c"], [1, 2, 0, 0, 1, 1, 1, 1], [4, 40, 80, 40, 2, 150, 20, 4],
+        [("x", "split"), ("left", "a"), ("right", "a"), ("a", "b"), ("b", "d"), ("d", "c"), ("right", "c")],
+        output_of=[None, None, 1, 1, None, None, None, None], order=range(8),
+    )  # fmt: skip
+    options = {"time_limit": 5, "threads": 1, "if_none": "stop", **how}
+    again = mz.solve(graph, 190, max_computations=2, **options)
+    assert Counter(again.details.sequence)[1] == 2
+    most = [1 if node == limited else 2 for node in graph.nodes]
+    assert mz.solve(graph, 190, max_computations=most, **options).details.sequence is None
+    once = replace(graph, computed_once=[limited])
+    assert mz.solve(once, 190, **options).details.sequence is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -89,6 +89,28 @@ def draw_operations(seed: int, most: int = 5) -> tuple[Operations, int, int]:
     )
     least = max(sum(found.sizes[o] for o in {*found.inputs[v], *outputs[v]}) + found.workspaces[v] for v in range(n))
     return found, max(1, rng.randint(least - 1, max(least, found.peak_once()))), rng.choice([1, 2, 2, 2, 3])
+
+
+def overwriting_outputs(operations: Operations, seed: int) -> ComputationGraph:
+    """The graph run in place: some operations may overwrite inputs that are large enough, the first or further ones."""
+    graph, rng = operations.graph, random.Random(f"in place {seed}")
+    first = {row[0] for row in operations.outputs}
+    rows = [
+        [u for u in inputs if v in first and graph.sizes[u] >= graph.sizes[v] and rng.random() < 0.7]
+        for v, inputs in enumerate(graph.predecessors)
+    ]
+    return replace(graph, in_place=rows, runs_in_place=True)
+
+
+def draw_sequence(operations: Operations, rng: random.Random, again: float = 0.3) -> list[int]:
+    """A schedule in stages of the input order, nodes of the graph: of what is made again some outputs are dropped."""
+    found, seen = list[int](), set[int]()
+    for k in range(len(operations.durations)):
+        for v in (*(u for u in range(k) if rng.random() < again), k):
+            first, *others = operations.outputs[v]
+            found += [first, *(o for o in others if v not in seen or rng.random() < 0.6)]
+            seen.add(v)
+    return found
 
 
 def least_duration(operations: Operations, budget: int, most: int, free_order: bool) -> int | None:

@@ -187,7 +187,8 @@ def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int
 
         {"conv1": 1, "conv2": 4}
 
-    Nodes that an object does not name may be computed twice. An id may be written as text ("3" for 3).
+    Nodes that an object does not name may be computed twice; outputs of one operation as often as the least of those
+    that it names. An id may be written as text ("3" for 3).
 
     Raises:
         InputError: the file cannot be read or is broken, a node is not in the graph, or a count is no integer.
@@ -197,17 +198,16 @@ def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int
         if isinstance(document, list):
             if len(document) != len(graph.nodes):
                 raise InputError(f"{count_text(len(document), 'count')} for {count_text(len(graph.nodes), 'node')}")
-            counts = document
+            counts = dict(enumerate(document))
         elif isinstance(document, dict):
-            counts = [USUAL_COUNT] * len(graph.nodes)
-            for node, count in document.items():
-                counts[graph.position_of(node)] = count
+            counts = {graph.position_of(node): count for node, count in document.items()}
         else:
             raise InputError(f"expected a list of counts or an object of ids and counts, got {shown(document)}")
-        for node, count in zip(graph.nodes, counts, strict=True):
+        for v, count in counts.items():
             if type(count) is not int or count < 1:
-                raise InputError(f"node {node}: count {shown(count)} is not a positive integer")
-    return tuple(counts)
+                raise InputError(f"node {graph.nodes[v]}: count {shown(count)} is not a positive integer")
+    least = graph.least_of_operations(counts)
+    return tuple(least.get(first, USUAL_COUNT) for first in graph.operation_of)
 
 
 # --- Kinds of plans and their versions ------------------------------------------------------------------------

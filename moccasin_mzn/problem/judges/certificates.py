@@ -84,10 +84,11 @@ class Proven:
 
 
 def graph_digest(graph: ComputationGraph) -> str:
-    """A digest of all that a certificate is about: ids, durations, sizes, workspaces, edges, in any order."""
+    """A digest of all that a certificate is about, in any order: ids, durations, sizes, workspaces, edges, outputs."""
     ids = [str(node) for node in graph.nodes]
     inputs = [sorted(ids[u] for u in inputs) for inputs in graph.predecessors]
-    rows = sorted(zip(ids, graph.durations, graph.sizes, graph.workspace_of, inputs, strict=True))
+    first = [] if graph.output_of is None else [[of if of is None else ids[of] for of in graph.output_of]]
+    rows = sorted(zip(ids, graph.durations, graph.sizes, graph.workspace_of, inputs, *first, strict=True))
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
@@ -100,9 +101,9 @@ def check_certificate(graph: ComputationGraph, document: Json) -> Proven:
         _require(type(document[key]) is type(expected) and document[key] == expected, text)
     order = None if document["order"] is None else _read("order", document["order"], [graph])
     _require(order is None or sorted(order) == [*range(len(graph.nodes))], "order: it does not have every node once")
-    budget, bound = _read("budget", document["budget"], 0), document["bound"]
-    claimed = None if bound == INFEASIBLE else _read("bound", bound, 0)
-    duration = _schedule(graph, document, order, budget)
+    bound, given = document["bound"], [document["schedule"], document["duration"]] != [None, None]
+    budget, claimed = _read("budget", document["budget"], 0), None if bound == INFEASIBLE else _read("bound", bound, 0)
+    duration = _schedule(graph, document, order, budget) if given else None
     rules = _Rules(graph, budget, order, _read("sights", document["sights"], [graph]), document["blocks"])
     entries = _read("inequalities", document["inequalities"], [None])
     known = [rules.inequality(f"inequalities[{k}]", entry) for k, entry in enumerate(entries)]
@@ -117,10 +118,8 @@ def check_certificate(graph: ComputationGraph, document: Json) -> Proven:
     return Proven(scope, budget, duration, claimed, len(known), leaves, trust)
 
 
-def _schedule(graph: ComputationGraph, document: dict[str, Json], order: list[int] | None, budget: int) -> int | None:
-    """The duration of the schedule, if there is one: from the definition of retention intervals."""
-    if document["schedule"] is None and document["duration"] is None:
-        return None
+def _schedule(graph: ComputationGraph, document: dict[str, Json], order: list[int] | None, budget: int) -> int:
+    """The duration of the schedule, from the definition of retention intervals."""
     sequence, nodes = _read("schedule", document["schedule"], [graph]), graph.nodes
     latest, last_read = dict[int, int](), list(range(len(sequence)))  # where each was computed last, and where read
     for t, v in enumerate(sequence):
@@ -128,6 +127,8 @@ def _schedule(graph: ComputationGraph, document: dict[str, Json], order: list[in
             _require(u in latest, f"schedule[{t}]: {nodes[v]} reads {nodes[u]}, not computed before")
             last_read[latest[u]] = t
         latest[v] = t
+    for t in graph.outputs_apart(sequence):
+        _require(False, f"schedule[{t}]: {nodes[sequence[t]]} does not come directly after its first output")
     for v, node in enumerate(nodes):
         _require(v in latest, f"schedule: {node} is never computed")
     _require(order in (None, [*dict.fromkeys(sequence)]), "schedule: first computations are not in the given order")
@@ -256,8 +257,7 @@ def _leaf(graph: ComputationGraph, where: str, item: Json, known: list[Inequalit
         for one, weight in weights.items():
             priced[one] = priced.get(one, 0) + pair[1] * max(0, min(weight, demand))
     cost = {of: unit * graph.durations[of[2]] * (of[0] == "again") for of in [*decided, *(of for of, _ in priced)]}
-    for of in {of for of, _ in priced}:
-        value += min(cost[of] - priced.get((of, True), 0), -priced.get((of, False), 0))
+    value += sum(min(cost[of] - priced.get((of, True), 0), -priced.get((of, False), 0)) for of in cost)
     if unit == 0:
         return None if value > 0 else graph.total_duration
     value += sum(cost[of] for of, is_so in decided.items() if is_so)
