@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from few import spread
+from few import left_out, spread
 from hypothesis import settings
 
 settings.register_profile("patient", deadline=None)  # machines are shared, and some examples compile
@@ -19,6 +19,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+
+def pytest_configure(config):
+    """Where `-m` has "and not slow", or "and not full", `few` makes no such tests."""
+    parts = (config.option.markexpr or "").split(" and ")
+    left_out.update(mark for mark in ("slow", "full") if f"not {mark}" in parts)
 
 
 def pytest_sessionstart(session):

@@ -10,6 +10,7 @@ import oracle
 import plan_oracle
 import pytest
 from cases import draw_case
+from few import few
 from hypothesis import given
 from hypothesis import strategies as st
 from soaking.graphs import draw_graph, random_order
@@ -26,7 +27,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.stages import first_out_of_stage
 
-CASES = [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 1000))]
+CASES = few(range(1000), keep=range(60), mark=pytest.mark.slow)
 
 
 @given(st.data())

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import settings
 
 GOLDEN_RATIO = (5**0.5 - 1) / 2
+left_out: set[str] = set()
+"""Names of marks whose tests are not run: values that would have one, tens of thousands, are then no tests at all."""
 
 
 def spread(count: int) -> list[int]:
@@ -17,7 +19,8 @@ def spread(count: int) -> list[int]:
 
 
 def few(values: Iterable[Any], keep: int | Container[Any], mark: pytest.MarkDecorator = pytest.mark.full) -> list:
-    """The values, marked but for those to keep: so many, spread over them without a period, or those in `keep`.
+    """The values, marked but for those to keep: so many, spread over them without a period, or those in `keep`. What is
+    marked with a mark that is left out is not among them, unless that is all.
 
     A tuple is one value for each of several arguments. A `pytest.param` with marks of its own keeps just these and is
     not counted.
@@ -29,6 +32,8 @@ def few(values: Iterable[Any], keep: int | Container[Any], mark: pytest.MarkDeco
     else:
         kept = {index for index in plain if values[index] in keep}
     rest = set(plain) - kept
+    if mark.name in left_out and len(rest) < len(values):
+        return [value for index, value in enumerate(values) if index not in rest]
     return [_marked(value, mark) if index in rest else value for index, value in enumerate(values)]
 
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from few import few
 from linear_support import ENGINES, solutions, solve
 
 CASES = 60
@@ -59,9 +60,7 @@ class Draw:
 
 @pytest.mark.few(46)
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
-    "seed", [*range(CASES), *(pytest.param(s, marks=pytest.mark.slow) for s in range(CASES, 2000))]
-)
+@pytest.mark.parametrize("seed", few(range(2000), keep=range(CASES), mark=pytest.mark.slow))
 def test_mip_solvers_find_the_optimum_of_enumeration(engine, seed):
     draw = Draw(seed)
     totals = [sum(c * x for c, x in zip(draw.objective, values, strict=True)) for values in draw.feasible()]
@@ -76,7 +75,7 @@ def test_mip_solvers_find_the_optimum_of_enumeration(engine, seed):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(s, marks=pytest.mark.slow) for s in range(20, 400))])
+@pytest.mark.parametrize("seed", few(range(400), keep=range(20), mark=pytest.mark.slow))
 def test_all_solutions_are_found_once(engine, seed):
     draw = Draw(seed)
     expected = list(itertools.islice(draw.feasible(), 13))
