@@ -209,7 +209,9 @@ def _clipped(first: int, last: int, extent: int) -> tuple[tuple[int, int], int, 
 
 
 def _pool(part: _Part) -> Recipe:
-    if part.call.attribute("channels_last", 0):
+    same = part.call.attribute("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER")
+    dilated = max(part.call.attribute("dilations") or (1,)) > 1
+    if part.call.attribute("channels_last", 0) or (same and dilated):  # ONNX Runtime pads as if it were not dilated
         raise Unsplittable
     return _window(part, part.call.attribute("kernel_shape"), part.box[1])
 

@@ -95,6 +95,8 @@ class _Tiling(Gathering[str]):
         graph = self.model.graph
         self.taken = set(all_names(graph))
         self.stored = {tensor.name: tensor for tensor in graph.initializer}
+        self.fixed = set[str]()
+        """Constants of which parts are stored: if they were inputs, whose values may be replaced, they are none now."""
         for node in graph.node:
             if is_standard(node) and node.op_type == "Constant" and node.attribute[0].HasField("t"):
                 self.stored[node.output[0]] = node.attribute[0].t
@@ -123,7 +125,8 @@ class _Tiling(Gathering[str]):
         lost = {name for node in self.model.graph.node for name in reads(node)} - read
         new.graph.ClearField("node")
         new.graph.node.extend(self.nodes)
-        for field_name, gone in (("initializer", lost), ("value_info", set(self.parts) - computed)):
+        fields = {"initializer": lost, "input": self.fixed, "value_info": set(self.parts) - computed}
+        for field_name, gone in fields.items():
             kept = [one for one in getattr(new.graph, field_name) if one.name not in gone]
             new.graph.ClearField(field_name)
             getattr(new.graph, field_name).extend(kept)
@@ -188,6 +191,7 @@ class _Tiling(Gathering[str]):
         if value is None:
             return False
         places = tuple(slice(*inner.get(axis, (None, None))) for axis in range(value.ndim))
+        self.fixed.add(name)
         self.constants.append(packages().numpy_helper.from_array(value[places].copy(), made))
         return True
 

@@ -58,6 +58,37 @@ def test_random_models_compute_the_same_in_parts(model, data):
         assert numpy.abs(one - other).max(initial=0) <= 8 * numpy.spacing(numpy.float32(scale))
 
 
+@pytest.mark.parametrize("version", [3, 8])
+def test_constants_of_which_parts_are_stored_are_no_inputs(version):
+    """Though a file may have all constants among its inputs."""
+    make = onnx.helper.make_tensor_value_info
+    shape, value = [1, 2, 6, 3], numpy.arange(36, dtype=numpy.float32).reshape(1, 2, 6, 3)
+    nodes = [onnx.helper.make_node("Add", ["x", "c"], ["y"]), onnx.helper.make_node("Relu", ["y"], ["z"])]
+    x, c, z = (make(name, onnx.TensorProto.FLOAT, shape) for name in "xcz")
+    graph = onnx.helper.make_graph(nodes, "g", [x, c], [z], [onnx.numpy_helper.from_array(value, "c")])
+    sets = [onnx.helper.make_opsetid("", 8 if version == 3 else 13)]
+    model = onnx.helper.make_model(graph, ir_version=version, opset_imports=sets)
+    trace = traced(model)
+    cuts = possible_cuts(model, trace.graph, trace.operators, {0: {2: (0, 2, 6)}, 1: {2: (0, 2, 6)}})
+    tiled, _ = tiled_model(model, {trace.operators[v]: own for v, own in cuts.items()})
+    onnx.checker.check_model(tiled, full_check=True)
+    assert len(tiled.graph.node) > 2 and [value.name for value in tiled.graph.input] == ["x"]
+    assert equal(results(model, {"x": value}), results(tiled, {"x": value}))
+
+
+def test_dilated_pools_with_automatic_padding_stay_whole():
+    """ONNX Runtime pads them as if they were not dilated."""
+    make = onnx.helper.make_tensor_value_info
+    x = make("x", onnx.TensorProto.FLOAT, [1, 4, 9, 7])
+    node = onnx.helper.make_node(
+        "AveragePool", ["x"], ["y"], kernel_shape=[4, 4], strides=[2, 1], dilations=[1, 2], auto_pad="SAME_LOWER"
+    )
+    graph = onnx.helper.make_graph([node], "g", [x], [make("y", onnx.TensorProto.FLOAT, None)])
+    model = onnx.helper.make_model(graph, ir_version=9, opset_imports=[onnx.helper.make_opsetid("", 19)])
+    trace = traced(model)
+    assert possible_cuts(model, trace.graph, trace.operators, {0: {2: (0, 2, 5)}}) == {}
+
+
 @settings(max_examples=40, deadline=None)
 @given(quantized_models(), st.data())
 def test_quantized_models_are_the_same_bit_for_bit(model, data):
