@@ -10,7 +10,7 @@ from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, located, shown
@@ -307,6 +307,7 @@ def _limit(option: str, text: str, base: int | None) -> int:
 
 Amount = Budget | int | float | Fraction | str
 """An amount of memory, as `Budget.of` takes it."""
+Place = TypeVar("Place", MemoryPool, Device)
 Costs = Mapping[str, object]
 """Costs by name, such as "out_time"; "inf" where there is no link."""
 
@@ -353,7 +354,7 @@ def several_memories_problem(
     if form not in ("staged", "general"):
         raise InputError(f"devices are formulated as staged or general, not as {form}")
     refuse_workspaces(graph, "plans for several devices")
-    chosen = {name: _device(name, given) for name, given in devices.items()}
+    chosen = {name: _described("device", name, given, Device, device_in) for name, given in devices.items()}
     for (
         name,
         device,
@@ -407,33 +408,26 @@ def pools_of(given: Mapping[str, MemoryPool | Amount | None]) -> dict[str, Memor
         raise InputError(f"memories: expected values by name, got {shown(given)}")
     if not given:
         raise InputError("no memory: expected one or more")
-    return {name: _pool(name, pool) for name, pool in given.items()}
+    return {name: _described("memory", name, pool, MemoryPool, pool_in) for name, pool in given.items()}
 
 
-def _pool(name: str, given: MemoryPool | Amount | None) -> MemoryPool:
-    given = plain(given)
-    if isinstance(given, MemoryPool):
-        return given
-    if isinstance(given, str):
-        return pool_in(name, given)
-    with located(f"memory {name}"):
-        return MemoryPool(given)
+def _described(
+    what: str, name: str, given: Place | Amount | None, kind: type[Place], read: Callable[[str, str], Place]
+) -> Place:
+    """What a caller gives for a memory or a device: itself, its text, or its budget alone."""
+    value = plain(given)
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, str):
+        return read(name, value)
+    with located(f"{what} {name}"):
+        return kind(value)
 
 
 def _towards(goal: Goal | Objective | Callable[[int], Goal], problem: PlanProblem) -> PlanProblem:
     """The problem with its goal, which may be relative to the baseline's duration."""
     given = goal(problem.baseline_duration) if callable(goal) else goal
     return replace(problem, goal=given if isinstance(given, Goal) else Goal(given))
-
-
-def _device(name: str, given: Device | Amount | None) -> Device:
-    given = plain(given)
-    if isinstance(given, Device):
-        return given
-    if isinstance(given, str):
-        return device_in(name, given)
-    with located(f"device {name}"):
-        return Device(given)
 
 
 def paging_costs(given: PagingCosts | Costs, spelled: Mapping[str, str] = MappingProxyType({})) -> PagingCosts:

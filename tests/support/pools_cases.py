@@ -9,15 +9,29 @@ from fractions import Fraction
 from cases import draw_case
 from pools_oracle import Pools
 
+import moccasin_mzn as mz
 from moccasin_mzn.extensions.platforms import MemoryPool, pools_platform
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Plan
+from moccasin_mzn.problem.platform import Memory, Plan, Platform
 from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
+
+GRAPH = mz.ComputationGraph(
+    nodes=["a", "b", "c", "d"], durations=[4, 3, 2, 5], sizes=[8, 8, 4, 4],
+    edges=[(0, 1), (1, 2), (0, 3), (2, 3)], size_unit="byte",
+)  # fmt: skip
+PLATFORM = Platform(
+    GRAPH,
+    (
+        Memory("fast", 12, GRAPH.durations, accesses=(0, 0, 0, 0)),
+        Memory("slow", 8, GRAPH.durations, accesses=(16, 16, 8, 8)),
+    ),
+    one_device=True,
+)  # fmt: skip
 
 
 def draw_pools(seed: int, memories: int = 2, most_nodes: int = 5) -> PlanProblem:

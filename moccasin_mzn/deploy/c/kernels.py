@@ -107,10 +107,10 @@ def _limits(given: Given) -> dict[str, Value]:
     return {"out_zero": output.zero, "least": least, "most": most}
 
 
-def _factor(value: float) -> Factor:
-    """The factor of a quotient of scales."""
+def _factor(value: float, most: int = 30) -> Factor:
+    """The factor of a quotient of scales, whose shift may not be above `most`."""
     factor = Factor.of(value)
-    if factor.shift > 30:
+    if factor.shift > most:
         raise Unsupported("the scale of its output is too small")
     return factor
 
@@ -239,9 +239,7 @@ def _binary(given: Given) -> Kernel:
         members |= {"factor": [Factor(0, 0)] * 2, "out_factor": _factor(float(product))}
         return Kernel("multiply", "mc_binary_layer", members, views=(0, 1))
     twice = 2 * max(each.scale for each in read)
-    out_factor = _factor(twice / (2**20 * output.scale))
-    if out_factor.shift > 0:
-        raise Unsupported("the scale of its output is too small")
+    out_factor = _factor(twice / (2**20 * output.scale), most=0)
     members |= {"factor": [_factor(each.scale / twice) for each in read], "out_factor": out_factor}
     return Kernel("add", "mc_binary_layer", members, views=(0, 1))
 

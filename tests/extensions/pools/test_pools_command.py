@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 from few import few
-from pools_cases import draw_pools, oracle_of
+from pools_cases import GRAPH, PLATFORM, draw_pools, oracle_of
 from pools_oracle import best_pools_plan
 
 import moccasin_mzn as mz
@@ -25,18 +25,6 @@ from moccasin_mzn.problem.platform import Action, Link, Memory, Platform
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 from moccasin_mzn.search.options import Effort, SearchOptions
 
-GRAPH = mz.ComputationGraph(
-    nodes=["a", "b", "c", "d"], durations=[4, 3, 2, 5], sizes=[8, 8, 4, 4],
-    edges=[(0, 1), (1, 2), (0, 3), (2, 3)], size_unit="byte",
-)  # fmt: skip
-PLATFORM = Platform(
-    GRAPH,
-    (
-        Memory("fast", 12, GRAPH.durations, accesses=(0, 0, 0, 0)),
-        Memory("slow", 8, GRAPH.durations, accesses=(16, 16, 8, 8)),
-    ),
-    one_device=True,
-)  # fmt: skip
 needs_minizinc = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
 
 

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from pools_cases import draw_pools
+from pools_cases import GRAPH, PLATFORM, draw_pools
 
 import moccasin_mzn as mz
 from moccasin_mzn.errors import InputError
@@ -15,23 +15,11 @@ from moccasin_mzn.problem.files.plans import ClaimedPlan, goal_document, plan_do
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action, Goal, Memory, Platform
 
-GRAPH = mz.ComputationGraph(
-    nodes=["a", "b", "c", "d"], durations=[4, 3, 2, 5], sizes=[8, 8, 4, 4],
-    edges=[(0, 1), (1, 2), (0, 3), (2, 3)], size_unit="byte",
-)  # fmt: skip
 ONCE = 14 + 2 * 8 + 8 + 2 * 8 + 2 * 4 + 4
 """Every node of it computed once, with an access that takes 1 for a unit of size."""
 SPLIT = mz.ComputationGraph(
     nodes=["a", "s", "s1", "c", "d"], durations=[4, 3, 0, 2, 5], sizes=[8, 4, 4, 4, 4],
     edges=[(0, 1), (1, 3), (2, 4), (3, 4), (0, 4)], output_of=[None, None, 1, None, None], size_unit="byte",
-)  # fmt: skip
-PLATFORM = Platform(
-    GRAPH,
-    (
-        Memory("fast", 12, GRAPH.durations, accesses=(0, 0, 0, 0)),
-        Memory("slow", 8, GRAPH.durations, accesses=(16, 16, 8, 8)),
-    ),
-    one_device=True,
 )  # fmt: skip
 LEAST = 54
 """What the best plan takes there, in stages of the input order."""
