@@ -22,9 +22,14 @@ WORKERS ?= 3
 test: .venv/tested
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-# Besides that, all seeds and examples of what is tested by a few of them above, and what was kept derived anew.
+# Of tests that only the targets below run: SAMPLE=4 runs one in four of the cases of each, another SAMPLE_SEED others.
+SAMPLE ?= 1
+SAMPLE_SEED ?= 0
+SAMPLED = --sample $(SAMPLE) --sample-seed $(SAMPLE_SEED)
+
+# In addition, all seeds and examples of what is tested by a few of them above, and what was kept derived again.
 test-all: test
-	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m '(full or hypothesis) and not slow'
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient $(SAMPLED) -m '(full or hypothesis) and not slow'
 
 # PyTorch is large, so that only this installs it; the release is the one the tests were written for. ExecuTorch and the
 # libraries that train come with it where there are wheels of them. With `TORCH=2.9` the newest 2.9 is tested instead,
@@ -43,15 +48,15 @@ else
 	$(BIN)/python -c 'import accelerate, lightning, transformers' 2>/dev/null || \
 	$(BIN)/python -m pip install --quiet accelerate lightning transformers || \
 	echo "no transformers, Accelerate or Lightning: trainings by them are not run"
-	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m 'not slow' tests/graphs/pytorch tests/pytorch \
-	tests/deploy/test_executorch.py 'tests/house/test_example_scripts.py::test_an_example_prints_what_it_shows[train_pytorch.py]'
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient $(SAMPLED) -m 'not slow' \
+	tests/graphs/pytorch tests/pytorch tests/deploy/test_executorch.py 'tests/house/test_example_scripts.py::test_an_example_prints_what_it_shows[train_pytorch.py]'
 endif
 
 # LiteRT and TensorFlow Lite Micro, where there are wheels of them: only the tests need the second.
 test-deploy: .venv/tested
 	if $(BIN)/python -c 'import ai_edge_litert, flatbuffers, tflite_micro' 2>/dev/null || \
 	$(BIN)/python -m pip install --quiet --editable '.[tflite]' tflite-micro; then \
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' tests/deploy/test_tflite.py tests/deploy/test_tflite_order.py \
+	$(BIN)/python -m pytest -n $(WORKERS) $(SAMPLED) -m 'not slow' tests/deploy/test_tflite.py tests/deploy/test_tflite_order.py \
 	  tests/deploy/test_tflite_tiling.py && \
 	$(BIN)/python -m pytest -n $(WORKERS) tests/deploy/test_c_*.py; else \
 	echo "no TensorFlow Lite: its models are not run"; fi

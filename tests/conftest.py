@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--sample", type=int, default=1, metavar="N", help="of tests marked full, one in N")
+    parser.addoption("--sample-seed", default="0", metavar="TEXT", help="another text is another sample")
 
 
 def pytest_configure(config):
@@ -47,6 +53,23 @@ def pytest_collection_modifyitems(config, items):
     for (_, keep), those in cases.items():
         for place in spread(len(those))[keep:]:
             those[place].add_marker(pytest.mark.full)
+
+
+@pytest.hookimpl(specname="pytest_collection_modifyitems", trylast=True)  # of what `-m` has left
+def pytest_sample(config, items):
+    """Leave one in N of the cases of each test that `make test` does not run, or not as often; the seed draws which."""
+    every, seed = config.option.sample, config.option.sample_seed
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items if every > 1 else ():
+        if any(item.iter_markers("full")) or any(item.iter_markers("hypothesis")):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    out: set[pytest.Item] = set()
+    for name, those in cases.items():
+        first = zlib.crc32(f"{seed} {name}".encode()) % every
+        out.update(item for place, item in enumerate(those) if place % every != first)
+    if out:
+        config.hook.pytest_deselected(items=[item for item in items if item in out])
+        items[:] = [item for item in items if item not in out]
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def test_the_least_budget_of_any_order_is_no_larger_than_that_of_one():
     assert found.valid and found.budget <= least_feasible(graph, 2)
 
 
-@pytest.mark.parametrize("tile", few(["auto", 1], 1))
+@pytest.mark.parametrize("tile", few(["auto", 1], [1]))
 def test_parts_need_less_than_layers(tile):
     found = mz.solve(IMAGES, "least", tile=tile, time_limit=8, threads=1, seed=0, search="only")
     assert found.valid and found.budget < WHOLE / 2 and found.graph.parts is not None
@@ -61,6 +61,7 @@ def test_where_there_is_no_least_budget(options, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.full
 def test_a_frontier_of_parts():
     found = mz.frontier(IMAGES, tile=2, points=3, time_limit=4, threads=1, seed=0, search="only")
     assert found.graph.parts is not None and found.least_peak < WHOLE

@@ -118,6 +118,7 @@ def killed_and_resumed(path, store, moment):
     assert until(lambda: not again.alive())
 
 
+@pytest.mark.full
 def test_kill_9_and_resume_is_as_if_undisturbed(undisturbed, tmp_path):
     path, store = undisturbed
     mine = tmp_path / "s.sqlite"

@@ -72,7 +72,7 @@ def test_memory_shifted_block_by_block_is_the_simulators(seed):
         check_account(instance, problem, state)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("most", [2, 3])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_constructed_set_is_a_set_and_no_further_over_the_budget(seed, most):

@@ -232,6 +232,10 @@ def test_extras_exist(name):
 # examples
 
 
+LONG_EXAMPLES = "docs/beyond-the-paper.md", "docs/tiling.md"
+"""Pages whose first example takes seconds."""
+
+
 def examples():
     for name in PAGES:
         if name in (MAKES_FILES, NEEDS_TORCH):
@@ -239,7 +243,8 @@ def examples():
         for number, block in enumerate(block for block in page(name).blocks if block.language == "python"):
             if "executorch" in block.text or block.mark == "torch":
                 continue  # other extras: test_executorch.py and tests/pytorch/test_pages_with_torch.py put them to use
-            yield pytest.param(block, id=f"{name} {number}")
+            marks = [pytest.mark.full] if number == 0 and name in LONG_EXAMPLES else []
+            yield pytest.param(block, id=f"{name} {number}", marks=marks)
 
 
 @pytest.mark.parametrize("block", list(examples()))

@@ -257,6 +257,7 @@ def test_an_interrupt_within_a_finalizer_is_not_lost(name):
     assert is_answer(result) and result.interrupted and nothing_runs()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("interrupts", ["keep", "raise"])
 def test_a_loop_of_solves_needs_one_interrupt_or_many(interrupts, tmp_path):
     """In a process of its own, with SIGINT from outside."""

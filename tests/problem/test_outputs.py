@@ -43,8 +43,8 @@ SPLIT = ComputationGraph(
     [("x", "split"), ("split", "y"), ("left", "y"), ("right", "z"), ("y", "z")],
     output_of=[None, None, 1, 1, None, None],
 )  # fmt: skip
-MANY = few(few(range(2000), keep=120, mark=pytest.mark.slow), keep=30)
-FEW = few(few(range(400), keep=36, mark=pytest.mark.slow), keep=8)
+MANY = few(few(range(2000), keep=120, mark=pytest.mark.slow), keep=10)
+FEW = few(few(range(400), keep=36, mark=pytest.mark.slow), keep=4)
 
 
 def test_all_outputs_count_while_one_is_computed_and_each_as_long_as_it_is_read():

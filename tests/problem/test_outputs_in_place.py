@@ -19,7 +19,7 @@ from moccasin_mzn.heuristics.orders.least_peak import peak_bound
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 
-MANY = few(few(range(2000), keep=200, mark=pytest.mark.slow), keep=40)
+MANY = few(few(range(2000), keep=200, mark=pytest.mark.slow), keep=15)
 FEW = few(few(range(400), keep=36, mark=pytest.mark.slow), keep=8)
 SPLIT = ComputationGraph(
     ["p", "x", "split", "left", "right", "y", "z", "w", "v"], [5, 1, 2, 0, 0, 1, 1, 1, 1],

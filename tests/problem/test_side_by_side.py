@@ -204,6 +204,7 @@ def test_the_checker_of_schedules_judges_what_lies_side_by_side(case, alignment)
         check_placed(instance, sequence, simulation, Arena(apart, tuple(offsets), alignment))
 
 
+@pytest.mark.full
 def test_brute_force_knows_that_side_by_side_costs_room():
     """Of some graphs schedules are longer, or need a larger arena, than if the same outputs might lie anywhere."""
     worse = 0
@@ -216,6 +217,7 @@ def test_brute_force_knows_that_side_by_side_costs_room():
     assert worse
 
 
+@pytest.mark.full
 @needs_minizinc
 def test_with_addresses_a_schedule_with_the_copy_may_be_better():
     """Three outputs stay in one piece, where a copy of them would lie elsewhere. By brute force there is no schedule

@@ -154,6 +154,7 @@ def test_a_first_memory_that_cannot_compute_everything():
     assert result.found and judge_plan(problem.platform, result.plan).feasible
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("slow", [(), (Memory("slow", None),)])
 def test_one_memory_is_proven_alone(slow):
     """Flow covers say of any order what no plan of one memory beats; what nothing comes back from is of no use."""

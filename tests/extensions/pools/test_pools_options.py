@@ -100,6 +100,7 @@ def test_durations_with_accesses_over_the_limit_name_the_memory(command, tmp_pat
 # --- Frontiers and orders -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @needs_minizinc
 def test_the_frontier_varies_the_first_memory(command, graph):
     status, out, _ = command(
@@ -206,6 +207,7 @@ def test_a_plan_is_matched_by_names_of_memories():
     assert copies.on(platform("b", "a")) == (Action(0, 1), Action(0, 0, 1))
 
 
+@pytest.mark.full
 @needs_minizinc
 def test_a_warm_start_finds_its_memories(command, graph, plan):
     turned = "--memory", "slow=8:2", "--memory", "fast=12"
@@ -229,6 +231,7 @@ def test_a_result_as_a_warm_start_finds_its_memories(plan):
 
 
 @needs_minizinc
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "words",
     [("--memory", "fast=12", "--memory", "slow=inf:2"), ("--budget", "100%", "--paging", "--page-out-time", "1")],

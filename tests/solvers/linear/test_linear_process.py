@@ -112,7 +112,7 @@ def test_no_time_at_all(hard, engine):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_log_is_on_stderr(hard, engine):
-    status, out, err = call(engine, "-v", "-t", "4000", hard)
+    status, out, err = call(engine, "-v", "-t", "1000", hard)
     assert status == 0 and out.endswith("----------\n") and out.count("\n") == 2
     assert {"highs": "Solving MIP model", "scip": "presolved problem has"}[engine] in err
 
