@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import math
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,7 +32,8 @@ def load(program: LinearProgram, *, integer: bool) -> highspy.Highs:
     """
     import highspy
 
-    highs = highspy.Highs()
+    with _silenced():
+        highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     kinds = program.is_integer if integer else np.zeros(program.columns, dtype=bool)
     sense = highspy.ObjSense.kMaximize if program.maximize else highspy.ObjSense.kMinimize
@@ -42,6 +46,29 @@ def load(program: LinearProgram, *, integer: bool) -> highspy.Highs:
     if status == highspy.HighsStatus.kError:
         raise FlatZincError("HiGHS refuses the program: its numbers are too large")
     return highs
+
+
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    """Let nothing that compiled code prints meanwhile arrive on stdout, where solvers answer.
+
+    HiGHS 1.16 prints two lines when the first program of a process is made, before it can be asked not to.
+    """
+    if sys.stdout is None:  # closed from the start
+        yield
+        return
+    flush = ctypes.CDLL(None).fflush
+    sys.stdout.flush()
+    flush(None)
+    stdout = os.dup(1)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+        yield
+        flush(None)
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 # --- The linear relaxation: a linear program without integrality, solved by HiGHS -----------------------------
