@@ -77,9 +77,11 @@ GRAPHS ?= 1000
 SEED ?= 0
 KEEP ?= build/soak
 
-# Random graphs, all that can be asked of them, and every answer held against an oracle; findings are kept in KEEP.
+# Random graphs, all that can be asked of them, and every answer held against an oracle; findings are kept in KEEP. Then 20
+# times as many questions about tiny graphs, with workspaces, several outputs and in place, against an exact oracle.
 soak: .venv/tested
 	$(BIN)/python scripts/soak.py --graphs $(GRAPHS) --seed $(SEED) --jobs 2 --keep "$(KEEP)"
+	$(BIN)/python scripts/soak_exact.py --questions $$((20 * $(GRAPHS))) --seed $(SEED)
 
 RUNS ?= 3000
 

@@ -1,0 +1,407 @@
+"""Random questions to Python's functions about tiny graphs, each answer compared with the exact one (`soaking.exact`).
+
+Graphs have workspaces, several outputs, nodes to compute once, and run in place or not; sizes and durations are ties,
+powers of two, zeros, equal, or of all magnitudes up to 10**12. The same number is the same question.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+
+import moccasin_mzn as mz
+from moccasin_mzn.graphs.operators import Operator, Reach, Read
+from soaking.exact import (
+    Tiny,
+    account,
+    arena_best,
+    best,
+    copies_best,
+    in_scope,
+    layout_flaw,
+    least_arena,
+    least_peak,
+    merged,
+    pools_best,
+)
+
+FIRST = "first computations in the input order"
+"""Words of a proof that is not only about stages of the input order."""
+SECONDS = 20.0
+"""A limit that questions on so few nodes do not need."""
+COUNTED = 300
+"""Turns of a search by itself."""
+
+
+class Asked:
+    """A graph with what is asked of it, and what is wrong with the answers."""
+
+    def __init__(self, rng: random.Random, nodes: int, plain: bool = False, largest: int | None = None) -> None:
+        self.rng = rng
+        self.graph = draw_graph(rng, nodes, plain, largest)
+        self.tiny = exact_graph(self.graph)
+        self.free = rng.random() < 0.5
+        self.most = rng.choice([1, 2, 2, 3])
+        self.mode = "free" if self.free else "staged"
+        self.flaws: list[str] = []
+
+    @property
+    def how(self) -> dict[str, object]:
+        """What `solve` and `frontier` are asked with."""
+        order = {"order": "free"} if self.free else {}
+        return {**order, "max_computations": self.most, "seed": self.rng.randrange(99)}
+
+    def budget(self) -> int:
+        """An amount at which something may fit and something may not."""
+        low, high = max(1, max(self.graph.working_sets)), max(1, account(self.tiny, self.tiny.order).peak)
+        return self.rng.choice([low, high, self.rng.randint(low, max(low, high)), max(1, low - 1)])
+
+    def expect(self, right: bool, flaw: str) -> None:
+        """Note a flaw where something is not right."""
+        if not right:
+            self.flaws.append(flaw)
+
+    def judge(self, sequence: tuple[int, ...], budget: int | None, duration: int | None) -> None:
+        """Judge a schedule that is an answer."""
+        judged = account(self.tiny, sequence)
+        self.expect(not judged.flaw, f"no schedule: {judged.flaw}")
+        if not judged.flaw:
+            self.expect(budget is None or judged.peak <= budget, f"peak {judged.peak} is over the budget {budget}")
+            self.expect(duration in (None, judged.duration), f"duration {duration} is {judged.duration}")
+            kind = "free" if self.free else "first"
+            self.expect(in_scope(self.tiny, sequence, kind, self.most), f"{sequence} is out of the question's scope")
+
+
+# --- Graphs ---------------------------------------------------------------------------------------------------
+
+
+def draw_graph(rng: random.Random, nodes: int, plain: bool = False, largest: int | None = None) -> mz.ComputationGraph:
+    """A graph of so many operations; plain ones have no further outputs and do not run in place."""
+    operations, near = rng.randint(1, nodes), rng.choice([0.5, 0.8, 1.0])
+    further = not plain and rng.random() < 0.35
+    output_of: list[int | None] = []
+    for _ in range(operations):
+        first = len(output_of)
+        output_of += [None, *[first] * (rng.randint(0, 2) if further and len(output_of) < nodes else 0)]
+    n = len(output_of)
+    firsts = [v for v in range(n) if output_of[v] is None]
+    sizes, durations = _amounts(rng, n, largest), _amounts(rng, n, None)
+    for v, of in enumerate(output_of):
+        if of is not None:
+            durations[v], sizes[of] = 0, max(1, sizes[of])
+    edges = {(u, v) for v in firsts for u in range(v) if rng.random() < (near if u >= v - 2 else 0.3)}
+    graph = mz.ComputationGraph(
+        nodes=[f"n{v}" for v in range(n)], durations=durations, sizes=sizes, edges=sorted(edges), order=range(n),
+        output_of=output_of if any(of is not None for of in output_of) else None,
+        workspaces=[rng.choice([0, 0, min(5, largest or 5), rng.choice(sizes)]) if v in firsts else 0 for v in range(n)]
+        if rng.random() < 0.3 else None,
+        computed_once=[rng.choice(firsts)] if rng.random() < 0.1 else (),
+    )  # fmt: skip
+    if plain or rng.random() < 0.6:
+        return graph
+    may = [
+        tuple(u for u, w in sorted(edges) if w == v and sizes[u] >= sizes[v] and rng.random() < 0.7)
+        if output_of[v] is None else ()
+        for v in range(n)
+    ]  # fmt: skip
+    return replace(graph, in_place=may).run_in_place()
+
+
+def _amounts(rng: random.Random, n: int, largest: int | None) -> list[int]:
+    if largest is not None:
+        return [rng.randint(0, largest) for _ in range(n)]
+    large = 10 ** rng.randint(1, 12)
+    draw: Callable[[], int] = rng.choice([
+        lambda: rng.randint(0, 4), lambda: rng.randint(1, 9), lambda: 1, lambda: 0, lambda: 2 ** rng.randint(0, 6),
+        lambda: large + rng.randint(0, 3), lambda: rng.randint(0, 10 ** rng.randint(0, 12)),
+    ])  # fmt: skip
+    return [0 if rng.random() < 0.1 else draw() for _ in range(n)]
+
+
+def exact_graph(graph: mz.ComputationGraph) -> Tiny:
+    """The same graph for the oracle."""
+    n = len(graph.nodes)
+    return Tiny(
+        list(graph.durations), list(graph.sizes), list(graph.edges), list(graph.workspaces or [0] * n),
+        [tuple(row) for row in graph.in_place] if graph.in_place and graph.runs_in_place else None,
+        list(graph.output_of) if graph.output_of else None, tuple(graph.computed_once), list(graph.input_order()),
+    )  # fmt: skip
+
+
+# --- Questions about one memory -------------------------------------------------------------------------------
+
+
+def solve(rng: random.Random) -> list[str]:
+    """The shortest schedule, by searches alone or by the model too."""
+    asked = Asked(rng, 5)
+    budget = asked.budget()
+    model = rng.random() < 0.15
+    effort = {"time_limit": SECONDS, "threads": 1, "if_none": "stop"}
+    effort |= {} if model else {"search": "only", "stop": mz.stop.Iterations(COUNTED), "time_limit": None}
+    found = mz.solve(asked.graph, budget, **asked.how, **effort)
+    _compare(asked, found, budget)
+    if model:
+        asked.expect(found.status in ("optimal", "infeasible"), f"{found.status}, with the model")
+    return asked.flaws
+
+
+def _compare(asked: Asked, found: mz.Result, budget: int) -> None:
+    """An answer of `solve` and its claims against the exact one."""
+    mode = "first" if not asked.free and FIRST in found.reason else asked.mode
+    exact = best(asked.tiny, budget, mode, asked.most)
+    least = None if exact is None else exact[0]
+    if found.status == "infeasible":
+        asked.expect(exact is None, f"infeasible, but {exact} is within {budget}: {found.reason}")
+        return
+    asked.expect(least is None or found.bound <= least, f"bound {found.bound}, but {exact} is within {budget}")
+    if found.positions is not None and found.valid:
+        asked.judge(found.positions, budget, found.duration)
+        if found.status == "optimal":
+            asked.expect(least is not None and found.duration <= least, f"optimal with {found.duration}, not {exact}")
+
+
+def least(rng: random.Random) -> list[str]:
+    """The least budget."""
+    asked = Asked(rng, 5)
+    found = mz.solve(asked.graph, "least", **asked.how, search="only", threads=1, time_limit=2)
+    exact = least_peak(asked.tiny, "free" if asked.free else "first", asked.most)
+    if found.valid and found.positions is not None:
+        asked.judge(found.positions, found.budget, found.duration)
+        asked.expect(exact is not None and found.budget >= exact, f"budget {found.budget}, the least is {exact}")
+        staged = least_peak(asked.tiny, asked.mode, asked.most)
+        asked.expect(staged is None or found.budget <= max(1, staged), f"budget {found.budget}, {staged} is enough")
+    else:
+        asked.expect(exact is None, f"{found.status}: nothing found, but {exact} is enough")
+    return asked.flaws
+
+
+def frontier(rng: random.Random) -> list[str]:
+    """Least durations by budget."""
+    asked = Asked(rng, 4)
+    found = mz.frontier(asked.graph, points=3, **asked.how, search="only", threads=1, time_limit=3)
+    widest = "free" if asked.free else "first"
+    low = least_peak(asked.tiny, widest, asked.most)
+    asked.expect(low is None or found.least_bound <= low, f"no peak below {found.least_bound}, but {low} is enough")
+    for point in found.points:
+        exact = best(asked.tiny, point.budget, asked.mode, asked.most)
+        asked.expect(
+            exact is None or point.bound <= exact[0], f"budget {point.budget}: bound {point.bound}, but {exact}"
+        )
+        if point.duration is not None:
+            wide = best(asked.tiny, point.budget, widest, asked.most)
+            asked.expect(wide is not None and point.duration >= wide[0], f"budget {point.budget}: {point.duration}")
+    return asked.flaws
+
+
+def order(rng: random.Random) -> list[str]:
+    """An order of least peak."""
+    asked = Asked(rng, 6)
+    asked.free, asked.most = True, 1
+    found = mz.order(asked.graph, stop=mz.stop.Iterations(200))
+    exact = least_peak(asked.tiny, "free", 1)
+    asked.judge(found.positions, found.peak, None)
+    asked.expect(account(asked.tiny, found.positions).peak == found.peak, f"peak {found.peak} is not that of the order")
+    asked.expect(found.bound <= exact <= found.peak, f"peak {found.peak}, bound {found.bound}, the least is {exact}")
+    return asked.flaws
+
+
+def addresses(rng: random.Random) -> list[str]:
+    """Schedules with offsets in an arena."""
+    asked = Asked(rng, 3, largest=4)
+    budget, align = min(12, asked.budget()), rng.choice([1, 1, 2])
+    found = mz.solve(
+        asked.graph, budget, **asked.how, addresses=True, alignment=align, search="only", threads=1, if_none="stop",
+        time_limit=2,
+    )  # fmt: skip
+    try:
+        exact = arena_best(asked.tiny, budget, align, asked.most, asked.mode, 200_000)
+    except MemoryError:
+        return []
+    if found.status == "infeasible":
+        asked.expect(exact is None, f"infeasible, but {exact}")
+    elif found.valid:
+        asked.judge(found.positions, budget, found.duration)
+        asked.expect(found.arena <= budget, f"arena {found.arena} is over {budget}")
+        wide = arena_best(asked.tiny, budget, align, asked.most, "free" if asked.free else "first")
+        asked.expect(wide is not None and found.duration >= wide[0], f"{found.duration} is shorter than {wide}")
+        asked.expect(found.status != "optimal" or exact is None or found.duration <= exact[0], f"optimal, but {exact}")
+        if not asked.graph.runs_in_place and asked.graph.workspaces is None:
+            spans = zip(account(asked.tiny, found.positions).intervals, found.offsets, strict=True)
+            rows = [((asked.tiny.size[v], align, [(a, b + 1, 0, asked.tiny.size[v])]), at) for (v, a, b), at in spans]
+            asked.expect(not (flaw := layout_flaw([box for box, _ in rows], [at for _, at in rows])), flaw)
+    return asked.flaws
+
+
+def certificates(rng: random.Random) -> list[str]:
+    """Proofs in files, in exact integers."""
+    asked = Asked(rng, 5)
+    if asked.graph.runs_in_place:
+        return []
+    budget = asked.budget()
+    with tempfile.TemporaryDirectory(prefix="exact-") as folder:
+        file = Path(folder) / "certificate.json"
+        how = {"max_computations": asked.most, **({"order": "free"} if asked.free else {})}
+        mz.solve(asked.graph, budget, **how, search="only", threads=1, if_none="stop", time_limit=0.5, certificate=file)
+        proven = mz.check_certificate(asked.graph, file)
+    exact = best(asked.tiny, budget, "free" if "any order" in proven.scope else "first", None)
+    if proven.bound is None:
+        asked.expect(exact is None, f"certified that there is none, but {exact}")
+    else:
+        asked.expect(exact is None or proven.bound <= exact[0], f"certified bound {proven.bound}, but {exact}")
+    return asked.flaws
+
+
+# --- Several memories, buffers, parts -------------------------------------------------------------------------
+
+
+def pools(rng: random.Random) -> list[str]:
+    """Memories of one device."""
+    asked = Asked(rng, 3, plain=True)
+    whole, _ = merged(asked.tiny)
+    rate = rng.choice([0, 1, 2, Fraction(1, 2)])
+    low = max(1, max(asked.graph.working_sets))
+    budgets = [rng.choice([low, 2 * low, max(1, low // 2)]), rng.choice([low, None])]
+    slow = f"{'inf' if budgets[1] is None else budgets[1]}:{float(rate)}"
+    found = mz.solve(
+        asked.graph, memories={"fast": budgets[0], "slow": slow}, **asked.how, search="only", threads=1, time_limit=2,
+    )  # fmt: skip
+    exact = pools_best(whole, budgets, [0, rate], asked.mode, asked.most)
+    wide = pools_best(whole, budgets, [0, rate], "free" if asked.free else "first", asked.most)
+    _compare_plans(asked, found, exact, wide)
+    return asked.flaws
+
+
+def _compare_plans(asked: Asked, found: mz.Result, exact: tuple | None, wide: tuple | None) -> None:
+    if found.status == "infeasible":
+        asked.expect(exact is None, f"infeasible, but {exact}: {found.reason}")
+        return
+    asked.expect(exact is None or found.bound <= exact[0], f"bound {found.bound}, but {exact}")
+    if found.valid:
+        asked.expect(wide is not None and found.duration >= wide[0], f"{found.duration} is less than the least, {wide}")
+        asked.expect(found.status != "optimal" or exact is None or found.duration <= exact[0], f"optimal, but {exact}")
+
+
+def _copying(rng: random.Random, devices: bool) -> list[str]:
+    asked = Asked(rng, 3, plain=True)
+    if asked.graph.computed_once or asked.graph.workspaces:
+        return []
+    whole, _ = merged(asked.tiny)
+    asked.free = True
+    low = max(1, max(asked.graph.working_sets))
+    budgets = [rng.choice([low, 2 * low]), rng.choice([low, 3 * low])]
+    rate = rng.choice([Fraction(0), Fraction(1), Fraction(1, 2), Fraction(3)])
+    cost = [ceil(size * rate) for size in asked.graph.sizes]
+    given: dict[str, object] = {}
+    if devices:
+        slower = rng.choice([Fraction(1), Fraction(3, 2), Fraction(3)])
+        durations = [list(asked.graph.durations), [ceil(each * slower) for each in asked.graph.durations]]
+        given["devices"] = {"gpu": budgets[0], "cpu": f"{budgets[1]}:{float(slower)}"}
+        given["copies"] = {"time": str(float(rate))}
+        most = [asked.most, asked.most]
+    else:
+        durations, most = [list(asked.graph.durations), None], [asked.most, 1]
+        given |= {"budget": budgets[0], "slow_memory": budgets[1]}
+        given["paging"] = {"out_time": str(float(rate)), "in_time": str(float(rate))}
+    found = mz.solve(asked.graph, **given, **asked.how, search="only", threads=1, time_limit=2)
+    try:
+        exact = copies_best(whole, budgets, durations, {(0, 1): cost, (1, 0): cost}, most)
+    except MemoryError:
+        return []
+    _compare_plans(asked, found, exact, exact)
+    return asked.flaws
+
+
+def paging(rng: random.Random) -> list[str]:
+    """A slow memory that nothing is computed in."""
+    return _copying(rng, devices=False)
+
+
+def devices(rng: random.Random) -> list[str]:
+    """Two devices with copies between them."""
+    return _copying(rng, devices=True)
+
+
+def allocate(rng: random.Random) -> list[str]:
+    """Buffers in the least arena."""
+    rows = []
+    for at in range(rng.randint(1, 5)):
+        start, size = rng.randint(0, 4), rng.choice([0, 1, 2, 3, 4])
+        rows.append(mz.Buffer(f"b{at}", start, start + rng.randint(1, 4), size, rng.choice([1, 1, 2])))
+    boxes = [(b.size, b.alignment, [(b.start, b.end, 0, b.size)]) for b in rows]
+    found = mz.allocate(rows, threads=1, time_limit=5)
+    exact = least_arena(boxes, [None] * len(rows), 40)
+    flaw = layout_flaw(boxes, [found.offsets[b.name] for b in rows])
+    flaws = [flaw] if flaw else []
+    if not found.bound <= exact <= found.size:
+        flaws.append(f"arena {found.size}, bound {found.bound}, the least is {exact}")
+    return flaws
+
+
+def tiles(rng: random.Random) -> list[str]:
+    """A chain in parts: the answer is judged on the graph of the parts."""
+    rows, network = rng.choice([1, 2, 3, 4]), _chain_of_windows(rng)
+    cut = mz.tile(network, rows)
+    cut = getattr(cut, "graph", cut)
+    if len(cut.nodes) > 9:
+        return []
+    tiny = exact_graph(cut)
+    low = max(1, max(cut.working_sets))
+    budget = rng.choice([low, rng.randint(low, 2 * low)])
+    found = mz.solve(network, budget, tile=rows, search="only", threads=1, time_limit=1, max_computations=2)
+    flaws = []
+    try:
+        exact = best(tiny, budget, "free", 2)
+    except MemoryError:
+        return []
+    if found.status == "infeasible" and exact is not None:
+        flaws.append(f"infeasible, but {exact}")
+    if found.valid:
+        judged = account(tiny, found.positions)
+        if judged.flaw or judged.peak > budget or judged.duration != found.duration:
+            flaws.append(f"{found.positions} is {judged}")
+        if exact is None or found.duration < exact[0] or (found.status == "optimal" and found.duration > exact[0]):
+            flaws.append(f"{found.status} with {found.duration}, exactly {exact}")
+    return flaws
+
+
+def _chain_of_windows(rng: random.Random) -> mz.ComputationGraph:
+    operators: list[Operator] = []
+    rows, columns = rng.randint(1, 5), rng.choice([1, 3])
+    shape = rows, columns, rng.randint(1, 2)
+    for at in range(rng.randint(1, 3)):
+        window, stride = rng.choice([1, 2, 3]), rng.choice([1, 1, 2])
+        made = max(1, shape[0] // stride), columns, rng.randint(1, 3)
+        reach = Reach(0, stride, window, before=(window - 1) // 2)
+        operators.append(Operator("conv", made, (Read(at - 1 if at else None, shape, (reach, Reach(1), None)),)))
+        shape = made
+    sizes = [each.elements for each in operators]
+    return mz.ComputationGraph(
+        nodes=[f"l{at}" for at in range(len(sizes))], durations=[rng.randint(1, 3) * size for size in sizes],
+        sizes=sizes, edges=[(at, at + 1) for at in range(len(sizes) - 1)], operators=operators,
+    )  # fmt: skip
+
+
+KINDS: dict[str, tuple[float, Callable[[random.Random], list[str]]]] = {
+    "solve": (10, solve), "least": (2, least), "frontier": (1, frontier), "order": (3, order),
+    "addresses": (1, addresses), "certificates": (2, certificates), "pools": (1, pools), "paging": (1, paging),
+    "devices": (1, devices), "allocate": (2, allocate), "tiles": (1, tiles),
+}  # fmt: skip
+"""By name how often a question is of this kind, and what asks it."""
+
+
+def ask(number: int, only: str | None = None) -> tuple[str, list[str]]:
+    """Ask one question: its kind, and what is wrong with the answers; an exception is a flaw as well."""
+    rng = random.Random(f"exact {number}")
+    kind = rng.choices(list(KINDS), [weight for weight, _ in KINDS.values()])[0]
+    kind = only or kind
+    try:
+        return kind, KINDS[kind][1](rng)
+    except MemoryError:  # of the oracle: too many states
+        return f"{kind} (oracle gave up)", []
+    except Exception as error:
+        return kind, [f"{type(error).__name__}: {error}"]
