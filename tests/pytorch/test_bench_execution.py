@@ -71,6 +71,7 @@ def test_other_numbers_are_not_equal():
     assert not bench_execution.same(one, {"loss": one["loss"]})
 
 
+@pytest.mark.full
 def test_compiled_networks_keep_to_their_budgets():
     runs = bench_execution.measured("gpt", NETS["gpt"], options(aot="1.0", budgets="0.85,0.01"))
     held, without = [run for run in runs if run.method == "aot_eager plan"]

@@ -79,6 +79,7 @@ def dying():
 """
 
 
+@pytest.mark.full
 def test_outcomes(tmp_path):
     (tmp_path / "cases.py").write_text(CASES)
     found = tmp_path / "found.json"

@@ -72,6 +72,7 @@ def peak(step, model, inputs):
     return found
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", EVERY)
 def test_compile_backend_recomputation_keeps_results(name):
     """Whatever is computed again, wherever: random sequences that no search would find."""
@@ -129,6 +130,7 @@ def falling(name, small, least, **options):
     return found
 
 
+@pytest.mark.full
 def test_the_peak_never_rises_when_the_budget_falls():
     check_falling(falling("gpt", small=True, least=80, time_limit=5.0), count=5)
 

@@ -121,6 +121,7 @@ def made(idiom, kind=torch.float64):
     return model, x, [way / sum(float(each.square().sum()) for each in direction) ** 0.5 for way in direction]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("idiom", IDIOMS, ids=lambda idiom: idiom.__name__)
 def test_gradients_of_a_plan_are_those_of_finite_differences(idiom):
     model, x, direction = made(idiom)
