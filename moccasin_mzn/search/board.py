@@ -144,11 +144,13 @@ class Board(Generic[Step, Judged]):
         """Note the peak of a sequence over the budget: it is reported if it is the least and there is no schedule yet.
 
         Args:
-            figures: see `Instance.summary`; its duration is of no interest.
+            figures: see `Instance.summary`; its duration is of no interest. Without "peak", as they are where there are
+                several memories, nothing is noted.
         """
+        peak = figures.get("peak")
         with self._lock:
-            if self.simulation is None and (self.least_peak is None or figures["peak"] < self.least_peak):
-                self.least_peak = figures["peak"]
+            if peak is not None and self.simulation is None and (self.least_peak is None or peak < self.least_peak):
+                self.least_peak = peak
                 figures = {**figures, "duration": None}
                 self.news.put(Progress(self.seconds, "peak", None, self.bound, figures, source=source))
 
