@@ -84,7 +84,7 @@ class Proven:
 
 
 def graph_digest(graph: ComputationGraph) -> str:
-    """A digest of all that a certificate is about, in any order: ids, durations, sizes, workspaces, edges, outputs."""
+    """A digest of all that a bound is about, in any order: ids, durations, sizes, workspaces, edges, outputs."""
     ids = [str(node) for node in graph.nodes]
     inputs = [sorted(ids[u] for u in inputs) for inputs in graph.predecessors]
     first = [] if graph.output_of is None else [[of if of is None else ids[of] for of in graph.output_of]]
@@ -131,6 +131,8 @@ def _schedule(graph: ComputationGraph, document: dict[str, Json], order: list[in
         _require(False, f"schedule[{t}]: {nodes[sequence[t]]} does not come directly after its first output")
     for v, node in enumerate(nodes):
         _require(v in latest, f"schedule: {node} is never computed")
+        once = v not in graph.computed_once or sequence.count(v) == 1
+        _require(once, f"schedule: {node} is computed again, but the graph has it computed once")
     _require(order in (None, [*dict.fromkeys(sequence)]), "schedule: first computations are not in the given order")
     change = [0] * (len(sequence) + 1)
     for t, v in enumerate(sequence):

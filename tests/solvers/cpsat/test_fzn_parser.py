@@ -320,5 +320,7 @@ def test_json_is_refused_as_such(text):
 def test_what_begins_with_a_set_is_no_json(text):
     try:
         parse(text + "\nsolve satisfy;", "f.fzn.json")
+        message = ""
     except FlatZincSyntaxError as error:
-        assert str(error).startswith(("f.fzn.json:1:", "f.fzn.json:2:"))
+        message = str(error)
+    assert not message or message.startswith(("f.fzn.json:1:", "f.fzn.json:2:"))
