@@ -96,10 +96,10 @@ def test_schedules_that_repeat_what_is_computed_once_are_refused(kind):
     for chosen in product([False, True], repeat=len(NODES)):
         graph = replace(GRAPH, computed_once=[v for v in range(len(NODES)) if chosen[v]])
         assert graph_digest(graph) == graph_digest(GRAPH)
-        again = [v for v in graph.computed_once if document["schedule"].count(NODES[v]) > 1]
+        listed = document["schedule"]
+        again = [(t, v) for t, v in enumerate(listed) if v in listed[:t] and NODES.index(v) in graph.computed_once]
         if again:
-            text = f"schedule: {NODES[again[0]]} is computed again, but the graph has it computed once"
-            assert refusal(document, graph) == text
+            assert refusal(document, graph) == f"schedule[{again[0][0]}]: {again[0][1]} is computed once, not again"
         else:
             assert check_certificate(graph, document).bound == document["bound"]
         bare = {**document, "schedule": None, "duration": None}
