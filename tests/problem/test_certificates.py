@@ -99,7 +99,7 @@ def test_schedules_that_repeat_what_is_computed_once_are_refused(kind):
         listed = document["schedule"]
         again = [(t, v) for t, v in enumerate(listed) if v in listed[:t] and NODES.index(v) in graph.computed_once]
         if again:
-            assert refusal(document, graph) == f"schedule[{again[0][0]}]: {again[0][1]} is computed once, not again"
+            assert refusal(document, graph) == f"schedule[{again[0][0]}]: {again[0][1]} is computed once only"
         else:
             assert check_certificate(graph, document).bound == document["bound"]
         bare = {**document, "schedule": None, "duration": None}

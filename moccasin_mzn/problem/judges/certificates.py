@@ -123,7 +123,7 @@ def _schedule(graph: ComputationGraph, document: dict[str, Json], order: list[in
     sequence, nodes = _read("schedule", document["schedule"], [graph]), graph.nodes
     latest, last_read = dict[int, int](), list(range(len(sequence)))  # where each was computed last, and where read
     for t, v in enumerate(sequence):
-        _require(v not in latest or v not in graph.computed_once, f"schedule[{t}]: {nodes[v]} is computed once, not again")
+        _require(v not in latest or v not in graph.computed_once, f"schedule[{t}]: {nodes[v]} is computed once only")
         for u in graph.predecessors[v]:
             _require(u in latest, f"schedule[{t}]: {nodes[v]} reads {nodes[u]}, not computed before")
             last_read[latest[u]] = t
