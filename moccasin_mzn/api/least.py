@@ -19,12 +19,14 @@ from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
+from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.options import Options
 
 LEAST = "least"
 """A budget: the smallest for which a schedule is found."""
+STREAMED = "streaming"
+"""Name of what makes schedules of parts here."""
 PEAK_SHARE, PEAK_SECONDS = 0.6, 60.0
 """Share of the time limit in which the least peak is sought, and seconds where there is no limit."""
 ORDER_SHARE, STREAMED_SHARE = 0.3, 0.8
@@ -89,7 +91,7 @@ def smallest(request: Request, seconds: float, stop: Callable[[], bool] = never)
             known, interrupted = _streamed(problem, known, deadline.part(STREAMED_SHARE), options.seed or 0, stop)
     least = least_schedules(problem, options, deadline, lambda: interrupted or stop(), known=known)
     sequence = least.sequences[0]
-    peak = simulate(problem.graph, sequence).peak
+    peak = judged(problem.graph, sequence, LEAST).peak
     interrupted |= least.interrupted
     limited = _SHORTEST if interrupted else options.time_limit
     within = replace(least.instance, budget=peak, fixed=problem.fixed)
@@ -108,25 +110,23 @@ def _streamed(
     from moccasin_mzn.heuristics.streaming.layers import layers_of
     from moccasin_mzn.heuristics.streaming.search import PlanAnnealing
 
-    layers, best, target = layers_of(problem.graph, problem.order), known, TARGET
-    peak = simulate(problem.graph, known).peak
+    layers, target = layers_of(problem.graph, problem.order), TARGET
+    best = judged(problem.graph, known, "start")
 
     def take(sequence: Sequence[int]) -> None:
-        nonlocal best, peak
-        taken = simulate(problem.graph, sequence).peak
-        if taken < peak:
-            best, peak = sequence, taken
+        nonlocal best
+        best = min(best, judged(problem.graph, sequence, STREAMED), key=lambda one: one.peak)
 
     try:
         while target < NEAREST and not stop() and not deadline.over():
-            turn, budget = deadline.part(TURN_SHARE), int(target * peak)
+            turn, budget = deadline.part(TURN_SHARE), int(target * best.peak)
             seed += 1
             annealing = PlanAnnealing(replace(problem, budget=budget), layers, seed)
-            annealing.run(take, lambda: peak <= budget or turn.over() or stop(), on_peak=take)  # noqa: B023 (at once)
-            target = TARGET if peak <= budget else 1 - NEARER * (1 - target)
+            annealing.run(take, lambda: best.peak <= budget or turn.over() or stop(), on_peak=take)  # noqa: B023
+            target = TARGET if best.peak <= budget else 1 - NEARER * (1 - target)
     except KeyboardInterrupt:
-        return best, True
-    return best, False
+        return best.sequence, True
+    return best.sequence, False
 
 
 def _checked(request: Request) -> tuple[Instance, Options]:

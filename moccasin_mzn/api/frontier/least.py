@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Knowledge
 from moccasin_mzn.api.frontier.sweep import seek_least
-from moccasin_mzn.api.frontier.variants import Rematerialization, fitting_schedule
+from moccasin_mzn.api.frontier.variants import FITTING, Rematerialization, fitting_schedule
 from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
 from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
+from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.options import MORE, STOP, Options
 
 _LONGEST = 600.0
@@ -82,8 +82,8 @@ def least_schedules(
     seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
     search = _Search(instance, replace(options, if_none=STOP), stop, enough)
     if known is not None:
-        peak = simulate(instance.graph, known).peak
-        search.knowledge.learn(peak, BudgetAnswer(((tuple(known), "start"),)))
+        start = judged(instance.graph, known, "start")
+        search.knowledge.learn(start.peak, BudgetAnswer(((start.sequence, "start"),)))
     if options.search != "off":
         begin += ready(*compiled_for(instance.free_order))
         more = instance.with_more_computations() if options.if_none == MORE else None
@@ -163,4 +163,4 @@ class _Search:
             return None
         instance, seed = self.variant.at(question.budget), self.variant.seed(question) or 0
         found = fitting_schedule(instance, seed, lambda: deadline.over(_AT_ONCE_SHARE) or self.stop(), question.near)
-        return None if found is None else BudgetAnswer(((found, "local search for memory"),))
+        return None if found is None else BudgetAnswer(((found, FITTING),))
