@@ -53,7 +53,9 @@ class Smallest:
     request: Request
     """The problem with that peak as its budget, which starts from the schedule that was found."""
     proven: int
-    """No schedule takes less; of the orders and numbers of computations that were tried."""
+    """No schedule of the scope takes less."""
+    scope: str
+    """The scope of that, to be read after "no schedule"; see `conclusion.scope`."""
     interrupted: bool
     """By the user."""
 
@@ -62,8 +64,9 @@ class Smallest:
         instance = self.request.problem.instance
         amounts = [memory_text(amount + instance.fixed, instance.graph.size_unit) for amount in self._amounts]
         if self.peak <= self.proven:
-            return f"budget: {amounts[0]}, the least that any schedule needs{self._of}"
-        return f"budget: {amounts[0]}, the least that was found; {amounts[1]} are proven to be needed{self._of}"
+            return f"budget: {amounts[0]}, the least that any schedule {self.scope} needs{self._of}"
+        found = f"budget: {amounts[0]}, the least that was found"
+        return f"{found}; {amounts[1]} are proven to be needed {self.scope.rstrip(',')}{self._of}"
 
     @property
     def _amounts(self) -> tuple[int, int]:
@@ -97,7 +100,7 @@ def smallest(request: Request, seconds: float, stop: Callable[[], bool] = never)
     within = replace(least.instance, budget=peak, fixed=problem.fixed)
     return Smallest(
         peak, replace(request, problem=within, start=sequence, options=replace(options, time_limit=limited)),
-        least.proven, interrupted,
+        least.proven, least.scope, interrupted,
     )  # fmt: skip
 
 

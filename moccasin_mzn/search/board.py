@@ -192,9 +192,14 @@ class Board(Generic[Step, Judged]):
             self._check()
             self.ended.set()
 
-    def note_claim(self, who: str, claim: str) -> None:
-        """Note a claim of a solver that it cannot prove: "infeasible", or, of the best answer, "optimal"."""
-        what = {"infeasible": "there is no schedule", "optimal": f"no schedule {self.problem.better}"}[claim]
+    def note_claim(self, who: str, claim: str, ranges: str = "") -> None:
+        """Note a claim of a solver that it cannot prove: "infeasible", or, of the best answer, "optimal".
+
+        Args:
+            ranges: the schedules that it is about, to be read after "no schedule"; see `conclusion.scope`.
+        """
+        none = f"no schedule {ranges}".strip()
+        what = {"infeasible": f"there is {none.rstrip(',')}", "optimal": f"{none} {self.problem.better}"}[claim]
         with self._lock:
             if claim == "optimal" or self.simulation is None:
                 self.claim = f"{who} claims that {what}, not provable in floating point"
