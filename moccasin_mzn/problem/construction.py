@@ -19,7 +19,7 @@ from moccasin_mzn.problem.stages import first_out_of_stage
 
 @dataclass(frozen=True)
 class Constructed:
-    """A schedule with what the judge says of it. `judged` makes these, and nothing else does."""
+    """A schedule that the judge accepts, with its figures. `judged` makes these, and nothing else does."""
 
     sequence: tuple[int, ...]
     """Positions in `graph.nodes`, further outputs directly after their first ones."""
