@@ -24,6 +24,7 @@ class Page(Enum):
     SOLVERS = "More solvers", "docs/flatzinc.md#more-solvers"
     FLOATING_POINT = "Proofs in floating point", "docs/flatzinc.md#proofs-in-floating-point"
     OWN_MODEL = "How to write one", "models/README.md#how-to-write-one"
+    COMPUTED = "What is computed", "docs/correctness.md#what-is-computed"
     CERTIFICATES = "Certificates", "docs/correctness.md#certificates"
     EXPERIMENT = "An experiment", "docs/experiments.md#an-experiment"
     DEVICES = "Several devices", "docs/beyond-the-paper.md#several-devices"

@@ -19,12 +19,14 @@ from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
+from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.options import Options
 
 LEAST = "least"
 """A budget: the smallest for which a schedule is found."""
+STREAMED = "streaming"
+"""Name of what makes schedules of parts here."""
 PEAK_SHARE, PEAK_SECONDS = 0.6, 60.0
 """Share of the time limit in which the least peak is sought, and seconds where there is no limit."""
 ORDER_SHARE, STREAMED_SHARE = 0.3, 0.8
@@ -51,7 +53,9 @@ class Smallest:
     request: Request
     """The problem with that peak as its budget, which starts from the schedule that was found."""
     proven: int
-    """No schedule takes less; of the orders and numbers of computations that were tried."""
+    """No schedule of the scope takes less."""
+    scope: str
+    """The scope of that, to be read after "no schedule"; see `conclusion.scope`."""
     interrupted: bool
     """By the user."""
 
@@ -60,8 +64,9 @@ class Smallest:
         instance = self.request.problem.instance
         amounts = [memory_text(amount + instance.fixed, instance.graph.size_unit) for amount in self._amounts]
         if self.peak <= self.proven:
-            return f"budget: {amounts[0]}, the least that any schedule needs{self._of}"
-        return f"budget: {amounts[0]}, the least that was found; {amounts[1]} are proven to be needed{self._of}"
+            return f"budget: {amounts[0]}, the least that any schedule {self.scope} needs{self._of}"
+        found = f"budget: {amounts[0]}, the least that was found"
+        return f"{found}; {amounts[1]} are proven to be needed {self.scope.rstrip(',')}{self._of}"
 
     @property
     def _amounts(self) -> tuple[int, int]:
@@ -89,13 +94,13 @@ def smallest(request: Request, seconds: float, stop: Callable[[], bool] = never)
             known, interrupted = _streamed(problem, known, deadline.part(STREAMED_SHARE), options.seed or 0, stop)
     least = least_schedules(problem, options, deadline, lambda: interrupted or stop(), known=known)
     sequence = least.sequences[0]
-    peak = simulate(problem.graph, sequence).peak
+    peak = judged(problem.graph, sequence, LEAST).peak
     interrupted |= least.interrupted
     limited = _SHORTEST if interrupted else options.time_limit
     within = replace(least.instance, budget=peak, fixed=problem.fixed)
     return Smallest(
         peak, replace(request, problem=within, start=sequence, options=replace(options, time_limit=limited)),
-        least.proven, interrupted,
+        least.proven, least.scope, interrupted,
     )  # fmt: skip
 
 
@@ -108,25 +113,23 @@ def _streamed(
     from moccasin_mzn.heuristics.streaming.layers import layers_of
     from moccasin_mzn.heuristics.streaming.search import PlanAnnealing
 
-    layers, best, target = layers_of(problem.graph, problem.order), known, TARGET
-    peak = simulate(problem.graph, known).peak
+    layers, target = layers_of(problem.graph, problem.order), TARGET
+    best = judged(problem.graph, known, "start")
 
     def take(sequence: Sequence[int]) -> None:
-        nonlocal best, peak
-        taken = simulate(problem.graph, sequence).peak
-        if taken < peak:
-            best, peak = sequence, taken
+        nonlocal best
+        best = min(best, judged(problem.graph, sequence, STREAMED), key=lambda one: one.peak)
 
     try:
         while target < NEAREST and not stop() and not deadline.over():
-            turn, budget = deadline.part(TURN_SHARE), int(target * peak)
+            turn, budget = deadline.part(TURN_SHARE), int(target * best.peak)
             seed += 1
             annealing = PlanAnnealing(replace(problem, budget=budget), layers, seed)
-            annealing.run(take, lambda: peak <= budget or turn.over() or stop(), on_peak=take)  # noqa: B023 (at once)
-            target = TARGET if peak <= budget else 1 - NEARER * (1 - target)
+            annealing.run(take, lambda: best.peak <= budget or turn.over() or stop(), on_peak=take)  # noqa: B023
+            target = TARGET if best.peak <= budget else 1 - NEARER * (1 - target)
     except KeyboardInterrupt:
-        return best, True
-    return best, False
+        return best.sequence, True
+    return best.sequence, False
 
 
 def _checked(request: Request) -> tuple[Instance, Options]:

@@ -41,7 +41,7 @@ from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action, Plan
 from moccasin_mzn.problem.problem import Judged, Problem, Step
-from moccasin_mzn.problem.validate import repeats
+from moccasin_mzn.problem.validate import kept_by_outputs, repeats
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START, Board
 from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once
@@ -119,10 +119,10 @@ def _schedule(
 
 
 def _noted(result: Result) -> Result:
-    """Add a note if a schedule repeats what the graph allows to be computed once.
-
-    Strategies and Checkmate's models know no limits on computations."""
-    notes = repeats(result.instance.graph, result.sequence or ())
+    """Add notes if a schedule repeats what the graph allows to be computed once, as strategies and Checkmate's models
+    know no limits on computations, and if outputs that are retained keep operations from running in place."""
+    graph, sequence = result.instance.graph, result.sequence or ()
+    notes = (*repeats(graph, sequence), *kept_by_outputs(graph, sequence))
     return replace(result, notes=(*result.notes, *notes)) if notes else result
 
 

@@ -32,6 +32,27 @@ def repeats(graph: ComputationGraph, sequence: Sequence[int]) -> tuple[str, ...]
     return (Page.GRAPH_FILES.after(note),) if again else ()
 
 
+def kept_by_outputs(graph: ComputationGraph, sequence: Sequence[int]) -> tuple[str, ...]:
+    """Return a note, if operations would run in place but for further outputs that are retained: these read what the
+    operation reads, which is still there at their positions."""
+    if graph.overwritable is None or graph.output_of is None:
+        return ()
+    simulation, kept = simulate(graph, sequence), dict[int, None]()
+    if simulation.violations:
+        return ()
+    last_read = {(one.node, one.end) for one in simulation.intervals}
+    overwriting = {position for position, _ in simulation.overwrites}
+    for t, v in enumerate(sequence, start=1):
+        after = t
+        while after < len(sequence) and graph.output_of[sequence[after]] == v:
+            after += 1
+            if t not in overwriting and any((u, after) in last_read for u in graph.overwritable[v]):
+                kept[v] = None
+    names = some_of(node_text(graph, v) for v in kept)
+    note = f"further outputs that are retained keep these from running in place: {names}"
+    return (Page.COMPUTED.after(note),) if kept else ()
+
+
 def validate_schedule(
     graph: ComputationGraph, schedule: ClaimedSchedule | Sequence[int], budget: int | None
 ) -> tuple[Violation, ...]:

@@ -21,6 +21,7 @@ from moccasin_mzn.problem.validate import (
     ClaimedArena,
     arena_of_schedule,
     arenas_of_plan,
+    kept_by_outputs,
     repeats,
     validate_plan,
     validate_schedule,
@@ -77,7 +78,8 @@ def verdict(graph: ComputationGraph, document: Json, budget: int | None = None) 
 def _of_schedule(graph: ComputationGraph, document: Json, claimed: ClaimedSchedule, budget: int | None) -> Verdict:
     amount = claimed.budget if budget is None else budget
     violations = validate_schedule(graph, claimed, amount) or _of_format(document, graph)
-    notes = [f"note: {note}" for note in repeats(graph, claimed.sequence)]
+    found = (*repeats(graph, claimed.sequence), *kept_by_outputs(graph, claimed.sequence))
+    notes = [f"note: {note}" for note in found]
     if violations and not graph.runs_in_place:
         notes += _of_another(document, graph)
     places = [(of.node, 0, of.start) for of in claimed.intervals or ()]

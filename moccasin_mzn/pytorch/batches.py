@@ -33,6 +33,7 @@ from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
 from moccasin_mzn.pytorch.operator_costs import QuickCosts
 from moccasin_mzn.pytorch.planning import plan, traced_as_run
 from moccasin_mzn.pytorch.plans import Plan
+from moccasin_mzn.pytorch.problem import SCOPE
 from moccasin_mzn.pytorch.starts import least_start, start_within
 from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import Options
@@ -81,9 +82,9 @@ class LargestBatch:
         peak, budget, proven, found = ((exact_memory_text if near else memory_text)(each, "byte") for each in amounts)
         lines = [f"batch  {self.batch}: {peak} of {budget}"]
         if self.next_proven > self.budget:
-            lines.append(f"next   {self.batch + 1}: proven to need {proven}")
+            lines.append(f"next   {self.batch + 1}: proven to need {proven} {SCOPE}")
         elif self.next_found:
-            least = f"{found} with the least, {proven} are proven to be needed"
+            least = f"{found} with the least, {proven} are proven to be needed {SCOPE}"
             lines.append(f"next   {self.batch + 1}: no plan was found, {least}")
         return "\n".join(lines)
 
@@ -219,7 +220,8 @@ class _Trials:
             proven, least = (memory_text(amount, "byte") for amount in (one.proven, one.peak))
             raise NoPlanError(
                 f"budget {memory_text(self.budget, 'byte')}: no plan was found for a batch of 1, which takes at least "
-                f"{proven}, which is proven, and {least} with the least plan that was found"
+                f"{proven}, which is proven, and {least} with the least plan that was found; proofs are about plans "
+                f"{SCOPE}"
             )
         return one
 

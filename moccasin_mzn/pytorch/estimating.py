@@ -32,6 +32,7 @@ from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
 from moccasin_mzn.pytorch.operator_costs import QuickCosts
 from moccasin_mzn.pytorch.optimizers import maker_of, name_of
+from moccasin_mzn.pytorch.problem import SCOPE
 from moccasin_mzn.pytorch.recording import BACKWARD, FORWARD, OPTIMIZER
 from moccasin_mzn.pytorch.timelines import KINDS, Timeline, timeline_of
 from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, NONE, Costs, Traced, without_memory
@@ -161,9 +162,8 @@ class Estimate(Shown):
         if self.least is None:
             return f"not known: {self.no_plan}" if self.no_plan else "not sought"
         share = f", {100 * self.least.step / self.step_peak:.1f} %" if self.step_peak else ""
-        return (
-            f"the step in {bytes_text(self.least.step)}{share}; {bytes_text(self.least.proven)} are proven to be needed"
-        )
+        proven = f"{bytes_text(self.least.proven)} are proven to be needed {SCOPE}"
+        return f"the step in {bytes_text(self.least.step)}{share}; {proven}"
 
     def report(self) -> str:
         """Return some lines for people."""

@@ -24,7 +24,7 @@ from moccasin_mzn.pytorch.gradients import ACCUMULATED, ACTIVATIONS
 from moccasin_mzn.pytorch.instructions import Peaks, gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import where
 from moccasin_mzn.pytorch.memories import Memories, OneMemory
-from moccasin_mzn.pytorch.problem import Accumulation, Planned
+from moccasin_mzn.pytorch.problem import SCOPE, Accumulation, Planned
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import STOP
 from moccasin_mzn.search.result import Result
@@ -94,7 +94,7 @@ def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, f
     share = f", {100 * found / eager:.1f} % of the step without a plan" if eager else ""
     return (
         f"budget {amounts[0]}{percent}: {outcome}, it takes at least {amounts[1]}, which is proven, "
-        f"and {amounts[2]} with the least plan that was found{share}: {text}"
+        f"and {amounts[2]} with the least plan that was found{share}: {text}; proofs are about plans {SCOPE}"
     )
 
 

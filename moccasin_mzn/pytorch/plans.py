@@ -18,6 +18,7 @@ from moccasin_mzn.pytorch.gradients import ACCUMULATED, ACTIVATIONS, STEP
 from moccasin_mzn.pytorch.infeasibility import called
 from moccasin_mzn.pytorch.instructions import Linear, Peaks, gradient_bytes
 from moccasin_mzn.pytorch.loops import ByShape, Make, Run, install, installed, planned_module, remove
+from moccasin_mzn.pytorch.problem import SCOPE
 from moccasin_mzn.pytorch.runtime import Runtime
 from moccasin_mzn.pytorch.steps import runtime_of
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
@@ -234,7 +235,7 @@ class Plan:
             share = (self.predicted_peak - stays) / max(1, before - stays)
             lines[1] += f", {100 * share:.1f} % of the activations above {bytes_text(stays)} of gradients"
         if self.least_proven is not None:
-            lines[1] += f"; {bytes_text(self.least_proven)} or more is proven to be needed"
+            lines[1] += f"; {bytes_text(self.least_proven)} or more is proven to be needed {SCOPE}"
         if self.recomputations:
             names = [name if more == 1 else f"{name} {more} times" for name, more in self.recomputed.items()]
             rest = len(names) - _SHOWN
@@ -271,7 +272,7 @@ class Plan:
     def _duration_text(self) -> str:
         """What is recomputed takes, with what is proven of it, and what running a plan's code takes besides."""
         repeated, least = self.predicted_increase - self.overhead, self.bound - self.overhead
-        proven = "proven least" if self.status == "optimal" else f"{100 * least:.2f} % or more is proven"
+        proven = "proven least of its kind" if self.status == "optimal" else f"{100 * least:.2f} % or more is proven"
         flop = "" if self.graph.duration_unit == "ns" else " of FLOP"
         text = f"{100 * repeated:+.2f} %{flop} by recomputation ({proven})"
         if self.overhead:

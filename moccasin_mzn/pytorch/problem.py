@@ -25,6 +25,9 @@ from moccasin_mzn.pytorch.values import is_check
 if TYPE_CHECKING:
     from torch import fx
 
+SCOPE = "in the traced order with as many computations as are allowed"
+"""The scope of what is proven of plans, to be read after "plans"."""
+
 
 @dataclass(frozen=True, eq=False)
 class Cut:

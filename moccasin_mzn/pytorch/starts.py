@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.torch.paths import PATH
-from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.construction import Constructed, judged
 from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.pytorch.checkpoints import CHECKPOINT
 from moccasin_mzn.pytorch.computations import Computation
@@ -24,6 +24,8 @@ from moccasin_mzn.pytorch.on_demand import on_demand
 from moccasin_mzn.pytorch.problem import Planned
 from moccasin_mzn.strategies.retention import retained
 
+BLOCKS, DEMAND, RETENTION = "checkpoints around blocks", "computing on demand", "retention"
+"""Names of what makes schedules here."""
 _SECONDS = 2.0
 """Schedules on demand are sought for so long, at most, and what may be retained more."""
 _STEPS = 400
@@ -45,14 +47,14 @@ def start_within(
     def over() -> bool:
         return stop() or deadline.over()
 
-    found = [*_by_blocks(problem, budget, stop)]
+    found = [judged(graph, sequence, BLOCKS) for sequence in _by_blocks(problem, budget, stop)]
     for count in counts:
         demanded = on_demand(problem, budget, count, over)
-        found += [] if demanded is None else [demanded]
+        found += [] if demanded is None else [judged(graph, demanded, DEMAND)]
         if found:
             break
-    tighter = [_with_more_retained(graph, each, budget, over) for each in found]
-    return min(tighter, key=lambda sequence: simulate(graph, sequence).duration, default=None)
+    tighter = [_with_more_retained(graph, each, budget, over) for each in found if each.peak <= budget]
+    return min(tighter, key=lambda one: one.duration).sequence if tighter else None
 
 
 def least_start(problem: Planned, most: int, stop: Callable[[], bool] = never) -> tuple[int, ...]:
@@ -63,24 +65,26 @@ def least_start(problem: Planned, most: int, stop: Callable[[], bool] = never) -
     """
     graph, deadline = problem.graph, Deadline(_SECONDS)
     found = (checkpointed(problem, blocks) for blocks in ([], *_partitions(problem)))
-    high, least = min((simulate(graph, sequence).peak, sequence) for sequence in found)
-    low, apart = max(graph.working_sets) - 1, max(1, high // _STEPS)
-    while high - low > apart and not deadline.over():
-        middle = (low + high) // 2
+    least = min((judged(graph, sequence, BLOCKS) for sequence in found), key=lambda one: (one.peak, one.sequence))
+    low, apart = max(graph.working_sets) - 1, max(1, least.peak // _STEPS)
+    while least.peak - low > apart and not deadline.over():
+        middle = (low + least.peak) // 2
         sequence = on_demand(problem, middle, most, lambda: stop() or deadline.over())
-        if sequence is None:
+        demanded = None if sequence is None else judged(graph, sequence, DEMAND)
+        if demanded is None or demanded.peak >= least.peak:
             low = middle
         else:
-            high, least = simulate(graph, sequence).peak, sequence
-    return least
+            least = demanded
+    return least.sequence
 
 
 def _with_more_retained(
-    graph: ComputationGraph, sequence: tuple[int, ...], budget: int, stop: Callable[[], bool]
-) -> tuple[int, ...]:
-    """A schedule without recomputations that need not be."""
-    shorter = retained(graph, sequence, budget, stop)
-    return shorter if first_out_of_stage(graph.input_order(), shorter) is None else sequence
+    graph: ComputationGraph, whole: Constructed, budget: int, stop: Callable[[], bool]
+) -> Constructed:
+    """A schedule within a budget without recomputations that need not be."""
+    shorter = judged(graph, retained(graph, whole.sequence, budget, stop), RETENTION)
+    fits = shorter.peak <= budget and first_out_of_stage(graph.input_order(), shorter.sequence) is None
+    return shorter if fits else whole
 
 
 def _by_blocks(problem: Planned, budget: int, stop: Callable[[], bool] = never) -> Iterator[tuple[int, ...]]:
@@ -100,7 +104,7 @@ def _fewest(problem: Planned, blocks: Sequence[Sequence[int]], budget: int) -> t
         return checkpointed(problem, blocks[:count])
 
     def fits(count: int) -> bool:
-        return simulate(problem.graph, with_first(count)).peak <= budget
+        return judged(problem.graph, with_first(count), BLOCKS).peak <= budget
 
     few, many = 0, len(blocks)
     if not many or not fits(many):

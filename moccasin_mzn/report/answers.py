@@ -365,10 +365,11 @@ class FrontierResult(Answer):
     def figures(self) -> dict[str, str]:
         frontier, unit = self.details, self.details.graph.size_unit
         least = "-" if frontier.least_found is None else memory_text(frontier.least_found, unit)
+        proven = f"no schedule {frontier.scope} is below {memory_text(frontier.least_bound, unit)}"
         return {
             "graph": graph_text(frontier.graph),
             "points": f"{count_text(len(frontier.points), 'point')}, {frontier.proven} proven",
-            "least peak found": f"{least}, proven that none is below {memory_text(frontier.least_bound, unit)}",
+            "least peak found": f"{least}, proven that {proven}",
             "seconds": f"{frontier.seconds:.2f}",
         }
 

@@ -134,7 +134,7 @@ def _summary(frontier: Frontier) -> list[str]:
         return f"{memory_text(budget, graph.size_unit)} ({frontier.budget_percent(budget):.2f} % of the peak)"
 
     lines = [f"budgets are those of {frontier.swept}"] if frontier.swept else []
-    lines += [f"proven: no schedule fits less than {amount(frontier.least_bound)}"]
+    lines += [f"proven: no schedule {frontier.scope} fits less than {amount(frontier.least_bound)}".replace("  ", " ")]
     if frontier.least_found is not None:
         lines.append(f"least peak of a schedule found: {amount(frontier.least_found)}")
         if frontier.more_may_fit:

@@ -193,7 +193,10 @@ def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
         return
     yield "least peak seen", _of_budget(result, lacking.least_peak)
     just_over = lacking.scope_floor == lacking.instance.budget + 1
-    yield "proven to be needed", "more than the budget" if just_over else _of_budget(result, lacking.scope_floor)
+    yield (
+        "proven to be needed",
+        "more than the budget" if just_over else _of_budget(result, lacking.scope_floor),
+    )
     if lacking.floor < lacking.scope_floor:
         yield "in any order, however often computed", _of_budget(result, lacking.floor)
 

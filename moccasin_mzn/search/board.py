@@ -144,11 +144,13 @@ class Board(Generic[Step, Judged]):
         """Note the peak of a sequence over the budget: it is reported if it is the least and there is no schedule yet.
 
         Args:
-            figures: see `Instance.summary`; its duration is of no interest.
+            figures: see `Instance.summary`; its duration is of no interest. Without "peak", as they are where there are
+                several memories, nothing is noted.
         """
+        peak = figures.get("peak")
         with self._lock:
-            if self.simulation is None and (self.least_peak is None or figures["peak"] < self.least_peak):
-                self.least_peak = figures["peak"]
+            if peak is not None and self.simulation is None and (self.least_peak is None or peak < self.least_peak):
+                self.least_peak = peak
                 figures = {**figures, "duration": None}
                 self.news.put(Progress(self.seconds, "peak", None, self.bound, figures, source=source))
 
@@ -190,9 +192,14 @@ class Board(Generic[Step, Judged]):
             self._check()
             self.ended.set()
 
-    def note_claim(self, who: str, claim: str) -> None:
-        """Note a claim of a solver that it cannot prove: "infeasible", or, of the best answer, "optimal"."""
-        what = {"infeasible": "there is no schedule", "optimal": f"no schedule {self.problem.better}"}[claim]
+    def note_claim(self, who: str, claim: str, ranges: str = "") -> None:
+        """Note a claim of a solver that it cannot prove: "infeasible", or, of the best answer, "optimal".
+
+        Args:
+            ranges: the schedules that it is about, to be read after "no schedule"; see `conclusion.scope`.
+        """
+        none = f"no schedule {ranges}".strip()
+        what = {"infeasible": f"there is {none.rstrip(',')}", "optimal": f"{none} {self.problem.better}"}[claim]
         with self._lock:
             if claim == "optimal" or self.simulation is None:
                 self.claim = f"{who} claims that {what}, not provable in floating point"

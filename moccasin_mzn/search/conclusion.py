@@ -9,6 +9,7 @@ from typing import Any
 from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.searched import Searched
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
@@ -60,12 +61,29 @@ def _by(source: str, racing: bool) -> str:
     return f" by {source}" if source and (racing or CONFIRMED in source) else ""
 
 
+ANY_ORDER = "in any order with any number of computations"
+"""The widest scope: all schedules."""
+
+
 def scope(problem: Problem, form: Searched, source: str = "") -> str:
-    """Return the scope of a proof by `source`, to be read after "no schedule"."""
+    """Return the scope of a proof by `source`, to be read after "no schedule": order, computations, whether in place.
+
+    Every message that claims something of all schedules names it so; `tests/house/test_claims.py` looks for those.
+    """
+    ranges = _scope(problem, form, source)
+    return ranges if problem.graph.overwritable is None else f"{ranges.rstrip(',')}, run in place,"
+
+
+def scope_of_all(graph: ComputationGraph) -> str:
+    """Return the scope of what holds of all schedules of a graph, as `scope` does."""
+    return ANY_ORDER if graph.overwritable is None else f"{ANY_ORDER}, run in place,"
+
+
+def _scope(problem: Problem, form: Searched, source: str) -> str:
     if isinstance(form, Formulation) and form.model:
-        return f"that {form.file.name} has as a solution {scope(problem, replace(form, model=''), source)}"
+        return f"that {form.file.name} has as a solution {_scope(problem, replace(form, model=''), source)}"
     if source.rpartition(", ")[2] == FLOW_COVERS:
-        return "in any order with any number of computations"
+        return ANY_ORDER
     if not form.limited:
         return "in stages of the input order, with any number of recomputations,"
     counts, (one, of_what) = sorted(set(problem.instance.max_computations)), problem.counted

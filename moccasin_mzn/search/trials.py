@@ -20,8 +20,8 @@ from moccasin_mzn.bounds.on_demand import on_demand, with_any_computations
 from moccasin_mzn.clock import POLL_SECONDS, never
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
-from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import HINT, MORE, STOP, Options
@@ -340,4 +340,4 @@ def _seen_by_construction(instance: Instance) -> tuple[int, ...]:
     """Return the peak of what is constructed with any number of computations, where the budget is too small for it."""
     enough = replace(with_any_computations(instance), budget=enough_budget(instance.graph))
     sequence = on_demand(enough)
-    return () if sequence is None else (simulate(instance.graph, sequence).peak,)
+    return () if sequence is None else (judged(instance.graph, sequence, "construction").peak,)

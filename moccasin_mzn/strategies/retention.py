@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,13 +27,17 @@ def retained(graph: ComputationGraph, sequence: Sequence[int], limit: int, stop:
         computed     a  b  c  a  b  d        retaining b       a  b  c     d      a was recomputed for b only
         b           [   ====]    [====]      from 3 to 6      [   ==========]
 
-    The result is no longer, and its peak is no higher, or at most `limit`.
+    The result is no longer, and its peak is no higher, or at most `limit`. A further output is retained on its own; the
+    first one of an operation is computed as long as a further one is listed after it. What is retained is not
+    overwritten: in place, that takes memory where its last reader did so.
 
     Args:
-        sequence: computes every node, inputs first; positions in `graph.nodes`.
+        sequence: computes every node, inputs first; positions in `graph.nodes`. Further outputs are moved to their
+            first ones.
         limit: in the graph's size unit.
         stop: when true, the rest stays as it is.
     """
+    sequence = graph.together(sequence)
     copies = _Copies(graph, sequence)
     waiting = [t for t in range(len(sequence)) if copies.previous(t) is not None]
     found = True
@@ -81,6 +85,9 @@ class _Copies:
             change[self._end(t)] -= graph.sizes[v]
         self._memory = np.cumsum(change)
         self._memory[:-1] += [graph.workspace_of[v] for v in sequence]
+        self._spared = [0] * len(sequence)  # what a computation takes less, as it overwrites an input
+        for t in range(len(sequence)) if graph.overwritable is not None else ():
+            self._settle(t)
 
     def remaining(self) -> tuple[int, ...]:
         """The sequence without what was dropped."""
@@ -101,12 +108,17 @@ class _Copies:
     def retain(self, t: int, copy: int, limit: int) -> bool:
         """Let the previous copy serve the reads of copy t, if there is room for it."""
         node, size = self._sequence[t], self._graph.sizes[self._sequence[t]]
+        if self._makes_more(t):
+            return False
         needless = self._needless(t)
         begin = self._end(copy)
         between = self._memory[begin:t].copy()
         for first, after, freed in needless.freed:
             between[max(0, first - begin) : max(0, after - begin)] -= freed
         if self._reads[t] and len(between) > 0 and int(between.max()) + size > limit:
+            return False
+        more = self._kept_from(begin - 1, copy) if self._reads[t] else 0
+        if more and self._memory[begin - 1] + more > limit:
             return False
         for read in self._reads[t]:
             self._source[node, read] = copy
@@ -116,7 +128,31 @@ class _Copies:
         else:
             self._memory[t] -= size
         self._drop(needless)
+        self._settle(begin - 1)
         return True
+
+    def _makes_more(self, t: int) -> bool:
+        """Is a further output listed after copy t, which comes with it?"""
+        of = self._graph.output_of
+        return of is not None and any(of[self._sequence[x]] == self._sequence[t] for x in self._reads[t])
+
+    def _kept_from(self, t: int, copy: int) -> int:
+        """What computation t takes more if it cannot overwrite a copy that it reads, nor any other input instead."""
+        others = (source for source in self._overwritten(t) if source != copy)
+        return 0 if next(others, None) is not None else self._spared[t]
+
+    def _overwritten(self, t: int) -> Iterator[int]:
+        """The copies that computation t may overwrite: it is the last that reads them."""
+        v = self._sequence[t]
+        for u in self._graph.overwritable[v] if self._graph.overwritable is not None else ():
+            if self._reads[self._source[u, t]][-1] == t:
+                yield self._source[u, t]
+
+    def _settle(self, t: int) -> None:
+        """See whether computation t overwrites an input, and count its memory accordingly."""
+        spared = 0 if next(self._overwritten(t), None) is None else self._graph.sizes[self._sequence[t]]
+        self._memory[t] += self._spared[t] - spared
+        self._spared[t] = spared
 
     def _needless(self, t: int) -> _Needless:
         """What does nothing but serve t: copies that are read by nothing else, of nodes with other copies."""
@@ -144,6 +180,9 @@ class _Copies:
             self._dropped[t] = True
             self._of_node[self._sequence[t]].remove(t)
             self._memory[t] += _NOTHING
+        for left in needless.reads.values():
+            if left and not self._dropped[left[-1]]:
+                self._settle(left[-1])
 
     def _end(self, copy: int) -> int:
         """The index after the last read of a copy, or after its computation if nothing reads it."""

@@ -6,6 +6,7 @@ import copy
 import json
 import random
 import sys
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -86,6 +87,23 @@ def test_true_certificates_are_accepted(kind):
     assert (proven.bound, proven.duration) == (document["bound"], document["duration"])
     assert proven.inequalities == len(document["inequalities"])
     assert proven.leaves == 1 + (document is BOTH) and proven.trusted[0].bound == document["bound"]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_schedules_that_repeat_what_is_computed_once_are_refused(kind):
+    """A bound holds for what keeps to the list too; the digest of a graph is the same with a list and without."""
+    document = ALL[kind]
+    for chosen in product([False, True], repeat=len(NODES)):
+        graph = replace(GRAPH, computed_once=[v for v in range(len(NODES)) if chosen[v]])
+        assert graph_digest(graph) == graph_digest(GRAPH)
+        listed = document["schedule"]
+        again = [(t, v) for t, v in enumerate(listed) if v in listed[:t] and NODES.index(v) in graph.computed_once]
+        if again:
+            assert refusal(document, graph) == f"schedule[{again[0][0]}]: {again[0][1]} is computed once only"
+        else:
+            assert check_certificate(graph, document).bound == document["bound"]
+        bare = {**document, "schedule": None, "duration": None}
+        assert check_certificate(graph, bare).bound == document["bound"]
 
 
 def test_a_bound_needs_no_schedule():

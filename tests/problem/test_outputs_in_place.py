@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 
 import pytest
 from few import few
+from least_oracle import draw_any, draw_schedule
 from outputs_oracle import draw_operations, draw_sequence, overwriting_outputs
 
 import moccasin_mzn as mz
@@ -18,6 +20,7 @@ from moccasin_mzn.graphs.memory_model import relaxed, single_outputs
 from moccasin_mzn.heuristics.orders.least_peak import peak_bound
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
+from moccasin_mzn.problem.validate import kept_by_outputs
 
 MANY = few(few(range(2000), keep=200, mark=pytest.mark.slow), keep=15)
 FEW = few(few(range(400), keep=36, mark=pytest.mark.slow), keep=8)
@@ -97,3 +100,41 @@ def test_a_schedule_is_no_shorter_than_what_is_claimed_of_the_graph(workspaces, 
     least = simulate(graph, graph.input_order()).peak - (5 if order == "input" else 15)
     found = mz.solve(graph, least, order=order, time_limit=20, threads=1)
     assert found.valid and found.status == "optimal"
+
+
+def test_outputs_that_keep_an_operation_from_running_in_place_are_named():
+    """f may overwrite a, but where g is retained, a is read at its position as well; made again without g, f does."""
+    graph = ComputationGraph(
+        ["a", "f", "g", "r", "s"], [1] * 2 + [0, 1, 1], [5, 5, 1, 1, 1], [(0, 1), (1, 3), (2, 3), (1, 4), (3, 4)],
+        order=range(5), in_place=[[], [0], [], [], []], output_of=[None, None, 1, None, None], runs_in_place=True,
+    )  # fmt: skip
+    text = "further outputs that are retained keep these from running in place: f (see What is computed: "
+    once, twice = [0, 1, 2, 3, 4], [0, 1, 2, 3, 0, 1, 4]
+    assert simulate(graph, once).memory == (5, 11, 11, 7, 7) and simulate(graph, twice).memory[5] == 7
+    assert [note.startswith(text) for note in kept_by_outputs(graph, once)] == [True]
+    assert kept_by_outputs(graph, twice) == kept_by_outputs(graph, once)
+    assert kept_by_outputs(graph.run_in_place(False), once) == () == kept_by_outputs(graph, [0, 1, 1, 9, -1])
+    found = mz.solve(graph, "100%", time_limit=5)
+    assert [note.startswith(text) for note in found.notes] == [True]
+    assert any(text in note for note in mz.validate(graph, found.as_dict()).notes)
+
+
+@pytest.mark.parametrize("block", few(range(10), keep=1))
+def test_named_is_what_would_run_in_place_without_its_further_outputs(block):
+    named = 0
+    for seed in range(300 * block, 300 * (block + 1)):
+        graph = draw_any(seed, 6)
+        sequence = draw_schedule(graph, random.Random(seed))
+        note = "".join(kept_by_outputs(graph, sequence))
+        listed = set(re.findall(r"n\d+", note.partition(": ")[2].partition(" (see")[0]))
+        of, wanted = graph.output_of or (None,) * len(graph.nodes), set()
+        whole = {t for t, _ in simulate(graph, sequence).overwrites}
+        for t, v in enumerate(sequence, start=1):
+            rest = [
+                u for at, u in enumerate(sequence) if not (at >= t and of[u] == v and at < t + len(graph.outputs_of[v]))
+            ]
+            other = {p for p, _ in simulate(graph, rest).overwrites}
+            wanted |= {graph.nodes[v]} if t in other - whole else set()
+        assert listed == wanted
+        named += bool(wanted)
+    assert named

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import time
+from dataclasses import replace
 
+import device_cases
+import paging_cases
+import pools_cases
 import pytest
+from cases import draw_case
 from platform_support import DIAMOND, PLAN, compute, platform
 
 from moccasin_mzn.errors import JudgeError
@@ -13,6 +19,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, plan_of_sequence
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.searchers.along import pass_on
 
 SHORT = plan_of_sequence(range(4))
 
@@ -66,3 +73,34 @@ def test_a_plan_after_a_refutation_is_an_error(record):
     record.refute("one")
     with pytest.raises(JudgeError, match="one claims that there is no schedule"):
         record.offer(SHORT, "two")
+
+
+def problems(seed: int):
+    """One of each kind."""
+    yield Instance.build(draw_case(seed, 5).graph, "100%")
+    yield from (cases.draw_problem(seed) for cases in (device_cases, paging_cases))
+    yield pools_cases.draw_pools(seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_before_any_schedule_stay_inside_a_search(seed):
+    """Along one order they prove nothing of others, and their figures have no peak."""
+    rng = random.Random(seed)
+    for problem in problems(seed):
+        inner, outer = Board(problem, time.monotonic()), Board(problem, time.monotonic())
+        bound = outer.bound
+        for _ in range(rng.randint(1, 3)):
+            inner.improve_bound(inner.bound + rng.randint(1, 5), "somebody")
+        while not inner.news.empty():
+            pass_on(inner.news.get(), outer, "along")
+        assert (outer.bound, outer.least_peak, outer.news.empty()) == (bound, None, True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_peaks_over_the_budget_are_reported_where_there_is_one_memory(seed):
+    instance = replace(Instance.build(draw_case(seed, 5).graph, "100%"), budget=0)
+    inner, outer = Board(instance, time.monotonic()), Board(instance, time.monotonic())
+    inner.offer(instance.order, "somebody", "peak")
+    if instance.baseline.peak:
+        pass_on(inner.news.get(), outer, "along")
+        assert (outer.least_peak, outer.news.get().source) == (instance.baseline.peak, "along, somebody")

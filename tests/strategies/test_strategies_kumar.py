@@ -9,9 +9,10 @@ from math import floor, log2
 import networkx as nx
 import oracle
 import pytest
-from few import examples
+from few import examples, few
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from least_oracle import draw_any, draw_schedule
 from strategies import graphs, valid_sequences
 
 from moccasin_mzn.graphs.formats import read_graph
@@ -269,6 +270,22 @@ def test_retention_shortens_schedules_within_the_limit(data, graph, percent):
     assert after.peak <= max(limit, before.peak)
     assert after.duration <= before.duration and len(shorter) <= len(sequence)
     assert retained(graph, shorter, limit, never) == shorter
+
+
+@pytest.mark.parametrize("block", few(range(20), keep=2))
+def test_retention_knows_further_outputs_and_overwriting(block):
+    for seed in range(500 * block, 500 * (block + 1)):  # a few of each block were wrong when it did not
+        graph, rng = draw_any(seed, 6), random.Random(seed)
+        sequence = draw_schedule(graph, rng, 10)
+        before = simulate(graph, sequence)
+        assert before.feasible
+        limit = rng.randint(0, before.peak * 5 // 4 + 1)
+        shorter = retained(graph, sequence, limit, never)
+        after = simulate(graph, shorter)
+        assert after.violations == () and after.peak <= max(limit, before.peak) and after.duration <= before.duration
+        assert retained(graph, shorter, limit, never) == shorter
+        room = graph.total_size + max(graph.workspace_of)
+        assert len(retained(graph, sequence, room, never)) == len(graph.nodes)
 
 
 @given(st.data(), graphs())

@@ -11,16 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Knowledge
+from moccasin_mzn.api.frontier.questions import WORKING_SETS, BudgetAnswer, BudgetQuestion, Knowledge
 from moccasin_mzn.api.frontier.sweep import seek_least
-from moccasin_mzn.api.frontier.variants import Rematerialization, fitting_schedule
+from moccasin_mzn.api.frontier.variants import FITTING, Rematerialization, fitting_schedule
 from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
 from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
+from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.search.conclusion import scope_of_all
 from moccasin_mzn.search.options import MORE, STOP, Options
 
+RETAINED = "what is retained"
+"""Name of what proves a least peak in the input order without a search."""
 _LONGEST = 600.0
 """Seconds, where there is no limit."""
 _FIRST_SHARE, _PROOF_SHARE = 0.4, 0.2
@@ -38,8 +41,9 @@ class Least:
     sequences: tuple[tuple[int, ...], ...]
     """Schedules found, that of least peak first; the input order is among them."""
     proven: int
-    """No schedule takes less with as many computations as were tried, in any order or, unless `instance.free_order`,
-    with first computations in the input order."""
+    """No schedule of the scope takes less."""
+    scope: str
+    """The scope of that, to be read after "no schedule"; see `conclusion.scope`."""
     instance: Instance
     """With as many computations as were tried."""
     interrupted: bool
@@ -82,8 +86,8 @@ def least_schedules(
     seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
     search = _Search(instance, replace(options, if_none=STOP), stop, enough)
     if known is not None:
-        peak = simulate(instance.graph, known).peak
-        search.knowledge.learn(peak, BudgetAnswer(((tuple(known), "start"),)))
+        start = judged(instance.graph, known, "start")
+        search.knowledge.learn(start.peak, BudgetAnswer(((start.sequence, "start"),)))
     if options.search != "off":
         begin += ready(*compiled_for(instance.free_order))
         more = instance.with_more_computations() if options.if_none == MORE else None
@@ -93,7 +97,7 @@ def least_schedules(
         search.seek(Deadline((1 - _PROOF_SHARE) * seconds, begin))
     search.prove(Deadline(seconds, begin))
     found = tuple(each.schedule for each in search.knowledge.found)
-    return Least(found, search.knowledge.least, search.instance, search.interrupted)
+    return Least(found, search.knowledge.least, search.scope, search.instance, search.interrupted)
 
 
 @dataclass
@@ -112,13 +116,21 @@ class _Search:
         self.variant.stop = self.stop
         self.knowledge = Knowledge(self.variant)
         if not self.instance.free_order:
-            self.knowledge.least = max(self.knowledge.least, retained_bound(self.instance))
+            retained = retained_bound(self.instance)
+            if retained > self.knowledge.least:
+                self.knowledge.least, self.knowledge.least_source = retained, RETAINED
 
     @property
     def open(self) -> int:
         """Between what is proven and what is found, unless that is enough."""
         peak = self.knowledge.found[0].peak
         return 0 if peak <= self.enough else peak - self.knowledge.least
+
+    @property
+    def scope(self) -> str:
+        """The scope of what is proven of the least peak."""
+        of_all = self.knowledge.least_source == WORKING_SETS
+        return scope_of_all(self.instance.graph) if of_all else self.variant.scope
 
     def among(self, instance: Instance) -> _Search:
         """The search among more schedules, which knows those found here."""
@@ -163,4 +175,4 @@ class _Search:
             return None
         instance, seed = self.variant.at(question.budget), self.variant.seed(question) or 0
         found = fitting_schedule(instance, seed, lambda: deadline.over(_AT_ONCE_SHARE) or self.stop(), question.near)
-        return None if found is None else BudgetAnswer(((found, "local search for memory"),))
+        return None if found is None else BudgetAnswer(((found, FITTING),))

@@ -23,6 +23,9 @@ from moccasin_mzn.search.conclusion import scope
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.result import Progress, Result
 
+WORKING_SETS = "working sets"
+"""Name of what proves a least budget without a search: of all schedules, where there is one memory."""
+
 
 @dataclass(frozen=True)
 class BudgetQuestion:
@@ -283,7 +286,7 @@ class Knowledge:
     """Bounds by ascending budget; they descend."""
     least: int = 0
     """Proven: no schedule fits less."""
-    least_source: str = "working sets"
+    least_source: str = WORKING_SETS
 
     def __post_init__(self) -> None:
         self.least = self.variant.least

@@ -22,13 +22,13 @@ from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.construction import Constructed, judged_within
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, plan_of_sequence
 from moccasin_mzn.problem.problem import Account, answer_document
-from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.result import Result
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 AT_ONCE, AT_ONCE_SHARE = 1.0, 0.2
 """Seconds, at most, and share of the time in which searches for any schedule are settled where that is easy."""
+FITTING = "local search for memory"
 FITTING_SHARE = 0.7
 """Share of the time until which such a search looks at memory alone."""
 
@@ -121,7 +122,7 @@ class Rematerialization(Variant[Instance]):
         seed = self.seed(question) or 0
         found = fitting_schedule(instance, seed, lambda: deadline.over(FITTING_SHARE) or self.stop(), question.near)
         if found is not None and self.start(instance, found) is not None:
-            return replace(answer, schedules=((found, "local search for memory"),))
+            return replace(answer, schedules=((found, FITTING),))
         rest = deadline.remaining()
         return super().ask(replace(question, seconds=rest)) if rest else answer
 
@@ -282,12 +283,17 @@ def fitting_schedule(
     from moccasin_mzn.heuristics.staged.search import LocalSearch  # here, because compiled code takes a while to load
 
     weightless = replace(instance.graph, durations=(0,) * len(instance.graph.nodes))
-    found: list[tuple[int, ...]] = []
+    found: list[Constructed] = []
     drafts = [] if near is None else [tuple(near)]
+
+    def take(sequence: tuple[int, ...]) -> None:
+        one = judged_within(instance, sequence, FITTING, staged=True)
+        found.extend([] if one is None else [one])
+
     LocalSearch(replace(instance, graph=weightless), seed).run(
-        found.append, lambda: bool(found) or stop(), draft=lambda: drafts.pop() if drafts else None
+        take, lambda: bool(found) or stop(), draft=lambda: drafts.pop() if drafts else None
     )
     if not found:
         return None
-    shorter = retained(instance.graph, found[0], instance.budget, stop)
-    return shorter if first_out_of_stage(instance.order, shorter) is None else found[0]
+    shorter = retained(instance.graph, found[0].sequence, instance.budget, stop)
+    return (judged_within(instance, shorter, FITTING, staged=True) or found[0]).sequence

@@ -39,6 +39,7 @@ from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.board import INSTANT
+from moccasin_mzn.search.conclusion import scope, scope_of_all
 from moccasin_mzn.search.result import Result, Status, TracePoint
 from moccasin_mzn.solvers.minizinc.run import Limits
 
@@ -449,10 +450,17 @@ class _Schedules(Arrangement):
             trace=first.trace,
             notes=first.notes,
         )
+        none = f"no schedule {self._scope(first, self.prover)} is shorter"
         return self.concluded(
-            first, best, "no schedule is shorter, and its arena is within the budget",
+            first, best, f"{none}, and its arena is within the budget",
             "the best schedule found whose arena is within the budget; a shorter one is not ruled out",
         )  # fmt: skip
+
+    def _scope(self, first: Result, prover: str) -> str:
+        """The scope of what is proven; without anybody who has proven it, it is so of all schedules."""
+        if not prover or first.formulation is None:
+            return scope_of_all(self.problem.graph)
+        return scope(self.problem, first.formulation, prover)
 
     def _shrunk(self, result: Result) -> Result:
         """The same schedule with a smaller arena, if a short search finds one."""
@@ -472,7 +480,7 @@ class _Schedules(Arrangement):
         text = f"the arena of the schedule takes {memory_text(size, unit)}, {over}"
         first = replace(first, interrupted=self.interrupted, bound=self.bound)
         if self.proven:
-            reason = f"{self.proven} proves that no schedule has an arena within the budget"
+            reason = f"{self.proven} proves that no schedule {self._scope(first, JOINT)} has an arena within the budget"
             return replace(
                 first, status="infeasible", reason=reason, answer=None, simulation=None, arenas=None, found_by="",
                 proved_by=self.proven,

@@ -22,6 +22,7 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
 from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.search.board import WARM_START
+from moccasin_mzn.search.conclusion import scope
 from moccasin_mzn.search.result import Listener, Progress, Result, ignore
 
 FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.05
@@ -201,7 +202,10 @@ class _Plans(Arrangement):
         best = replace(first, arenas=self.best.arenas)
         if self.best.answer != first.answer:
             best = self._with(first, self.best.plan, self.best.arenas)
-        optimal = f"{first.reason if first.status == 'optimal' else 'its value is the bound'}, and its arenas are"
+        assert first.formulation is not None  # strategies make no plans
+        ranges = scope(self.problem, first.formulation, self.prover)
+        bound = first.reason if first.status == "optimal" else f"no schedule {ranges} {self.problem.better}"
+        optimal = f"{bound}, and its arenas are"
         feasible = "the best plan found whose arenas are within the budgets; one of less"
         return self.concluded(
             first, best, f"{optimal} within the budgets", f"{feasible} {self.problem.goal.objective} is not ruled out"

@@ -84,7 +84,7 @@ class Proven:
 
 
 def graph_digest(graph: ComputationGraph) -> str:
-    """A digest of all that a certificate is about, in any order: ids, durations, sizes, workspaces, edges, outputs."""
+    """A digest of all that a bound is about, in any order: ids, durations, sizes, workspaces, edges, outputs."""
     ids = [str(node) for node in graph.nodes]
     inputs = [sorted(ids[u] for u in inputs) for inputs in graph.predecessors]
     first = [] if graph.output_of is None else [[of if of is None else ids[of] for of in graph.output_of]]
@@ -123,6 +123,7 @@ def _schedule(graph: ComputationGraph, document: dict[str, Json], order: list[in
     sequence, nodes = _read("schedule", document["schedule"], [graph]), graph.nodes
     latest, last_read = dict[int, int](), list(range(len(sequence)))  # where each was computed last, and where read
     for t, v in enumerate(sequence):
+        _require(v not in latest or v not in graph.computed_once, f"schedule[{t}]: {nodes[v]} is computed once only")
         for u in graph.predecessors[v]:
             _require(u in latest, f"schedule[{t}]: {nodes[v]} reads {nodes[u]}, not computed before")
             last_read[latest[u]] = t
@@ -132,9 +133,8 @@ def _schedule(graph: ComputationGraph, document: dict[str, Json], order: list[in
     for v, node in enumerate(nodes):
         _require(v in latest, f"schedule: {node} is never computed")
     _require(order in (None, [*dict.fromkeys(sequence)]), "schedule: first computations are not in the given order")
-    change = [0] * (len(sequence) + 1)
+    change = [graph.sizes[v] for v in sequence] + [0]
     for t, v in enumerate(sequence):
-        change[t] += graph.sizes[v]
         change[last_read[t] + 1] -= graph.sizes[v]
     for t, (retained, v) in enumerate(zip(accumulate(change), sequence, strict=False)):
         memory = retained + graph.workspace_of[v]
@@ -250,8 +250,8 @@ def _leaf(graph: ComputationGraph, where: str, item: Json, known: list[Inequalit
     item, value = _read(where, item, {"multipliers": [[0]], "denominator": 0}), 0
     unit, priced = item["denominator"], dict[tuple[Variable, bool], int]()
     for j, pair in enumerate(item["multipliers"]):
-        there = f"{where}.multipliers[{j}]: there is no inequality {(*pair, '')[0]}"
-        _require(len(pair) == 2 and pair[0] < len(known), there)
+        is_known = len(pair) == 2 and pair[0] < len(known)
+        _require(is_known, f"{where}.multipliers[{j}]: there is no inequality {(*pair, '')[0]}")
         weights, demand = _left(known[pair[0]][0], known[pair[0]][1], decided.get)
         value += pair[1] * max(0, demand)
         for one, weight in weights.items():

@@ -161,12 +161,14 @@ class FrontierPicture:
 
     @property
     def subtitle(self) -> str:
-        """The proofs, in one line."""
+        """The proofs in one line, and in another one what they are about."""
         f = self.frontier
         text = (
             f"{f.proven} of {count_text(len(f.points), 'point')} proven; no schedule below {self.amount(f.least_bound)}"
         )
-        return text + ("" if f.least_found is None else f", least found {self.amount(f.least_found)}")
+        found = "" if f.least_found is None else f", least found {self.amount(f.least_found)}"
+        about = f"\nproofs are about schedules {f.scope.rstrip(',')}" if f.scope else ""
+        return f"{text}{found}{about}"
 
     @property
     def peak_text(self) -> str:

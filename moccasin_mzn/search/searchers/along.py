@@ -122,17 +122,22 @@ def search_along(
         settled = board.value is not None and board.bound >= board.value
         return runner.over() or settled or (overtaken is not None and overtaken(board))
 
-    def take(progress: Progress) -> None:
-        if progress.answer is not None:
-            runner.board.offer(progress.answer, f"{source}, {progress.source}")
-        elif progress.value is None:
-            runner.board.note_peak(progress.figures, f"{source}, {progress.source}")
-
     Runner(
         board=board, options=options, form=form, searchers=runner.searchers, model_after=model_after, enough=enough,
         outcomes=runner.outcomes,
-    ).run(take)  # fmt: skip
+    ).run(lambda progress: pass_on(progress, runner.board, source))  # fmt: skip
     return board
+
+
+def pass_on(progress: Progress, board: Board, source: str) -> None:
+    """Offer what a search inside another has found to the board of that: a schedule, or a peak before any.
+
+    Of a bound before any schedule nothing is passed on: it holds along one order alone.
+    """
+    if progress.answer is not None:
+        board.offer(progress.answer, f"{source}, {progress.source}")
+    elif progress.value is None:
+        board.note_peak(progress.figures, f"{source}, {progress.source}")
 
 
 def board_inside(runner: Runner, problem: Problem, form: Searched, source: str) -> Board:

@@ -15,7 +15,7 @@ from moccasin_mzn.formulations.complexity import why_too_large
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.formulations.windows import Incumbent, Window
 from moccasin_mzn.search.board import Board
-from moccasin_mzn.search.conclusion import doubtful, source, verdict
+from moccasin_mzn.search.conclusion import doubtful, scope, source, verdict
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner, Searcher
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, Solution, dzn_text, run_model
@@ -202,7 +202,8 @@ class ModelSearch:
         """Take what the end of a run proves, and what the solver only claims."""
         ending, in_floating_point = verdict(self.backend, outcome, self.doubted), self.backend.in_floating_point
         if ending.claim and (phase == "duration" or self.record.answer is None):
-            self.record.note_claim(self.backend.title, "infeasible" if phase == "peak" else ending.claim)
+            claim = "infeasible" if phase == "peak" else ending.claim
+            self.record.note_claim(self.backend.title, claim, scope(self.record.problem, self.formulation))
         proven_over_budget = phase != "duration" and ending.status == "optimal" and self.record.answer is None
         if proven_over_budget and self.record.least_peak is not None:
             self.record.raise_floor(self.record.least_peak)

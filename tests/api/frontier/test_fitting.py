@@ -9,6 +9,8 @@ from dataclasses import replace
 import oracle
 import pytest
 from cases import draw_case
+from few import few
+from least_oracle import STAGED, draw_any, least_peak
 from stairs import Stairs
 
 from moccasin_mzn.api.frontier.questions import Knowledge
@@ -51,6 +53,18 @@ def test_the_least_feasible_budget_is_met_and_none_below():
         recomputed += len(found) > len(order)
         assert fitting_schedule(replace(instance, budget=least - 1), seed, patience(2)) is None
     assert recomputed > 5
+
+
+@pytest.mark.parametrize("seed", few(few(range(1500), keep=150, mark=pytest.mark.slow), keep=40))
+def test_the_least_is_met_with_further_outputs_and_in_place(seed):
+    graph, most = draw_any(seed, 5), 1 + seed % 3
+    least = least_peak(graph, STAGED, most)
+    instance = replace(Instance.build(graph, "100%", max_computations=most), budget=least)
+    if simulate(graph, instance.order).peak > least:
+        found = fitting_schedule(instance, seed, patience(40))
+        assert found is not None
+        check(instance, found)
+    assert fitting_schedule(replace(instance, budget=least - 1), seed, patience(2)) is None if least else True
 
 
 @pytest.fixture(scope="module")

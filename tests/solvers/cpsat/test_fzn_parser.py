@@ -300,3 +300,27 @@ def test_blanks_and_comments_take_linear_time(filler):
     assert parse(text).parameters == {"n": 3}
     with pytest.raises(FlatZincSyntaxError, match="unexpected character '@'"):
         parse(text.replace("3", "@"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"variables": {}, "arrays": {}, "constraints": [], "output": [], "solve": {"method": "satisfy"}}',
+        '\n\t { \r\n "version": "1.0"',
+        '\ufeff{"x',
+        '{"',
+    ],
+)
+def test_json_is_refused_as_such(text):
+    with pytest.raises(UnsupportedError, match="^f.fzn.json: FlatZinc in JSON is not read yet: have MiniZinc write it"):
+        parse(text, "f.fzn.json")
+
+
+@pytest.mark.parametrize("text", ["{1,3}: n = 1;", "{}: n = 1;", " { 1 } : n = 1;", '{x"', "{"])
+def test_what_begins_with_a_set_is_no_json(text):
+    try:
+        parse(text + "\nsolve satisfy;", "f.fzn.json")
+        message = ""
+    except FlatZincSyntaxError as error:
+        message = str(error)
+    assert not message or message.startswith(("f.fzn.json:1:", "f.fzn.json:2:"))
