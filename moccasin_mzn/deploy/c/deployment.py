@@ -44,12 +44,14 @@ def folder_of(program: Program, sets: int = 1, seed: int = 0) -> dict[str, str]:
 
 
 def random_inputs(network: Network, sets: int, seed: int) -> list[list[ndarray]]:
-    """Random inputs of a network: all values of int8, floating-point numbers from -1 to 1."""
+    """Random inputs of a network: all values of int8, floating-point numbers from -1 to 1, half of them round."""
     random = np.random.default_rng(seed)
 
     def one(tensor: Tensor) -> ndarray:
         if tensor.kind == "FLOAT32":
-            return random.uniform(-1, 1, tensor.shape).astype(np.float32)
+            values = random.uniform(-1, 1, tensor.shape)
+            values = np.where(random.random(tensor.shape) < 0.5, np.round(values * 200) / 200, values)
+            return values.astype(np.float32)
         return random.integers(-128, 128, tensor.shape).astype(np.int8)
 
     def many(tensors: Sequence[Tensor]) -> list[ndarray]:

@@ -45,6 +45,23 @@ class Factor:
         return Factor((self.multiplier << shift) // count, self.shift - shift)
 
 
+@dataclass(frozen=True)
+class Double:
+    """The real number multiplier / 2**down as a double has it, of 53 bits."""
+
+    multiplier: int
+    down: int
+
+    @classmethod
+    def of(cls, value: float) -> Double:
+        """The factor that equals a double that is above 0."""
+        mantissa, exponent = math.frexp(value)
+        return cls(int(mantissa * 2**53), 53 - exponent)
+
+    def __str__(self) -> str:
+        return f"{{{self.multiplier >> 32}U, {self.multiplier & (2**32 - 1)}U, {self.down}}}"
+
+
 def rounded(value: np.float32) -> int:
     """The nearest integer of a float, halves away from zero."""
     number = float(value)
