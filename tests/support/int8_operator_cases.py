@@ -51,13 +51,15 @@ class Net(Draw):
     def activation(self) -> int:
         return getattr(self.net.s.ActivationFunctionType, self.of("NONE", "RELU", "RELU6", "RELU_N1_TO_1"))
 
-    def weighted(self, x: int, shape: Sequence[int], terms: int, axis: int, by_channel: bool) -> tuple[int, list[int]]:
+    def weighted(
+        self, x: int, shape: Sequence[int], terms: int, axis: int, by_channel: bool, always_bias: bool = False
+    ) -> tuple[float, list[int]]:
         """Weights and perhaps a bias, and a scale of the output at which not all of it is at its limits."""
         scales, (most, deviation) = self.scales.weights(shape[axis] if by_channel else 1), spread(self.random)
         values = self.random.integers(-most, most + 1, shape).astype(np.int8)
         w = self.net.tensor(shape, scales, values=values, axis=axis)
         out = self.scales.near(self.net.scale(x) * float(np.mean(scales)) * deviation * sqrt(terms))
-        if self.of(True, True, False):
+        if always_bias or self.of(True, True, False):  # LiteRT's convolutions have one
             size = int(40 * deviation * sqrt(terms)) + 1
             bias = self.random.integers(-size, size, shape[axis]).astype(np.int32)
             products = [float(np.float32(self.net.scale(x)) * np.float32(each)) for each in scales]
@@ -100,7 +102,7 @@ def convolution(d: Net) -> int:
     extents, made, about = sides(d, size, dilation)
     x = d.input((images, *extents, depth))
     shape = (filters, *size, depth // groups)
-    scale, constants = d.weighted(x, shape, prod(shape[1:]), 0, by_channel=d.of(True, True, False))
+    scale, constants = d.weighted(x, shape, prod(shape[1:]), 0, d.of(True, True, False), always_bias=True)
     out = d.net.tensor((images, *made, filters), scale, d.zero())
     about |= {"dilationHFactor": dilation[0], "dilationWFactor": dilation[1], "fusedActivationFunction": d.activation()}
     return d.net.operator("CONV_2D", (x, *constants), out, "Conv2DOptions", **about)

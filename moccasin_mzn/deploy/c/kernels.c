@@ -451,7 +451,7 @@ void mc_table(const void *layer, const mc_view *in, const mc_block *out, const i
 void mc_quantize(const void *layer, const mc_view *in, const mc_block *out, const int8_t **taps)
 {
     const mc_scale_layer *p = layer;
-    int32_t row, column, channel, hint = 0;
+    int32_t row, column, channel, hint = 0, at;
     (void)taps;
     for (row = out->row; row < out->row + out->rows; row++) {
         for (column = out->column; column < out->column + out->columns; column++) {
@@ -460,9 +460,9 @@ void mc_quantize(const void *layer, const mc_view *in, const mc_block *out, cons
             for (channel = 0; channel < out->shape.channels; channel++) {
                 float value;
                 memcpy(&value, x + 4 * channel, sizeof value);
-                value = roundf(value / p->scale);
-                value = value > 512.0F ? 512.0F : value >= -512.0F ? value : -512.0F; /* no number: the least */
-                made[channel] = clamped((int32_t)value + p->zero, INT8_MIN, INT8_MAX);
+                value = roundf(value / p->scale); /* what does not fit, and no number, is the least, as on x86 */
+                at = value >= -2147483648.0F && value < 2147483648.0F ? (int32_t)value : INT32_MIN;
+                made[channel] = shifted(at, p->zero, INT8_MIN, INT8_MAX);
             }
         }
     }
