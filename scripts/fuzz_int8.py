@@ -23,8 +23,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "tests" / "support")]
 
-import c_programs
-from random_int8 import random_network
+import c_programs  # noqa: E402
+from random_int8 import random_network  # noqa: E402
 
 QUICK = "-O1 -fsanitize=undefined -fno-sanitize-recover=all"
 

@@ -1,4 +1,4 @@
-"""Random networks with scales of every kind, cut anywhere, in random schedules with recomputation: C returns the same."""
+"""Random networks with scales of every kind, cut anywhere, some parts computed again: C returns the same."""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ from moccasin_mzn.graphs.importers.tflite import schema
 if TYPE_CHECKING:
     from numpy import ndarray
 
+_PRODUCT = 255 * 255
+"""The largest product of a weight and an input without their zero points."""
 INPUTS = 8
 """Most inputs of a layer, MC_INPUTS in kernels.h."""
 
@@ -142,6 +144,8 @@ def _bias(given: Given, channels: int) -> Value:
 def _quotients(given: Given, channels: int) -> list[float]:
     """The scale of the products over that of the output: one for each channel, or one for all."""
     data, weights, output = given.read[0], given.read[1], given.output
+    if min(weights.scales) <= 0.0 or prod(weights.shape) // channels * _PRODUCT >= 2**31:
+        raise Unsupported("its weights are too many for sums of 32 bits, or their scales are not above 0")
     if len(weights.scales) not in (1, channels) or (len(weights.scales) > 1 and any(weights.zeros)):
         raise Unsupported("scales or zero points of its weights do not fit")
     return [data.scale * scale / output.scale for scale in weights.scales]

@@ -38,7 +38,9 @@ def _header(program: Program) -> str:
         "#ifndef MODEL_H", "#define MODEL_H", "", "#include <stdint.h>", "",
         "/* Bytes of the arena, a static array: all memory for what is between inputs and outputs. */",
         f"#define MODEL_ARENA {max(1, program.arena)}", "",
-        "/* Run the network once. Inputs and outputs belong to the caller. Returns 0, or 1 if one of them is NULL. */",
+        "/* Run the network once. Inputs and outputs belong to the caller. Outputs overlap no inputs, which are read",
+        "   after parts of outputs are written, nor each other. Returns 0; or 1 if a pointer is NULL, and",
+        "   2 if an output overlaps an input or another output: then nothing is written. */",
         f"{_signature(program)};", "", "#endif /* MODEL_H */", "",
     ])  # fmt: skip
 
@@ -185,15 +187,36 @@ def _invoke(program: Program) -> Iterator[str]:
     constants = [f"constant_{at}" for at in range(len(program.constants))]
     taps = max((kernel.taps for kernel in kernels), default=1) or 1
     given = [f"    from[{1 + at}] = (const uint8_t *){name};" for at, name in enumerate((*written, *read, *constants))]
+    overlaps = [f"overlap({a}, {size}, {b}, {other})" for a, size, b, other in _neighbours(program)]
+    yield _OVERLAP
     yield from (
         "", f"{_signature(program)}", "{",
         f"    const uint8_t *from[{1 + len(given)}];", f"    uint8_t *to[{1 + len(written)}];",
         f"    mc_part parts[{most_reads(program.calls)}];", f"    const int8_t *taps[{taps}];",
         f"    if ({' || '.join(f'{name} == NULL' for name in (*read, *written))}) {{", "        return 1;", "    }",
+        f"    if ({(chr(10) + '        || ').join(overlaps)}) {{", "        return 2;", "    }",
         "    from[0] = arena;", *given, "    to[0] = arena;",
         *(f"    to[{1 + at}] = (uint8_t *){name};" for at, name in enumerate(written)),
         "    mc_run(&program, from, to, parts, taps);", "    return 0;", "}",
     )  # fmt: skip
+
+
+_OVERLAP = """
+/* Whether two arrays of that many bytes have a byte in common. */
+static int overlap(const void *a, size_t size, const void *b, size_t other)
+{
+    return (uintptr_t)a < (uintptr_t)b + other && (uintptr_t)b < (uintptr_t)a + size;
+}"""
+
+
+def _neighbours(program: Program) -> Iterator[tuple[str, int, str, int]]:
+    """Outputs with each input and each output after it: names, and bytes."""
+    network = program.network
+    read = [(name, bytes_of(of)) for name, of in _named(network.inputs, "input")]
+    written = [(name, bytes_of(of)) for name, of in _named(network.outputs, "output")]
+    for at, one in enumerate(written):
+        for other in (*read, *written[at + 1 :]):
+            yield (*one, *other)
 
 
 # --- The test -------------------------------------------------------------------------------------------------
@@ -230,10 +253,13 @@ def test_program(program: Program, sets: Sequence[tuple[Sequence[ndarray], Seque
 
 MAKEFILE = """\
 # make: builds the test and runs it. make size: code, constants and static memory. make stack: stack of each function.
+# CC and CFLAGS are the compiler's, SIZE is the tool that reads its object files.
 CC ?= cc
 CFLAGS ?= -O2
+SIZE ?= size
 STRICT := -std=c99 -Wall -Wextra -Wconversion -Werror -pedantic
 SMALL := -ffunction-sections -fdata-sections
+COMPILE = $(CC) $(STRICT) $(SMALL) $(CFLAGS)
 
 check: test
 	./test
@@ -241,19 +267,26 @@ check: test
 test: test.o model.o kernels.o
 	$(CC) $(CFLAGS) -Wl,--gc-sections -o $@ test.o model.o kernels.o -lm
 
-%.o: %.c model.h kernels.h
-	$(CC) $(STRICT) $(SMALL) $(CFLAGS) -c -o $@ $<
+%.o: %.c model.h kernels.h compiled_with
+	$(COMPILE) -c -o $@ $<
 
 size: model.o kernels.o
-	size model.o kernels.o
+	$(SIZE) model.o kernels.o
 
-stack:
-	$(CC) $(STRICT) $(CFLAGS) -fstack-usage -c model.c kernels.c
-	cat model.su kernels.su
+stack: stack_model.o stack_kernels.o
+	cat stack_model.su stack_kernels.su
+
+stack_%.o: %.c model.h kernels.h compiled_with
+	$(COMPILE) -fstack-usage -c -o $@ $<
+
+# Changes when compiler or options do, so that objects of others are not used.
+compiled_with: FORCE
+	@echo '$(subst ','\\'',$(COMPILE))' | cmp -s - $@ || echo '$(subst ','\\'',$(COMPILE))' > $@
 
 clean:
-	rm -f *.o *.su test
+	rm -f *.o *.su test compiled_with
 
-.PHONY: check size stack clean
+FORCE:
+.PHONY: check size stack clean FORCE
 """
 """What builds the files in a folder."""
