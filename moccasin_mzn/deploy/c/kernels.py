@@ -24,8 +24,6 @@ from moccasin_mzn.graphs.importers.tflite import schema
 if TYPE_CHECKING:
     from numpy import ndarray
 
-_PRODUCT = 255 * 255
-"""The largest product of a weight and an input without their zero points."""
 INPUTS = 8
 """Most inputs of a layer, MC_INPUTS in kernels.h."""
 
@@ -144,8 +142,13 @@ def _bias(given: Given, channels: int) -> Value:
 def _quotients(given: Given, channels: int) -> list[float]:
     """The scale of the products over that of the output: one for each channel, or one for all."""
     data, weights, output = given.read[0], given.read[1], given.output
-    if min(weights.scales) <= 0.0 or prod(weights.shape) // channels * _PRODUCT >= 2**31:
-        raise Unsupported("its weights are too many for sums of 32 bits, or their scales are not above 0")
+    channel = 3 if given.name == "DEPTHWISE_CONV_2D" else 0
+    others = tuple(axis for axis in range(len(weights.shape)) if axis != channel)
+    largest = np.abs(_constant(weights, "INT8").astype(np.int64) - weights.zero).sum(others).max()
+    if largest * max(127 - data.zero, 128 + data.zero) >= 2**31:
+        raise Unsupported("its sums may not fit into 32 bits")
+    if min(weights.scales) <= 0.0:
+        raise Unsupported("a scale of its weights is not above 0")
     if len(weights.scales) not in (1, channels) or (len(weights.scales) > 1 and any(weights.zeros)):
         raise Unsupported("scales or zero points of its weights do not fit")
     return [data.scale * scale / output.scale for scale in weights.scales]
