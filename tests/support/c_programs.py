@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import tempfile
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from moccasin_mzn.deploy.c.deployment import folder_of
 from moccasin_mzn.deploy.c.network import Network, network_of
 from moccasin_mzn.deploy.c.program import Program, program_of
+from moccasin_mzn.deploy.c.writing import kernel_texts
 from moccasin_mzn.deploy.source import placed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.tflite import read_model
@@ -51,9 +51,10 @@ def stacked(net: Network, graph) -> Program:
 def kernels_object(flags: str = SANITIZED) -> Path:
     """The kernels, compiled once."""
     folder = Path(tempfile.mkdtemp(prefix="kernels"))
-    source = files("moccasin_mzn.deploy.c").joinpath("kernels.c")
+    for name, text in kernel_texts().items():
+        (folder / name).write_text(text, encoding="utf-8")
     made = folder / "kernels.o"
-    subprocess.run([compiler, *STRICT.split(), *flags.split(), "-c", str(source), "-o", str(made)], check=True)
+    subprocess.run([compiler, *STRICT.split(), *flags.split(), "-c", "kernels.c"], cwd=folder, check=True)
     return made
 
 
