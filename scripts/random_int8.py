@@ -161,8 +161,8 @@ class _Network:
     def binary(self, x: int) -> int:
         """With a tensor of the same shape, that itself too, or a constant, which may be broadcast."""
         net, shape = self.net, self.net.shape(x)
-        name, alike = self.of("Add", "Sub", "Mul"), [y for y in self.made if net.shape(y) == shape]
-        y = self.of(*alike)
+        name, same = self.of("Add", "Sub", "Mul"), [y for y in self.made if net.shape(y) == shape]
+        y = self.of(*same)
         if self.of(True, False):
             other = [self.of(side, 1) for side in shape][self.of(0, len(shape) - 1) :]
             values = self.random.integers(-128, 128, other).astype(np.int8)

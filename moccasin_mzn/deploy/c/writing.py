@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 PREFIX = "model"
-"""Of names, where none is given."""
+"""The prefix of names by default."""
 KERNELS = ("kernels.h", "kernels.c")
 """What is the same for all networks."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
