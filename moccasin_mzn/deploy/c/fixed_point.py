@@ -1,4 +1,4 @@
-"""Real numbers as TensorFlow Lite's reference kernels have them: an integer of 31 bits and a power of two.
+"""Real numbers as TensorFlow Lite's reference kernels have them: an integer of 31 bits and a power of two, or a double.
 
 Kernels of int8 multiply sums of integers by real factors, such as the scale of the inputs over that of the output. The
 runtime turns each factor into integers when a model is loaded; here that is done when C is written, in the same order
