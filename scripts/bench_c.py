@@ -186,7 +186,8 @@ def sizes(folder: Path) -> tuple[int, int, int]:
     usage = {}
     for line in ((folder / "model.su").read_text() + (folder / "kernels.su").read_text()).splitlines():
         place, size, _ = line.split("\t")
-        usage[place.rsplit(":", 1)[-1]] = int(size)
+        name = place.rsplit(":", 1)[-1]
+        usage["mc_run" if name.startswith("mc_run") else name] = int(size)
     own = [size for name, size in usage.items() if name.startswith("mc_") and name != "mc_run"]
     helpers = sorted(size for name, size in usage.items() if not name.startswith(("mc_", "model_")))
     stack = usage["model_invoke"] + usage["mc_run"] + max(own) + sum(helpers[-2:])  # two helpers deep at most

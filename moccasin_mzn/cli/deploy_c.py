@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,22 +28,26 @@ if TYPE_CHECKING:
     from moccasin_mzn.deploy.c.program import Program
     from moccasin_mzn.graphs.graph import NodeId
 
-_NAMES = ("kernels.h", "kernels.c", "model.h", "model.c", "test.c", "Makefile")
-"""The files of the folder."""
-
 
 @command()
 @click.argument("model", type=click.Path(path_type=Path))
 @output("The folder to write.")
 @click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
               help="Make offsets multiples of this; kernels need none.")  # fmt: skip
+@click.option(
+    "--prefix",
+    default="model",
+    show_default=True,
+    metavar="NAME",
+    help="Begin the names of files and functions with this, so that a program may have several networks.",
+)
 @TILE
 @ZERO_COPY_CONCAT
 @click.option("--tests", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N",
               help="Random inputs that the test program runs, drawn with --seed.")  # fmt: skip
 @searching(default="60, for offsets alone 10")
 def c(
-    model: Path, output: Path, alignment: int, tile: str | None, zero_copy_concat: bool, tests: int,
+    model: Path, output: Path, alignment: int, prefix: str, tile: str | None, zero_copy_concat: bool, tests: int,
     **options: OptionValue,
 ) -> int:  # fmt: skip
     """Write the int8 TFLite MODEL as a folder of C99 that runs in one static array: the arena.
@@ -58,10 +63,12 @@ def c(
     """
     from moccasin_mzn.deploy.c.deployment import folder_of
     from moccasin_mzn.deploy.c.network import network_of
+    from moccasin_mzn.deploy.c.summary import summary
     from moccasin_mzn.files import replace_file
     from moccasin_mzn.graphs.importers.tflite import read_model
 
-    _check_folder(output, files_read(options, model=model))
+    names = _file_names(prefix)
+    _check_folder(output, names, files_read(options, model=model))
     network_model = read_model(model)
     with located(model):
         network = network_of(network_model, model.stem)
@@ -71,21 +78,33 @@ def c(
     if program is None:
         return EXIT_NONE
     with located(model):
-        texts = folder_of(program, tests, options["seed"] or 0)
+        texts = folder_of(program, tests, options["seed"] or 0, prefix)
     try:
         output.mkdir(exist_ok=True)
     except OSError as error:
         raise InputError(f"{output}: cannot make this folder: {error.strerror or error}") from None
-    for name in _NAMES:
+    for name in names:
         replace_file(output / name, texts[name])
-    click.echo(f"{output}: {_text(program)}")
+    click.echo(f"{output}: {_text(program)}\n{summary(program)}")
     return EXIT_FOUND
 
 
-def _check_folder(folder: Path, inputs: dict[str, object]) -> None:
+def _file_names(prefix: str) -> tuple[str, ...]:
+    """The files of the folder.
+
+    Raises:
+        InputError: the prefix is no identifier.
+    """
+    from moccasin_mzn.deploy.c.writing import KERNELS, check_prefix
+
+    check_prefix(prefix)
+    return (*KERNELS, f"{prefix}.h", f"{prefix}.c", "test.c", "Makefile")
+
+
+def _check_folder(folder: Path, names: Sequence[str], inputs: dict[str, object]) -> None:
     """Refuse a folder that cannot be written, or whose files would overwrite an input."""
     if folder.is_dir():
-        for name in _NAMES:
+        for name in names:
             check_outputs({"--output": folder / name}, inputs)
     else:
         check_apart({"--output": folder}, inputs)

@@ -150,3 +150,27 @@ def test_scales_that_pass_32_bits_are_refused(tmp_path):
     made = net.operator("MUL", (net.input, net.input), net.tensor([1, 4, 4, 2], 1e-15, 0), "MulOptions")
     with pytest.raises(InputError, match="MUL .*the scale of its output is too small"):
         c_programs.network(net.packed(made), tmp_path)
+
+
+@pytest.mark.parametrize(("depth", "message"), [(66_000, ""), (67_000, "its sums may not fit into 32 bits")])
+def test_sums_that_may_not_fit_are_refused(depth, message, tmp_path):
+    net = int8_networks.Builder(0, 1, depth, zero=-128)
+    w = net.tensor((1, depth), 0.01, values=np.full((1, depth), 127, np.int8))
+    y = net.tensor((1, 1), 2000.0)
+    data = net.packed(net.operator("FULLY_CONNECTED", (net.input, w), y, "FullyConnectedOptions"))
+    if message:
+        with pytest.raises(InputError, match=message):
+            c_programs.network(data, tmp_path)
+    else:
+        found = c_programs.run(c_programs.in_order(c_programs.network(data, tmp_path)), tmp_path)
+        assert found.startswith("1 of 1 outputs are equal")
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.01, float("nan"), float("inf")])
+def test_scales_of_weights_that_are_none_are_refused(scale, tmp_path):
+    net = int8_networks.Builder(0, 1, 4)
+    w = net.tensor((1, 4), 0.01, values=np.ones((1, 4), np.int8))
+    net.graph.tensors[w].quantization.scale = [scale]
+    data = net.packed(net.operator("FULLY_CONNECTED", (net.input, w), net.tensor((1, 1), 0.1), "FullyConnectedOptions"))
+    with pytest.raises(InputError, match="no kernel of C for operator 0, FULLY_CONNECTED"):
+        c_programs.network(data, tmp_path)

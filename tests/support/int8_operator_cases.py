@@ -1,4 +1,4 @@
-"""Random int8 operators: shapes, strides, dilations, paddings, zero points, scales and activations."""
+"""Random int8 operators: shapes, strides, dilations, paddings, zero points, scales of every kind and activations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from int8_networks import Builder
 from onnx_operator_cases import Draw
+from random_int8 import KINDS as SCALES
+from random_int8 import Scales, spread
 
 KINDS: dict[str, Callable[[Net], int]] = {}
 """By name what adds an operator to a network and returns what it puts out."""
@@ -20,10 +22,11 @@ class Net(Draw):
     def __init__(self, draw: st.DrawFn) -> None:
         super().__init__(draw)
         self.net = Builder(0, 1)
+        self.scales = Scales(self.random, self.of(*SCALES))
         self.net.graph.tensors, self.net.graph.inputs = [], []
 
     def scale(self) -> float:
-        return float(self.random.uniform(0.004, 0.08))
+        return self.scales.any()
 
     def zero(self) -> int:
         return self.upto(127, -128)
@@ -48,16 +51,18 @@ class Net(Draw):
     def activation(self) -> int:
         return getattr(self.net.s.ActivationFunctionType, self.of("NONE", "RELU", "RELU6", "RELU_N1_TO_1"))
 
-    def weighted(self, x: int, shape: Sequence[int], terms: int, axis: int, by_channel: bool) -> tuple[int, list[int]]:
+    def weighted(
+        self, x: int, shape: Sequence[int], terms: int, axis: int, by_channel: bool, always_bias: bool = False
+    ) -> tuple[float, list[int]]:
         """Weights and perhaps a bias, and a scale of the output at which not all of it is at its limits."""
-        count, limit = shape[axis] if by_channel else 1, 127 if by_channel else 128
-        scales = self.random.uniform(0.001, 0.02, count).astype(np.float32)
-        values = self.random.integers(-limit, limit, shape).astype(np.int8)
-        w = self.net.tensor(shape, [float(each) for each in scales], values=values, axis=axis)
-        out = float(self.net.scale(x) * scales.mean() * 73 * sqrt(terms) * self.random.uniform(0.4, 4))
-        if self.of(True, True, False):
-            bias = self.random.integers(-3000, 3000, shape[axis]).astype(np.int32)
-            products = [float(np.float32(self.net.scale(x)) * each) for each in scales]
+        scales, (most, deviation) = self.scales.weights(shape[axis] if by_channel else 1), spread(self.random)
+        values = self.random.integers(-most, most + 1, shape).astype(np.int8)
+        w = self.net.tensor(shape, scales, values=values, axis=axis)
+        out = self.scales.near(self.net.scale(x) * float(np.mean(scales)) * deviation * sqrt(terms))
+        if always_bias or self.of(True, True, False):  # LiteRT's convolutions have one
+            size = int(40 * deviation * sqrt(terms)) + 1
+            bias = self.random.integers(-size, size, shape[axis]).astype(np.int32)
+            products = [float(np.float32(self.net.scale(x)) * np.float32(each)) for each in scales]
             return out, [w, self.net.tensor(bias.shape, products, kind="INT32", values=bias)]
         return out, [w]
 
@@ -97,7 +102,7 @@ def convolution(d: Net) -> int:
     extents, made, about = sides(d, size, dilation)
     x = d.input((images, *extents, depth))
     shape = (filters, *size, depth // groups)
-    scale, constants = d.weighted(x, shape, prod(shape[1:]), 0, by_channel=d.of(True, True, False))
+    scale, constants = d.weighted(x, shape, prod(shape[1:]), 0, d.of(True, True, False), always_bias=True)
     out = d.net.tensor((images, *made, filters), scale, d.zero())
     about |= {"dilationHFactor": dilation[0], "dilationWFactor": dilation[1], "fusedActivationFunction": d.activation()}
     return d.net.operator("CONV_2D", (x, *constants), out, "Conv2DOptions", **about)
@@ -178,8 +183,8 @@ def binary(d: Net, name: str, options: str) -> int:
     x, y = d.input(shape), d.constant(other) if d.of(True, False, False) else d.input(other)
     read = (y, x) if d.of(True, False, False) else (x, y)
     scales = [d.net.scale(each) for each in read]
-    real = sum(scales) if name != "MUL" else prod(scales) * 80
-    out = d.net.tensor(shape, float(real * d.random.uniform(0.4, 2)), d.zero())
+    real = sum(scales) if name != "MUL" else prod(scales) * d.of(1, 8, 80)
+    out = d.net.tensor(shape, d.scales.near(real), d.zero())
     return d.net.operator(name, read, out, options, fusedActivationFunction=d.activation())
 
 
@@ -258,7 +263,7 @@ def tanh(d: Net) -> int:
 @kind
 def softmax(d: Net) -> int:
     shape = d.shape(4, 7) if d.of(True, True, False) else [1, d.upto(511)]  # more may end the reference kernel
-    x = d.input(shape, scale=float(d.random.choice([0.01, 0.1, 0.5, 2.0]) * d.random.uniform(0.5, 2)))
+    x = d.input(shape, scale=d.scales.near(d.of(0.01, 0.1, 0.5, 2.0)))
     beta = float(d.of(1.0, 1.0, 0.3))
     return d.net.operator("SOFTMAX", (x,), d.net.tensor(shape, 1 / 256, -128), "SoftmaxOptions", beta=beta)
 

@@ -1,4 +1,4 @@
-"""Real numbers as TensorFlow Lite's reference kernels have them: an integer of 31 bits and a power of two.
+"""Real numbers as TensorFlow Lite's reference kernels have them: an integer of 31 bits and a power of two, or a double.
 
 Kernels of int8 multiply sums of integers by real factors, such as the scale of the inputs over that of the output. The
 runtime turns each factor into integers when a model is loaded; here that is done when C is written, in the same order
@@ -43,6 +43,23 @@ class Factor:
         """The factor of a mean: this one over `count`, rounded down as the reference kernel of MEAN does."""
         shift = min(count.bit_length() - 1, 32, 31 + self.shift)
         return Factor((self.multiplier << shift) // count, self.shift - shift)
+
+
+@dataclass(frozen=True)
+class Double:
+    """The real number multiplier / 2**down as a double has it, of 53 bits."""
+
+    multiplier: int
+    down: int
+
+    @classmethod
+    def of(cls, value: float) -> Double:
+        """The factor that equals a double that is above 0."""
+        mantissa, exponent = math.frexp(value)
+        return cls(int(mantissa * 2**53), 53 - exponent)
+
+    def __str__(self) -> str:
+        return f"{{{self.multiplier >> 32}U, {self.multiplier & (2**32 - 1)}U, {self.down}}}"
 
 
 def rounded(value: np.float32) -> int:

@@ -31,11 +31,22 @@ static int32_t divided(int32_t x, int32_t exponent)
     return shifted_down(x, exponent) + (rest > half ? 1 : 0);
 }
 
+/* The number that has these bits. */
+static int32_t wrapped(uint32_t bits)
+{
+    return bits <= (uint32_t)INT32_MAX ? (int32_t)bits : -(int32_t)(UINT32_MAX - bits) - 1;
+}
+
 /* x * 2^exponent; what is too large wraps around. */
 static int32_t shifted_up(int32_t x, int32_t exponent)
 {
-    uint32_t bits = (uint32_t)x << exponent;
-    return bits <= (uint32_t)INT32_MAX ? (int32_t)bits : -(int32_t)(UINT32_MAX - bits) - 1;
+    return wrapped((uint32_t)x << exponent);
+}
+
+/* a + b; what is too large wraps around. */
+static int32_t added(int32_t a, int32_t b)
+{
+    return wrapped((uint32_t)a + (uint32_t)b);
 }
 
 static int32_t scaled(int32_t x, mc_factor factor)
@@ -44,18 +55,52 @@ static int32_t scaled(int32_t x, mc_factor factor)
     return divided(high_product(shifted_up(x, up), factor.multiplier), down);
 }
 
-/* The same, rounded once, halves up: what LiteRT's matrix products do. */
-static int32_t scaled_once(int32_t x, mc_factor factor)
+/* Bits of a number, without those that are 0 before it. */
+static int32_t bits_of(uint32_t x)
 {
-    int32_t down = 31 - factor.shift;
-    int64_t sum = (int64_t)x * factor.multiplier + ((int64_t)1 << (down - 1));
-    int64_t found = sum >= 0 ? sum >> down : ~(~sum >> down);
-    return found > INT32_MAX / 2 ? INT32_MAX / 2 : found < INT32_MIN / 2 ? INT32_MIN / 2 : (int32_t)found;
+    int32_t count = 0, step;
+    for (step = 16; step > 0; step /= 2) {
+        if (x >> step != 0U) {
+            x >>= step;
+            count += step;
+        }
+    }
+    return count + (x != 0U ? 1 : 0);
+}
+
+/* x * factor as a double has it, of 53 bits, halves to the even one, and this rounded to the nearest integer, halves
+   away from zero: what LiteRT's matrix products do. What does not fit is the least integer, as on x86.
+
+   The product has up to 85 bits, high * 2^32 + low; those dropped for a double are the last ones of low. */
+static int32_t scaled_as_double(int32_t x, const mc_double *factor)
+{
+    uint32_t size = x < 0 ? 0U - (uint32_t)x : (uint32_t)x, rest;
+    uint64_t low = (uint64_t)factor->low * size, high = (uint64_t)factor->high * size + (low >> 32), found;
+    int32_t dropped = size == 0U ? 0 : bits_of(size) - 1, down;
+    low &= UINT32_MAX;
+    dropped += (high >> dropped) >> 21 != 0U ? 1 : 0;
+    found = high << (32 - dropped) | low >> dropped;
+    if (dropped > 0) {
+        rest = (uint32_t)low & (((uint32_t)1 << (dropped - 1)) * 2U - 1U);
+        found += rest + (found & 1U) > (uint32_t)1 << (dropped - 1) ? 1U : 0U;
+    }
+    down = factor->down - dropped;
+    if (down > 54 || size == 0U) {
+        return 0;
+    }
+    found = down < 1 ? UINT64_MAX : (found + ((uint64_t)1 << (down - 1))) >> down;
+    return found > INT32_MAX ? INT32_MIN : x < 0 ? -(int32_t)found : (int32_t)found;
 }
 
 static int8_t clamped(int32_t x, int32_t least, int32_t most)
 {
     return (int8_t)(x < least ? least : x > most ? most : x);
+}
+
+/* An element of an output with a zero point. */
+static int8_t shifted(int32_t x, int32_t zero, int32_t least, int32_t most)
+{
+    return clamped(added(x, zero), least, most);
 }
 
 /* --- Places --- */
@@ -131,12 +176,12 @@ void mc_convolution(const void *layer, const mc_view *in, const mc_block *out, c
                         add_products(taps[t] + begin, first, second, p->depth, p->in_zero, sums);
                     }
                 }
-                sums[0] += p->bias == NULL ? 0 : p->bias[channel];
-                sums[1] += p->bias == NULL ? 0 : p->bias[next];
-                made[channel] = clamped(scaled(sums[0], p->factors[channel]) + p->out_zero, p->least, p->most);
+                sums[0] = added(sums[0], p->bias == NULL ? 0 : p->bias[channel]);
+                sums[1] = added(sums[1], p->bias == NULL ? 0 : p->bias[next]);
+                made[channel] = shifted(scaled(sums[0], p->factors[channel]), p->out_zero, p->least, p->most);
                 if (next > channel) {
                     channel = next;
-                    made[channel] = clamped(scaled(sums[1], p->factors[channel]) + p->out_zero, p->least, p->most);
+                    made[channel] = shifted(scaled(sums[1], p->factors[channel]), p->out_zero, p->least, p->most);
                 }
             }
         }
@@ -152,12 +197,13 @@ void mc_depthwise(const void *layer, const mc_view *in, const mc_block *out, con
             int8_t *made = (int8_t *)pixel_out(out, row, column);
             gather(&p->window, in, row, column, taps);
             for (channel = 0; channel < out->shape.channels; channel++) {
-                int32_t sum = p->bias == NULL ? 0 : p->bias[channel], of = p->group == 1 ? channel : channel / p->group;
+                int32_t sum = 0, of = p->group == 1 ? channel : channel / p->group;
                 const int8_t *weights = p->weights + channel;
                 for (t = 0; t < places; t++, weights += out->shape.channels) {
                     sum += taps[t] == NULL ? 0 : *weights * (taps[t][of] - p->in_zero);
                 }
-                made[channel] = clamped(scaled(sum, p->factors[channel]) + p->out_zero, p->least, p->most);
+                sum = added(sum, p->bias == NULL ? 0 : p->bias[channel]);
+                made[channel] = shifted(scaled(sum, p->factors[channel]), p->out_zero, p->least, p->most);
             }
         }
     }
@@ -207,8 +253,9 @@ void mc_dense(const void *layer, const mc_view *in, const mc_block *out, const i
                 const int8_t *weights = p->weights + unit * p->depth;
                 dense_units(p, in, first, weights, weights + (count - 1) * p->depth, sums);
                 for (k = unit; k < unit + count; k++) {
-                    int32_t sum = sums[k - unit] + (p->bias == NULL ? 0 : p->bias[k]);
-                    made[k] = clamped(scaled_once(sum, p->factors[k * p->step]) + p->out_zero, p->least, p->most);
+                    int32_t sum = added(sums[k - unit], p->bias == NULL ? 0 : p->bias[k]);
+                    int32_t value = scaled_as_double(sum, &p->factors[k * p->step]);
+                    made[k] = shifted(value, p->out_zero, p->least, p->most);
                 }
             }
         }
@@ -307,9 +354,8 @@ static int32_t reduced(const mc_mean_layer *p, const mc_view *in, const int32_t 
 
 static int8_t finished(const mc_mean_layer *p, int32_t sum)
 {
-    int32_t mean = p->average ? mean_of(sum, p->count)
-                              : scaled(sum - p->in_zero * p->count, p->factor) + p->out_zero;
-    return clamped(mean, p->least, p->most);
+    int32_t mean = p->average ? mean_of(sum, p->count) : scaled(sum - p->in_zero * p->count, p->factor);
+    return shifted(mean, p->out_zero, p->least, p->most);
 }
 
 /* In steps over parts the sum so far is read from the second input, of int32 elements, which need not be aligned. */
@@ -362,8 +408,8 @@ void mc_add(const void *layer, const mc_view *in, const mc_block *out, const int
             for (channel = 0; channel < out->shape.channels; channel++, a += p->steps[0][3], b += p->steps[1][3]) {
                 int32_t first = scaled((*a - p->zero[0]) * (1 << 20), p->factor[0]);
                 int32_t second = scaled((*b - p->zero[1]) * (1 << 20), p->factor[1]);
-                int32_t sum = scaled(first + p->sign * second, p->out_factor) + p->out_zero;
-                made[channel] = clamped(sum, p->least, p->most);
+                int32_t sum = scaled(first + p->sign * second, p->out_factor);
+                made[channel] = shifted(sum, p->out_zero, p->least, p->most);
             }
         }
     }
@@ -380,7 +426,7 @@ void mc_multiply(const void *layer, const mc_view *in, const mc_block *out, cons
             const int8_t *a = operand(p, in, 0, row, column, hint), *b = operand(p, in, 1, row, column, hint);
             for (channel = 0; channel < out->shape.channels; channel++, a += p->steps[0][3], b += p->steps[1][3]) {
                 int32_t product = (*a - p->zero[0]) * (*b - p->zero[1]);
-                made[channel] = clamped(scaled(product, p->out_factor) + p->out_zero, p->least, p->most);
+                made[channel] = shifted(scaled(product, p->out_factor), p->out_zero, p->least, p->most);
             }
         }
     }
@@ -405,7 +451,7 @@ void mc_table(const void *layer, const mc_view *in, const mc_block *out, const i
 void mc_quantize(const void *layer, const mc_view *in, const mc_block *out, const int8_t **taps)
 {
     const mc_scale_layer *p = layer;
-    int32_t row, column, channel, hint = 0;
+    int32_t row, column, channel, hint = 0, at;
     (void)taps;
     for (row = out->row; row < out->row + out->rows; row++) {
         for (column = out->column; column < out->column + out->columns; column++) {
@@ -414,9 +460,9 @@ void mc_quantize(const void *layer, const mc_view *in, const mc_block *out, cons
             for (channel = 0; channel < out->shape.channels; channel++) {
                 float value;
                 memcpy(&value, x + 4 * channel, sizeof value);
-                value = roundf(value / p->scale);
-                value = value > 512.0F ? 512.0F : value >= -512.0F ? value : -512.0F; /* no number: the least */
-                made[channel] = clamped((int32_t)value + p->zero, INT8_MIN, INT8_MAX);
+                value = roundf(value / p->scale); /* what does not fit, and no number, is the least, as on x86 */
+                at = value >= -2147483648.0F && value < 2147483648.0F ? (int32_t)value : INT32_MIN;
+                made[channel] = shifted(at, p->zero, INT8_MIN, INT8_MAX);
             }
         }
     }

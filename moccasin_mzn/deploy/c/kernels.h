@@ -104,6 +104,12 @@ typedef struct {
     int32_t multiplier, shift;
 } mc_factor;
 
+/* A factor as a double has it: (high * 2^32 + low) / 2^down, with 53 bits, the first of which is 1. */
+typedef struct {
+    uint32_t high, low;
+    int32_t down;
+} mc_double;
+
 /* A window that slides over rows and columns. */
 typedef struct {
     int32_t in_height, in_width, out_height;
@@ -125,7 +131,7 @@ typedef struct {
 typedef struct {
     const int8_t *weights;
     const int32_t *bias;
-    const mc_factor *factors;
+    const mc_double *factors;
     int32_t step; /* 1: a factor for each unit; 0: one for all */
     int32_t depth;
     int32_t in_zero, weight_zero, out_zero, least, most;

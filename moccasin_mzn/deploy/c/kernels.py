@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moccasin_mzn.deploy.c.fixed_point import LEAST, MOST, Factor, exponentials, limits
+from moccasin_mzn.deploy.c.fixed_point import LEAST, MOST, Double, Factor, exponentials, limits
 from moccasin_mzn.deploy.c.reference import run
 from moccasin_mzn.deploy.c.tensors import SIZES, Given, Tensor
 from moccasin_mzn.errors import InputError
@@ -139,13 +139,19 @@ def _bias(given: Given, channels: int) -> Value:
     return Array("bias", "int32_t", values)
 
 
-def _factors(given: Given, channels: int) -> list[Factor]:
-    """By channel the scale of the products over that of the output."""
+def _quotients(given: Given, channels: int) -> list[float]:
+    """The scale of the products over that of the output: one for each channel, or one for all."""
     data, weights, output = given.read[0], given.read[1], given.output
-    if len(weights.scales) not in (1, channels) or any(weights.zeros):
+    channel = 3 if given.name == "DEPTHWISE_CONV_2D" else 0
+    others = tuple(axis for axis in range(len(weights.shape)) if axis != channel)
+    largest = np.abs(_constant(weights, "INT8").astype(np.int64) - weights.zero).sum(others).max()
+    if largest * max(127 - data.zero, 128 + data.zero) >= 2**31:
+        raise Unsupported("its sums may not fit into 32 bits")
+    if min(weights.scales) <= 0.0:
+        raise Unsupported("a scale of its weights is not above 0")
+    if len(weights.scales) not in (1, channels) or (len(weights.scales) > 1 and any(weights.zeros)):
         raise Unsupported("scales or zero points of its weights do not fit")
-    scales = weights.scales * (channels // len(weights.scales))
-    return [_factor(data.scale * scale / output.scale) for scale in scales]
+    return [data.scale * scale / output.scale for scale in weights.scales]
 
 
 def _convolution(given: Given) -> Kernel:
@@ -156,10 +162,13 @@ def _convolution(given: Given) -> Kernel:
     window = _window(given, size, (options.dilationHFactor, options.dilationWFactor))
     of, by = (made, depth) if deep else (depth, weights.shape[3])
     _check(weights.shape[3 if deep else 0] == made and of % by == 0)
+    _check(not any(given.read[1].zeros))
+    factors = [_factor(value) for value in _quotients(given, made)]
+    factors *= made // len(factors)
     group = made // depth if deep else made // (depth // weights.shape[3])
     members: dict[str, Value] = {
         "window": window, "weights": Array("weights", "int8_t", weights.ravel().tolist()), "bias": _bias(given, made),
-        "factors": Array("factors", "mc_factor", _factors(given, made)), "depth": weights.shape[3], "group": group,
+        "factors": Array("factors", "mc_factor", factors), "depth": weights.shape[3], "group": group,
         "in_zero": given.read[0].zero, **_limits(given),
     }  # fmt: skip
     name = "depthwise" if deep else "convolution"
@@ -173,14 +182,10 @@ def _dense(given: Given) -> Kernel:
     units, depth = weights.shape
     if given.options.weightsFormat != 0 or depth % data.extents[3] or output.extents[3] != units:
         raise Unsupported("its rows do not begin with pixels of its input")
-    if len(filters.scales) == 1:
-        product = np.float32(data.scale) * np.float32(filters.scale)  # in single precision, as the runtime does
-        factors = [_factor(float(product) / output.scale)]
-    else:
-        factors = _factors(given, units)
+    factors = [Double.of(value) for value in _quotients(given, units)]
     members: dict[str, Value] = {
         "weights": Array("weights", "int8_t", weights.ravel().tolist()), "bias": _bias(given, units),
-        "factors": Array("factors", "mc_factor", factors), "step": int(len(factors) > 1), "depth": depth,
+        "factors": Array("factors", "mc_double", factors), "step": int(len(factors) > 1), "depth": depth,
         "in_zero": data.zero, "weight_zero": filters.zero, **_limits(given),
     }  # fmt: skip
     return Kernel("dense", "mc_dense_layer", members)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from moccasin_mzn.deploy.c.folding import folded
 from moccasin_mzn.deploy.c.kernels import Kernel, Unsupported, kernel_of, resize_tables
 from moccasin_mzn.deploy.c.tensors import SIZES, Given, Tensor
 from moccasin_mzn.errors import InputError
@@ -55,7 +56,7 @@ class Layer:
     """One operator with its kernel."""
 
     node: int
-    """Its position in the model, which is its node's id."""
+    """Its position in the model without what is folded, which is its node's id."""
     name: str
     """The name of what it puts out."""
     kernel: Kernel
@@ -69,6 +70,7 @@ class Network:
     """A model that can be written as C."""
 
     model: ModelT
+    """As it was read: LiteRT runs this one."""
     name: str
     layers: Mapping[int, Layer]
     """By node."""
@@ -105,8 +107,9 @@ def network_of(model: ModelT, name: str = "") -> Network:
     Raises:
         InputError: operators that have no kernel, which are named; outputs that no operator computes.
     """
+    given, (model, positions) = model, folded(model, _tensors(model))
     graph, tensors = graph_of(model, name, inputs_in_arena=False), _tensors(model)
-    layers = _layers(model, [node for node in graph.nodes if isinstance(node, int)], tensors)
+    layers = _layers(model, [node for node in graph.nodes if isinstance(node, int)], tensors, positions)
     ends = [int(x) for x in model.subgraphs[0].outputs]
     made = {layer.output.number for layer in layers.values()}
     if not set(ends) <= made or len(set(ends)) < len(ends):
@@ -115,7 +118,7 @@ def network_of(model: ModelT, name: str = "") -> Network:
         )
     views = _views(layers, made, set(ends))
     network = Network(
-        model, name, layers, tuple(tensors[int(x)] for x in model.subgraphs[0].inputs), tuple(tensors[x] for x in ends),
+        given, name, layers, tuple(tensors[int(x)] for x in model.subgraphs[0].inputs), tuple(tensors[x] for x in ends),
         _planned(graph, layers, {*ends, *views}), views,
     )  # fmt: skip
     for tensor in (*network.inputs, *network.outputs):
@@ -124,8 +127,11 @@ def network_of(model: ModelT, name: str = "") -> Network:
     return network
 
 
-def _layers(model: ModelT, nodes: Sequence[int], tensors: list[Tensor]) -> dict[int, Layer]:
+def _layers(model: ModelT, nodes: Sequence[int], tensors: list[Tensor], positions: Sequence[int]) -> dict[int, Layer]:
     """The layers of operators.
+
+    Args:
+        positions: of all operators in the file, which messages name.
 
     Raises:
         InputError: some have no kernel.
@@ -136,7 +142,7 @@ def _layers(model: ModelT, nodes: Sequence[int], tensors: list[Tensor]) -> dict[
         try:
             layers[node] = _layer(model, node, operator, tensors)
         except Unsupported as error:
-            missing.append(_missing_text(model, node, operator, str(error)))
+            missing.append(_missing_text(model, positions[node], operator, str(error)))
     if missing:
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         raise InputError(f"no kernel of C for {'; '.join(missing[:_NAMED])}{more}")

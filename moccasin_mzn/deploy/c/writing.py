@@ -2,44 +2,89 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from moccasin_mzn.deploy.c.kernels import Array, Kernel, Value
 from moccasin_mzn.deploy.c.network import Layer, bytes_of
 from moccasin_mzn.deploy.c.program import Program, most_reads
 from moccasin_mzn.deploy.c.tensors import SIZES, Tensor
+from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
     from numpy import ndarray
 
+PREFIX = "model"
+"""The prefix of names by default."""
 KERNELS = ("kernels.h", "kernels.c")
 """What is the same for all networks."""
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _WIDTH = 116
 _TYPES = {"INT8": "int8_t", "FLOAT32": "float"}
 
 
-def sources(program: Program) -> dict[str, str]:
-    """By name the files that compute the network."""
+def sources(program: Program, prefix: str = PREFIX) -> dict[str, str]:
+    """By name the files that compute the network.
+
+    Args:
+        prefix: of the names of its files and of what they declare.
+
+    Raises:
+        InputError: the prefix is no identifier, or names another file of the folder.
+    """
+    check_prefix(prefix)
+    own = {f"{prefix}.h": _header(program, prefix), f"{prefix}.c": "\n".join(_model(program, prefix)) + "\n"}
+    return kernel_texts() | own
+
+
+def check_prefix(prefix: str) -> None:
+    """Refuse what names cannot begin with.
+
+    Raises:
+        InputError: the prefix is no identifier, or names another file of the folder.
+    """
+    if not _IDENTIFIER.fullmatch(prefix) or prefix in ("kernels", "test"):
+        raise InputError(
+            f"prefix {shown(prefix)}: expected letters, digits and underscores, a letter first, and not kernels or test"
+        )
+
+
+@cache
+def kernel_texts() -> dict[str, str]:
+    """By name the files of the kernels, the same for all networks: a program of several networks has them once.
+
+    Models call `mc_run` by a name with a checksum, so that none is linked with kernels of another version.
+    """
     folder = files("moccasin_mzn.deploy.c")
-    kernels = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in KERNELS}
-    return kernels | {"model.h": _header(program), "model.c": "\n".join(_model(program)) + "\n"}
+    texts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in KERNELS}
+    checksum = crc32("".join(texts.values()).encode())
+    lines = (
+        "#include <stdint.h>", "", "/* Networks run in kernels of the version that they were written for. */",
+        f"#define mc_run mc_run_{checksum:08x}",
+    )  # fmt: skip
+    texts["kernels.h"] = texts["kernels.h"].replace(lines[0], "\n".join(lines), 1)
+    return texts
 
 
 # --- model.h --------------------------------------------------------------------------------------------------
 
 
-def _header(program: Program) -> str:
-    network = program.network
+def _header(program: Program, prefix: str) -> str:
+    network, guard = program.network, f"{prefix.upper()}_H"
     about = [_about(name, of) for name, of in (*_named(network.inputs, "input"), *_named(network.outputs, "output"))]
     return "\n".join([
         f"/* {_comment(network.name)}: {len(network.layers)} layers in {len(program.calls)} steps.", "", *about, "*/",
-        "#ifndef MODEL_H", "#define MODEL_H", "", "#include <stdint.h>", "",
+        f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", "",
         "/* Bytes of the arena, a static array: all memory for what is between inputs and outputs. */",
-        f"#define MODEL_ARENA {max(1, program.arena)}", "",
-        "/* Run the network once. Inputs and outputs belong to the caller. Returns 0, or 1 if one of them is NULL. */",
-        f"{_signature(program)};", "", "#endif /* MODEL_H */", "",
+        f"#define {prefix.upper()}_ARENA {max(1, program.arena)}", "",
+        "/* Run the network once. Inputs and outputs belong to the caller. Outputs overlap no inputs, which are read",
+        "   after parts of outputs are written, nor each other. Returns 0; or 1 if a pointer is NULL, and",
+        "   2 if an output overlaps an input or another output: then nothing is written. */",
+        f"{_signature(program, prefix)};", "", f"#endif /* {guard} */", "",
     ])  # fmt: skip
 
 
@@ -60,29 +105,29 @@ def _named(tensors: Sequence[Tensor], word: str) -> list[tuple[str, Tensor]]:
     return [(f"{word}_{at}", tensor) for at, tensor in enumerate(tensors)]
 
 
-def _signature(program: Program) -> str:
+def _signature(program: Program, prefix: str) -> str:
     network = program.network
     read = [f"const {_TYPES[of.kind]} *{name}" for name, of in _named(network.inputs, "input")]
     written = [f"{_TYPES[of.kind]} *{name}" for name, of in _named(network.outputs, "output")]
-    return f"int model_invoke({', '.join((*read, *written))})"
+    return f"int {prefix}_invoke({', '.join((*read, *written))})"
 
 
 # --- model.c --------------------------------------------------------------------------------------------------
 
 
-def _model(program: Program) -> Iterator[str]:
-    yield from ('#include "model.h"', "", "#include <stddef.h>", "", '#include "kernels.h"', "")
+def _model(program: Program, prefix: str) -> Iterator[str]:
+    yield from (f'#include "{prefix}.h"', "", "#include <stddef.h>", "", '#include "kernels.h"', "")
     power = program.alignment & -program.alignment
     if power > 1:  # C99 has no word for it
         yield from ("#ifdef __GNUC__", f"__attribute__((aligned({power})))", "#endif")
-    yield "static uint8_t arena[MODEL_ARENA];"
+    yield f"static uint8_t arena[{prefix.upper()}_ARENA];"
     for layer in _layers(program):
         yield from _parameters(layer)
     for at, tensor in enumerate(program.constants):
         assert tensor.values is not None
         yield from _array(Array(f"constant_{at}", _TYPES[tensor.kind], tensor.values.ravel().tolist()))
     yield from _tables(program)
-    yield from _invoke(program)
+    yield from _invoke(program, prefix)
 
 
 def _layers(program: Program) -> list[Layer]:
@@ -177,7 +222,7 @@ def _tables(program: Program) -> Iterator[str]:
     yield f"static const mc_program program = {{layers, shapes, places, reads, steps, {len(steps)}}};"
 
 
-def _invoke(program: Program) -> Iterator[str]:
+def _invoke(program: Program, prefix: str) -> Iterator[str]:
     network = program.network
     read = [name for name, _ in _named(network.inputs, "input")]
     written = [name for name, _ in _named(network.outputs, "output")]
@@ -185,27 +230,49 @@ def _invoke(program: Program) -> Iterator[str]:
     constants = [f"constant_{at}" for at in range(len(program.constants))]
     taps = max((kernel.taps for kernel in kernels), default=1) or 1
     given = [f"    from[{1 + at}] = (const uint8_t *){name};" for at, name in enumerate((*written, *read, *constants))]
+    overlaps = [f"overlap({a}, {size}, {b}, {other})" for a, size, b, other in _neighbours(program)]
+    yield _OVERLAP
     yield from (
-        "", f"{_signature(program)}", "{",
+        "", _signature(program, prefix), "{",
         f"    const uint8_t *from[{1 + len(given)}];", f"    uint8_t *to[{1 + len(written)}];",
         f"    mc_part parts[{most_reads(program.calls)}];", f"    const int8_t *taps[{taps}];",
         f"    if ({' || '.join(f'{name} == NULL' for name in (*read, *written))}) {{", "        return 1;", "    }",
+        f"    if ({(chr(10) + '        || ').join(overlaps)}) {{", "        return 2;", "    }",
         "    from[0] = arena;", *given, "    to[0] = arena;",
         *(f"    to[{1 + at}] = (uint8_t *){name};" for at, name in enumerate(written)),
         "    mc_run(&program, from, to, parts, taps);", "    return 0;", "}",
     )  # fmt: skip
 
 
+_OVERLAP = """
+/* Whether two arrays of that many bytes have a byte in common. */
+static int overlap(const void *a, size_t size, const void *b, size_t other)
+{
+    return (uintptr_t)a < (uintptr_t)b + other && (uintptr_t)b < (uintptr_t)a + size;
+}"""
+
+
+def _neighbours(program: Program) -> Iterator[tuple[str, int, str, int]]:
+    """Outputs with each input and each output after it: names, and bytes."""
+    network = program.network
+    read = [(name, bytes_of(of)) for name, of in _named(network.inputs, "input")]
+    written = [(name, bytes_of(of)) for name, of in _named(network.outputs, "output")]
+    for at, one in enumerate(written):
+        for other in (*read, *written[at + 1 :]):
+            yield (*one, *other)
+
+
 # --- The test -------------------------------------------------------------------------------------------------
 
 
-def test_program(program: Program, sets: Sequence[tuple[Sequence[ndarray], Sequence[ndarray]]]) -> str:
+def test_program(program: Program, sets: Sequence[tuple[Sequence[ndarray], Sequence[ndarray]]], prefix: str) -> str:
     """A program that runs the network on inputs and compares what it puts out.
 
     Args:
         sets: inputs, and the outputs that are expected.
+        prefix: of the network's names.
     """
-    network, lines = program.network, ['#include "model.h"', "", "#include <stdio.h>", "#include <string.h>", ""]
+    network, lines = program.network, [f'#include "{prefix}.h"', "", "#include <stdio.h>", "#include <string.h>", ""]
     read, written = _named(network.inputs, "input"), _named(network.outputs, "output")
     for word, names, at in (("", read, 0), ("expected_", written, 1)):
         for of, (name, tensor) in enumerate(names):
@@ -218,42 +285,62 @@ def test_program(program: Program, sets: Sequence[tuple[Sequence[ndarray], Seque
     calls = [*(f"{name} + at * {sizes[name]}" for name, _ in read), *(name for name, _ in written)]
     lines += [
         "", "int main(void)", "{", f"    int at, wrong = 0, count = {len(sets)};",
-        "    for (at = 0; at < count; at++) {", f"        int bad = model_invoke({', '.join(calls)}) != 0;",
+        "    for (at = 0; at < count; at++) {", f"        int bad = {prefix}_invoke({', '.join(calls)}) != 0;",
     ]  # fmt: skip
     for name, _ in written:
         lines.append(f"        bad |= memcmp({name}, expected_{name} + at * {sizes[name]}, sizeof {name}) != 0;")
     lines += ["        wrong += bad;", "    }",
-              '    printf("%d of %d outputs are equal, arena %d bytes\\n", count - wrong, count, MODEL_ARENA);',
+              '    printf("%d of %d outputs are equal, arena %d bytes\\n", count - wrong, count, '
+              f"{prefix.upper()}_ARENA);",
               "    return wrong != 0;", "}", ""]  # fmt: skip
     return "\n".join(lines)
 
 
-MAKEFILE = """\
-# make: builds the test and runs it. make size: code, constants and static memory. make stack: stack of each function.
+def makefile(prefix: str = PREFIX) -> str:
+    """What builds the files in a folder."""
+    return _MAKEFILE.replace("@MODEL@", prefix)
+
+
+_MAKEFILE = r"""# make: builds the test and runs it. make size: code, constants and static memory.
+# make stack: stack of each function, and of the deepest calls.
+# CC and CFLAGS are the compiler's, SIZE is the tool that reads its object files.
 CC ?= cc
 CFLAGS ?= -O2
+SIZE ?= size
 STRICT := -std=c99 -Wall -Wextra -Wconversion -Werror -pedantic
 SMALL := -ffunction-sections -fdata-sections
+DEEPEST = $$4 ~ /_invoke$$/ {invoke = $$5; next} $$4 ~ /^mc_run/ {run = $$5; next} \
+  $$4 ~ /^mc_/ {if ($$5 > kernel) kernel = $$5; next} $$5 > first {second = first; first = $$5; next} \
+  $$5 > second {second = $$5} END {printf "at most %d bytes: @MODEL@_invoke, mc_run, a kernel, two helpers\n", \
+  invoke + run + kernel + first + second}
+COMPILE = $(CC) $(STRICT) $(SMALL) $(CFLAGS)
 
 check: test
 	./test
 
-test: test.o model.o kernels.o
-	$(CC) $(CFLAGS) -Wl,--gc-sections -o $@ test.o model.o kernels.o -lm
+test: test.o @MODEL@.o kernels.o
+	$(CC) $(CFLAGS) -Wl,--gc-sections -o $@ test.o @MODEL@.o kernels.o -lm
 
-%.o: %.c model.h kernels.h
-	$(CC) $(STRICT) $(SMALL) $(CFLAGS) -c -o $@ $<
+%.o: %.c @MODEL@.h kernels.h compiled_with
+	$(COMPILE) -c -o $@ $<
 
-size: model.o kernels.o
-	size model.o kernels.o
+size: @MODEL@.o kernels.o
+	$(SIZE) @MODEL@.o kernels.o
 
-stack:
-	$(CC) $(STRICT) $(CFLAGS) -fstack-usage -c model.c kernels.c
-	cat model.su kernels.su
+stack: stack_@MODEL@.o stack_kernels.o
+	@cat stack_@MODEL@.su stack_kernels.su
+	@cat stack_@MODEL@.su stack_kernels.su | awk -F '[:\t]' '$(DEEPEST)'
+
+stack_%.o: %.c @MODEL@.h kernels.h compiled_with
+	$(COMPILE) -fstack-usage -c -o $@ $<
+
+# Changes when compiler or options do, so that objects of others are not used.
+compiled_with: FORCE
+	@echo '$(subst ','\'',$(COMPILE))' | cmp -s - $@ || echo '$(subst ','\'',$(COMPILE))' > $@
 
 clean:
-	rm -f *.o *.su test
+	rm -f *.o *.su test compiled_with
 
-.PHONY: check size stack clean
+FORCE:
+.PHONY: check size stack clean FORCE
 """
-"""What builds the files in a folder."""
