@@ -27,6 +27,30 @@ class UntraceableError(PlanError):
     """The code of a network cannot be planned as a whole; parts of it may be, see `regions`."""
 
 
+class NothingToPlanError(PlanError):
+    """Nothing has a backward pass, as in inference, for which other commands are made."""
+
+    def __init__(self, message: str, page: Page = Page.REFUSED) -> None:
+        inference = (
+            "inference in less memory is for the ONNX model of the network: moccasin-mzn deploy onnx MODEL.onnx "
+            "--budget 0.5 --order free -o NEW.onnx, or with --tile auto in parts"
+        )
+        super().__init__(message if inference in message else f"{message}; {inference}", page)
+
+
+def check_gradients_on() -> None:
+    """Refuse to plan where PyTorch records nothing for a backward pass.
+
+    Raises:
+        NothingToPlanError: gradients are off, or inference mode is on.
+    """
+    import torch
+
+    if torch.is_inference_mode_enabled() or not torch.is_grad_enabled():
+        off = "torch.inference_mode()" if torch.is_inference_mode_enabled() else "torch.no_grad()"
+        raise NothingToPlanError(f"this is under {off}, and a plan is for a training step: make it outside")
+
+
 class NoPlanError(PlanError):
     """No plan within the budget was found; the message names what is proven."""
 

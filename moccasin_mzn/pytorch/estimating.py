@@ -24,7 +24,7 @@ from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.cards import RESERVE, Target, target_of
 from moccasin_mzn.pytorch.devices import CPU, CUDA, given_out, kind_of_device
 from moccasin_mzn.pytorch.dry_runs import DryRun, dry_run
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import PlanError, check_gradients_on
 from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
 from moccasin_mzn.pytorch.infeasibility import LeastFound, unlimited
 from moccasin_mzn.pytorch.instructions import Linear, peaks
@@ -284,6 +284,7 @@ def estimate(
         InputError: nonsense in an argument, or an optimizer that cannot be run so.
     """
     require_torch()
+    check_gradients_on()
     check_gradients(gradients)
     step, (arguments, tensors) = Step(model, loss), Structure.of_call(inputs, kwargs)
     forms = [Form.of(tensor) for tensor in tensors]

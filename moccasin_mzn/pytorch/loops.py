@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 
 Run = Callable[..., "PyTree"]
 """A training step: what the network is called with, and what it returns."""
+_COMPILED = "_compiled_call_impl"
+"""Attribute of a module whose calls `module.compile()` has compiled: what is called instead."""
+_NOT_COMPILED = (
+    "a plan of moccasin_mzn runs as it is, and cannot be part of one compiled graph: compile with fullgraph=False, or, "
+    "for a compiled network within a budget, remove the plan and compile with moccasin_mzn.pytorch.backend"
+)
 _COPIED = "a copy of a network with a plan, also in a file, is the network without it: a plan is for its own parameters"
 
 
@@ -44,7 +50,7 @@ class Installed:
     """What stands in the place of a network's `forward`, with the signature of that."""
 
     def __init__(self, run: Run, original: Run) -> None:
-        self.run, self.original = run, original
+        self.run, self.original = not_compiled(run), original
         with contextlib.suppress(ValueError):  # nothing is known of it
             self.__signature__ = inspect.signature(original)
 
@@ -58,6 +64,13 @@ class Installed:
     def __reduce__(self) -> tuple[Any, ...]:
         note(_COPIED)
         return _in_file(self.original)
+
+
+def not_compiled(run: Run) -> Run:
+    """What `torch.compile` calls as it is: a plan has the operators of its trace, and what is around it is compiled."""
+    import torch
+
+    return torch.compiler.disable(run, reason=_NOT_COMPILED)
 
 
 def _in_file(value: object) -> tuple[Any, ...]:
@@ -112,9 +125,10 @@ def remove(model: torch.nn.Module, made: Installed | None) -> None:
 
 @contextlib.contextmanager
 def _inside(model: torch.nn.Module, forward: Run) -> Iterator[None]:
-    """Meanwhile a network is called without its hooks and what other libraries put around its `forward`."""
+    """Meanwhile a network is called without its hooks, uncompiled, and without what libraries put around `forward`."""
     own = vars(model)
-    former = {name: own[name] for name in ("forward", "_forward_hooks", "_forward_pre_hooks")}
+    names = ("forward", "_forward_hooks", "_forward_pre_hooks", _COMPILED)
+    former = {name: own.pop(name) for name in names if name in own}
     try:
         own.update(forward=forward, _forward_hooks={}, _forward_pre_hooks={})
         yield
@@ -126,7 +140,8 @@ def check_plannable(model: torch.nn.Module) -> None:
     """Refuse a network whose parameters or calls are another library's.
 
     Raises:
-        PlanError: it has a plan already, is wrapped for training on several devices, or its parameters are sharded.
+        PlanError: it has a plan already, is wrapped for training on several devices, or its parameters are sharded, or
+            made in inference mode.
     """
     if has_plan(model):
         raise PlanError("the network has a plan already: remove it first")
@@ -137,6 +152,9 @@ def check_plannable(model: torch.nn.Module) -> None:
             raise PlanError(text)
         if kind == "FullyShardedDataParallel":
             raise PlanError(f"{name or 'the network'} is sharded by FSDP: a plan is for whole parameters on one device")
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if tensor.is_inference():
+            raise PlanError(f"'{name}' was made under torch.inference_mode(), no backward pass may read it: clone it")
     sharded = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
     for name, parameter in model.named_parameters():
         if sharded is not None and isinstance(parameter, sharded):
@@ -147,7 +165,7 @@ def check_plannable(model: torch.nn.Module) -> None:
 # --- As a module ----------------------------------------------------------------------------------------------
 
 
-def planned_module(model: torch.nn.Module, run: Run, has_loss: bool) -> torch.nn.Module:
+def planned_module(model: torch.nn.Module, own: Run, has_loss: bool) -> torch.nn.Module:
     """A module that runs a plan; its parameters, buffers and submodules are those of the network, by the same names,
     and so are attributes that it has not itself. Those that the network has are set there.
 
@@ -155,6 +173,8 @@ def planned_module(model: torch.nn.Module, run: Run, has_loss: bool) -> torch.nn
         has_loss: the loss is part of the plan, so that it is called with other arguments than the network.
     """
     import torch
+
+    run = not_compiled(own)
 
     class PlannedModule(torch.nn.Module):
         def __init__(self) -> None:

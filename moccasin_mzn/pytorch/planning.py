@@ -18,7 +18,7 @@ from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
-from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
+from moccasin_mzn.pytorch.errors import PlanError, UntraceableError, check_gradients_on
 from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP, check_gradients
 from moccasin_mzn.pytorch.instructions import gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
@@ -173,6 +173,7 @@ def plan(
     """
     began = time.monotonic()
     require_torch()
+    check_gradients_on()
     if order != "input":
         raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
     if shapes not in (ONE, EACH):
