@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.log import note
 
 
 class PlanError(InputError):
@@ -31,24 +32,30 @@ class NothingToPlanError(PlanError):
     """Nothing has a backward pass, as in inference, for which other commands are made."""
 
     def __init__(self, message: str, page: Page = Page.REFUSED) -> None:
-        inference = (
-            "inference in less memory is for the ONNX model of the network: moccasin-mzn deploy onnx MODEL.onnx "
-            "--budget 0.5 --order free -o NEW.onnx, or with --tile auto in parts"
-        )
-        super().__init__(message if inference in message else f"{message}; {inference}", page)
+        super().__init__(message if _INFERENCE in message else f"{message}; {_INFERENCE}", page)
 
 
-def check_gradients_on() -> None:
-    """Refuse to plan where PyTorch records nothing for a backward pass.
+_INFERENCE = (
+    "inference in less memory is for the ONNX model of the network: moccasin-mzn deploy onnx MODEL.onnx --budget 0.5 "
+    "--order free -o NEW.onnx, or with --tile auto in parts"
+)
+
+
+def check_grad_mode() -> None:
+    """Refuse inference mode, in which no tensor can be part of a backward pass; note where gradients are off.
 
     Raises:
-        NothingToPlanError: gradients are off, or inference mode is on.
+        NothingToPlanError: inference mode is on.
     """
     import torch
 
-    if torch.is_inference_mode_enabled() or not torch.is_grad_enabled():
-        off = "torch.inference_mode()" if torch.is_inference_mode_enabled() else "torch.no_grad()"
-        raise NothingToPlanError(f"this is under {off}, and a plan is for a training step: make it outside")
+    if torch.is_inference_mode_enabled():
+        text = "this is under torch.inference_mode(), and a plan is for a training step: make it outside"
+        raise NothingToPlanError(text)
+    if not torch.is_grad_enabled():
+        note(
+            f"this is under torch.no_grad(): a plan is for a training step, which is traced all the same; {_INFERENCE}"
+        )
 
 
 class NoPlanError(PlanError):

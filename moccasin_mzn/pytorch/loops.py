@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.log import note
-from moccasin_mzn.pytorch.call import Form
+from moccasin_mzn.pytorch.call import Form, Structure
 from moccasin_mzn.pytorch.devices import CPU, generator_of
-from moccasin_mzn.pytorch.errors import NoPlanError, OtherValueError, PlanError
-from moccasin_mzn.pytorch.joint import INPUT
+from moccasin_mzn.pytorch.errors import NoPlanError, NothingToPlanError, OtherValueError, PlanError
+from moccasin_mzn.pytorch.joint import INPUT, Placeholder
 from moccasin_mzn.pytorch.values import is_check
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch
     from torch.utils._pytree import PyTree
 
-    from moccasin_mzn.pytorch.runtime import Runtime
+    from moccasin_mzn.pytorch.runtime import Guards, Mode, Runtime
 
 Run = Callable[..., "PyTree"]
 """A training step: what the network is called with, and what it returns."""
@@ -251,14 +251,21 @@ class Planned(Protocol):
 Make = Callable[[tuple["PyTree", ...], dict[str, "PyTree"], "int | None"], Planned]
 """Makes a plan for arguments and those by name, within a budget in bytes; None: as it was asked for."""
 _Shape = tuple[tuple[object, ...], ...]
+_Key = tuple[_Shape, "Mode"]
+"""What a plan is for: the shapes of inputs, and the mode that the network is in."""
 _MOST_VALUES = 4
-"""So many plans of one shape for different values that are read: each takes a search."""
+"""The most plans of one shape and mode for different values that are read: each takes a search."""
+_MOST_MODES = 8
+"""The most modes of one shape that there are plans for: of more, the one that was not run for longest is forgotten."""
+_MOST_NAMED = 3
+"""The most differences that a message names."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Way:
     """How a step is run."""
 
+    planned: Planned
     runtime: Runtime
     as_it_is: bool
     """Nothing has to be recomputed, whatever is read: the network runs without the plan."""
@@ -267,10 +274,12 @@ class _Way:
 
 
 class ByShape:
-    """Runs the plan for the shapes that it is called with, which is made when they come for the first time.
+    """Runs the plan for the shapes and the mode that it is called with, made when they come for the first time.
 
-    Where nothing has to be recomputed to stay within the budget, the network runs as it is. A network that reads
-    values, such as whether a mask is all true, has a plan for each that comes, up to a few.
+    The mode is which parameters require a gradient, which modules are in training mode, and autocast, so that networks
+    that are frozen in turns have a plan for each turn. Where nothing has to be recomputed to stay within the budget, or
+    nothing has a gradient, the network runs as it is. A network that reads values, such as whether a mask is all true,
+    has a plan for each that comes, up to a few.
     """
 
     def __init__(
@@ -284,8 +293,13 @@ class ByShape:
         """
         self.model, self.make, self.original, self.is_installed = model, make, original, installed
         self.plans: list[Planned] = []
-        self._ways: dict[_Shape, list[_Way]] = {}
-        """For each shape, the one that was run last first."""
+        self._guards: Guards | None = None
+        """Those of the first plan: they know the call and the modules, whatever the shapes and the mode."""
+        self._budget: int | None = None
+        """Bytes: what the budget of the first plan came to."""
+        self._ways: dict[_Key, list[_Way]] = {}
+        """For each shape and mode, those that were run last at the end; ways by the values that are read, the one that
+        was run last first; empty: there is no backward pass."""
         for each in plans:
             self._add(each)
 
@@ -294,16 +308,23 @@ class ByShape:
 
         if not torch.is_grad_enabled():
             return self.original(*args, **kwargs)
-        if not self.plans:
-            self._plan(args, kwargs)
-        call = self._first.guards.call
+        if self._guards is None:
+            if not _has_gradients(self.model, args, kwargs):
+                return self.original(*args, **kwargs)
+            self._guards = self._plan(args, kwargs)
+        guards, call = self._guards, self._guards.call
         tensors = call.tensors(args, kwargs)
         shape = tuple((each.shape, each.stride(), each.dtype, each.device, each.requires_grad) for each in tensors)
-        if shape not in self._ways:
-            with self._named(tensors):
-                self._plan(*call.arranged(args, kwargs))
-        ways = self._ways[shape]
-        if ways[0].as_it_is:
+        key = shape, guards.mode()
+        if key not in self._ways:
+            self._forget_one(shape)
+            with self._named(guards, tensors):
+                try:
+                    self._plan(*call.arranged(args, kwargs))
+                except NothingToPlanError:
+                    self._ways[key] = []
+        ways = self._ways[key] = self._ways.pop(key)
+        if not ways or ways[0].as_it_is:
             return self.original(*args, **kwargs)
         if not ways[0].reads_values:
             return ways[0].runtime.run(tensors)
@@ -349,16 +370,20 @@ class ByShape:
 
         return restore
 
-    @property
-    def _first(self) -> Runtime:
-        return next(iter(self._ways.values()))[0].runtime
+    def _forget_one(self, shape: _Shape) -> None:
+        """Forget the plans for a mode of a shape where there are too many."""
+        keys = [key for key in self._ways if key[0] == shape]
+        if len(keys) >= _MOST_MODES:
+            gone = {id(way.planned) for way in self._ways.pop(keys[0])}
+            self.plans = [each for each in self.plans if id(each) not in gone]
+            note(f"a plan is forgotten: there are {_MOST_MODES} of its shape, for other modes of the network")
 
-    def _plan(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
-        """Make a plan for a call."""
+    def _plan(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Guards:
+        """Make a plan for a call; returns what it takes for granted."""
         with _inside(self.model, self.original) if self.is_installed else contextlib.nullcontext():
-            self._add(self.make(args, kwargs, self.plans[0].budget if self.plans else None))
+            return self._add(self.make(args, kwargs, self._budget))
 
-    def _add(self, made: Planned) -> None:
+    def _add(self, made: Planned) -> Guards:
         import torch
 
         runtime = made.runtime(self.original)
@@ -368,17 +393,36 @@ class ByShape:
             for one in forms
         )
         reads_values = any(map(is_check, runtime.joint.nodes))
-        way = _Way(runtime, not made.repeats and not reads_values, reads_values)
+        way = _Way(made, runtime, not made.repeats and not reads_values, reads_values)
         self.plans.append(made)
-        self._ways.setdefault(shape, []).insert(0, way)
+        self._ways.setdefault((shape, runtime.guards.planned_mode()), []).insert(0, way)
+        self._guards, self._budget = self._guards or runtime.guards, self._budget or made.budget
+        return runtime.guards
 
     @contextlib.contextmanager
-    def _named(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-        """Have an error name the shapes that are new."""
+    def _named(self, guards: Guards, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+        """Have an error name the shapes and modes that are new."""
         try:
             yield
         except NoPlanError as error:
-            inputs = [each for each in self._first.guards.given if each.kind == INPUT]
-            pairs = zip(inputs, map(Form.of, tensors), strict=True)
-            new = ", ".join(f"{each.name} of {form}" for each, form in pairs if form != each.form)
-            raise NoPlanError(f"for {new}: {error}") from None
+            inputs = [each for each in guards.given if each.kind == INPUT]
+            new = [_new(each, form) for each, form in zip(inputs, map(Form.of, tensors), strict=True)]
+            new = [*filter(None, new), *guards.differences(guards.mode())]
+            more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
+            raise NoPlanError(f"for {', '.join(new[:_MOST_NAMED])}{more}: {error}") from None
+
+
+def _new(given: Placeholder, form: Form) -> str:
+    """What is different of an input, for messages; "" if nothing is."""
+    if form == given.form:
+        return ""
+    if (form.shape, form.dtype) != (given.form.shape, given.form.dtype):
+        return f"{given.name} of {form}"
+    parts = [part for part in ("device", "stride", "requires_grad") if getattr(form, part) != getattr(given.form, part)]
+    return f"{given.name} with " + ", ".join(f"{part.replace('_', ' ')} {getattr(form, part)}" for part in parts)
+
+
+def _has_gradients(model: torch.nn.Module, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> bool:
+    """True if anything that a network is given, or has, requires a gradient."""
+    tensors = Structure.of((args, kwargs))[1]
+    return any(each.requires_grad for each in (*model.parameters(), *model.buffers(), *tensors))

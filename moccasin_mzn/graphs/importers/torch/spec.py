@@ -215,7 +215,9 @@ def user_line(frames: Iterable[tuple[FrameType, int]], network: nn.Module) -> st
         elif own is not None and not _is_ours(file):
             name = names[id(own)]
             called = f"module '{name}'" if name else "the network"
-            place = "" if file == nn.modules.module.__file__ else f", {_line_text(file, number)}"  # it calls any of them
+            place = (
+                "" if file == nn.modules.module.__file__ else f", {_line_text(file, number)}"
+            )  # it calls any of them
             module = f"{called} ({type(own).__name__}){place}"
     return ", called at ".join(filter(None, (module, line)))
 
