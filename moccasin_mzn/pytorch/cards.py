@@ -16,8 +16,8 @@ _CARDS = {
     "T4": 15_360, "T4G": 15_360, "P40": 24_576, "P100-16GB": 16_384, "V100-16GB": 16_384, "V100-32GB": 32_768,
     "A2": 15_356, "A10": 23_028, "A10G": 23_028, "A16": 15_356, "A30": 24_576, "A40": 46_068,
     "A100-40GB": 40_960, "A100-80GB": 81_920, "A800-80GB": 81_920, "L4": 23_034, "L40": 46_068, "L40S": 46_068,
-    "H20": 97_871, "H100": 81_559, "H100-NVL": 95_830, "H800": 81_559, "GH200": 97_871, "H200": 143_771, "B200": 183_359,
-    "RTX2060": 6_144, "RTX2070": 8_192, "RTX2080": 8_192, "RTX2080Ti": 11_264,
+    "H20": 97_871, "H100": 81_559, "H100-NVL": 95_830, "H800": 81_559, "GH200": 97_871, "H200": 143_771,
+    "B200": 183_359, "RTX2060": 6_144, "RTX2070": 8_192, "RTX2080": 8_192, "RTX2080Ti": 11_264,
     "RTX3050": 8_192, "RTX3060-8GB": 8_192, "RTX3060-12GB": 12_288, "RTX3060Ti": 8_192, "RTX3070": 8_192,
     "RTX3070Ti": 8_192, "RTX3080-10GB": 10_240, "RTX3080-12GB": 12_288, "RTX3080Ti": 12_288, "RTX3090": 24_576,
     "RTX3090Ti": 24_564, "RTX4060": 8_188, "RTX4060Ti-8GB": 8_188, "RTX4060Ti-16GB": 16_380, "RTX4070": 12_282,
@@ -28,8 +28,8 @@ _CARDS = {
     "RTX6000Ada": 49_140, "RTXPRO6000": 97_887,
     "MI100": 32_752, "MI210": 65_520, "MI250X": 65_520, "MI300X": 196_592, "MI325X": 262_128,
 }  # fmt: skip
-"""Memory of cards in MiB, as `nvidia-smi` shows it, or `rocm-smi`, where an MI250X is two devices; of cards that come with
-several amounts, one for each."""
+"""Memory of cards in MiB, as `nvidia-smi` shows it, or `rocm-smi`, where an MI250X is two devices; cards that are made
+with several memories have one name for each."""
 _IGNORED = re.compile(r"nvidia|geforce|tesla|amd|instinct|radeon|sxm\d?|pcie|hbm\d?e?|[\s_-]")
 """What names of a card differ by: in "NVIDIA A100-SXM4-80GB" all but A100 and 80GB."""
 _NEAR = 0.1
@@ -55,7 +55,8 @@ def target_of(device: str | None, own: str) -> Target:
     """The device that is meant.
 
     Args:
-        device: "cpu", "cuda", a card such as "cuda:H100", or one by its memory, "cuda:80GiB"; None: that of the network.
+        device: "cpu", "cuda", a card such as "cuda:H100", or one by its memory, "cuda:80GiB"; None: that of the
+            network.
         own: the device of the network.
 
     Raises:

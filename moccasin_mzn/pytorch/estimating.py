@@ -276,8 +276,9 @@ def estimate(
             small ones of whole numbers, such as masks, are read if the network reads them.
         optimizer: a name such as "adamw", a class of `torch.optim` or another function of parameters, or the optimizer
             of this network, which is left as it is; its state is what its step makes. None: there is none.
-        device: whose memory is meant: "cpu", "cuda", or a card such as "cuda:H100" or "cuda:80GiB", which need not be here;
-            None: the one that the network is on. The operators are those of the device that the network is on, or of the CPU.
+        device: whose memory is meant: "cpu", "cuda", or a card such as "cuda:H100" or "cuda:80GiB", which need not be
+            here; None: the one that the network is on. The operators are those of the device that the network is on, or
+            of the CPU.
         workspaces: "measured": run operators one by one, for the memory that they take while they run; "none": without
             them. None: measured if the network is on a device here, and no other one is meant.
         gradients: as for `plan`, for the least peak.

@@ -224,8 +224,8 @@ def planned_module(model: torch.nn.Module, own: Run, has_loss: bool) -> torch.nn
     if not has_loss:
         with contextlib.suppress(ValueError):  # nothing is known of it
             like = inspect.signature(model.forward)
-            own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-            signature = like.replace(parameters=[own, *like.parameters.values()])
+            this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+            signature = like.replace(parameters=[this, *like.parameters.values()])
             vars(PlannedModule)["forward"].__signature__ = signature
     return PlannedModule()
 

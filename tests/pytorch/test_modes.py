@@ -1,4 +1,4 @@
-"""Networks whose parameters are frozen in turns, or whose modes change: `Plans` have a plan for each, and all is equal."""
+"""Networks whose parameters are frozen in turns, or whose modes change: there is a plan for each, and all is equal."""
 
 # ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
 
@@ -182,7 +182,7 @@ def test_a_mode_that_no_plan_is_within_is_named(change, message):
         (lambda model: model.eval(), 'the network is in evaluation mode; Plans, or shapes="each", plan each mode'),
         (
             lambda model: model[0].requires_grad_(False),
-            "parameter '0.weight' with requires grad True, called with False; Plans",
+            "'0.weight' with requires grad True, called with False; Plans",
         ),
     ],
 )

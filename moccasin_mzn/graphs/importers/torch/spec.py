@@ -205,8 +205,8 @@ def user_line(frames: Iterable[tuple[FrameType, int]], network: nn.Module) -> st
     names = {id(module): name for name, module in network.named_modules()}
     line, holder, module = "", None, ""
     for frame, number in dropwhile(lambda each: not _is_ours(each[0].f_code.co_filename), frames):
-        file = frame.f_code.co_filename
-        own = frame.f_locals.get(next(iter(frame.f_code.co_varnames), ""))
+        file, code = frame.f_code.co_filename, frame.f_code
+        own = frame.f_locals.get(next(iter(code.co_varnames[: code.co_argcount]), ""))  # as a rule `self`
         own = own if isinstance(own, nn.Module) and id(own) in names else None
         if os.path.isfile(file) and not is_foreign(Path(file)):
             holder, module = holder if own is None else own, ""
@@ -215,9 +215,8 @@ def user_line(frames: Iterable[tuple[FrameType, int]], network: nn.Module) -> st
         elif own is not None and not _is_ours(file):
             name = names[id(own)]
             called = f"module '{name}'" if name else "the network"
-            place = (
-                "" if file == nn.modules.module.__file__ else f", {_line_text(file, number)}"
-            )  # it calls any of them
+            is_any = file == nn.modules.module.__file__  # whose lines call modules of every kind
+            place = "" if is_any else f", {_line_text(file, number)}"
             module = f"{called} ({type(own).__name__}){place}"
     return ", called at ".join(filter(None, (module, line)))
 
