@@ -99,11 +99,8 @@ def test_a_value_that_pytorchs_own_module_reads_is_named_by_that_module():
     model, target = nn.Sequential(FakeQuantize(), nn.Linear(8, 8)), torch.arange(16) % 6
     plan(model, (X,), budget=1.0, **QUICK).install()
     place = r"module '0\.activation_post_process' \(MovingAverageMinMaxObserver\), torch/ao/quantization/observer"
-    with pytest.raises(
-        PlanError, match=rf"was False when the plan was made and is True now: {place}\.py:\d+, `"
-    ) as error:
-        for scale in (1, 3):
-            model(X * scale).sum().backward()
+    with pytest.raises(PlanError, match=rf"was False when .* and is True now: {place}\.py:\d+, `") as error:
+        (model(X).sum() + model(X * 3).sum()).backward()
     checked(error.value)
     step = plan(Adaptive(), (X, target), budget=1.0, **QUICK).module()
     assert step(X, target.flip(0)).requires_grad
