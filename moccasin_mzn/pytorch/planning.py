@@ -161,9 +161,10 @@ def plan(
         on_progress: called with a `moccasin_mzn.Progress` at once, and for every new incumbent and bound; see
             `moccasin_mzn.solve`.
         interrupts: see `moccasin_mzn.solve`.
-        shapes: "one": inputs of another shape are refused; "each": when they come first, a plan is made for them by the
-            same options, within the budget in bytes that this one has; where nothing has to be recomputed for that,
-            the step runs as it is.
+        shapes: "one": inputs of another shape, and another mode of the network (which parameters require a gradient,
+            training mode, autocast), are refused; "each": when they come first, a plan is made for them by the same
+            options, within the budget in bytes that this one has; where nothing has to be recomputed for that, the step
+            runs as it is.
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
