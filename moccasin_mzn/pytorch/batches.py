@@ -24,7 +24,7 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import forked_python_state, forked_random_state
-from moccasin_mzn.pytorch.errors import NoPlanError
+from moccasin_mzn.pytorch.errors import NoPlanError, check_grad_mode
 from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
 from moccasin_mzn.pytorch.infeasibility import LeastFound, unlimited
 from moccasin_mzn.pytorch.instructions import peaks
@@ -119,6 +119,7 @@ def largest_batch(
         InputError: nonsense in an argument.
     """
     require_torch()
+    check_grad_mode()
     check_gradients(gradients)
     limit = Budget.of(budget)
     if limit.amount is None:

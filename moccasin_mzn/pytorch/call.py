@@ -122,7 +122,7 @@ class Step:
 
         if not isinstance(self.model, torch.nn.Module):
             raise InputError(f"the network is {shown(self.model)}, expected a torch.nn.Module")
-        if hasattr(self.model, "_orig_mod"):
+        if hasattr(self.model, "_orig_mod") or getattr(self.model, "_compiled_call_impl", None) is not None:
             raise InputError(
                 "the network is compiled by torch.compile: give the network itself, or compile it with "
                 "moccasin_mzn.pytorch.backend"

@@ -130,5 +130,5 @@ def _is_plain(generator: str) -> bool:
             made = [call(double, given, use_reentrant=kind) for kind in (False, True)]
         except Exception:  # whatever an unknown release makes of it
             return False
-    plain = type((given * 2).grad_fn)
+        plain = type((given * 2).grad_fn)
     return len(calls) == 2 and all(each is given for each in calls) and all(type(x.grad_fn) is plain for x in made)

@@ -18,7 +18,7 @@ from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
 from moccasin_mzn.graphs.importers.torch.trace import fake_state, quiet, reads_values
 from moccasin_mzn.pytorch.call import Form, Step, Structure, misfit, output_names
 from moccasin_mzn.pytorch.devices import forked_python_state, forked_random_state, no_autocast
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import NothingToPlanError, PlanError
 from moccasin_mzn.pytorch.joint import Differentiate, differentiated, recurrent_cells
 from moccasin_mzn.pytorch.recording import BACKWARD, OPTIMIZER, Called, Recorder
 
@@ -140,7 +140,9 @@ class _Run:
         import torch
 
         if not any(output.requires_grad for output in outputs):
-            raise PlanError("no output depends on what requires a gradient: there is no backward pass to estimate")
+            raise NothingToPlanError(
+                "no output depends on what requires a gradient: there is no backward pass to estimate"
+            )
         chosen = differentiated(outputs, output_names(returned), self.differentiate)
         sources = [output for output, has in zip(outputs, chosen, strict=True) if has]
         tangents = [None if each.numel() == 1 else torch.empty_like(each) for each in sources]

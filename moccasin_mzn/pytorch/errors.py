@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.log import note
 
 
 class PlanError(InputError):
@@ -25,6 +26,36 @@ class PlanError(InputError):
 
 class UntraceableError(PlanError):
     """The code of a network cannot be planned as a whole; parts of it may be, see `regions`."""
+
+
+class NothingToPlanError(PlanError):
+    """Nothing has a backward pass, as in inference, for which other commands are made."""
+
+    def __init__(self, message: str, page: Page = Page.REFUSED) -> None:
+        super().__init__(message if _INFERENCE in message else f"{message}; {_INFERENCE}", page)
+
+
+_INFERENCE = (
+    "inference in less memory is for the ONNX model of the network: moccasin-mzn deploy onnx MODEL.onnx --budget 0.5 "
+    "--order free -o NEW.onnx, or with --tile auto in parts"
+)
+
+
+def check_grad_mode() -> None:
+    """Refuse inference mode, in which no tensor can be part of a backward pass; note where gradients are off.
+
+    Raises:
+        NothingToPlanError: inference mode is on.
+    """
+    import torch
+
+    if torch.is_inference_mode_enabled():
+        text = "this is under torch.inference_mode(), and a plan is for a training step: make it outside"
+        raise NothingToPlanError(text)
+    if not torch.is_grad_enabled():
+        note(
+            f"this is under torch.no_grad(): a plan is for a training step, which is traced all the same; {_INFERENCE}"
+        )
 
 
 class NoPlanError(PlanError):

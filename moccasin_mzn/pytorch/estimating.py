@@ -24,7 +24,7 @@ from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.cards import RESERVE, Target, target_of
 from moccasin_mzn.pytorch.devices import CPU, CUDA, given_out, kind_of_device
 from moccasin_mzn.pytorch.dry_runs import DryRun, dry_run
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import PlanError, check_grad_mode
 from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
 from moccasin_mzn.pytorch.infeasibility import LeastFound, unlimited
 from moccasin_mzn.pytorch.instructions import Linear, peaks
@@ -103,6 +103,11 @@ class Estimate(Shown):
     def fixed(self) -> int:
         """Bytes that are in memory all the time: parameters, buffers, inputs and the optimizer's state."""
         return self.parameters + self.buffers + self.inputs + self.optimizer_state
+
+    @property
+    def step(self) -> int:
+        """The line "step" of the report: `step_peak`."""
+        return self.step_peak
 
     @property
     def peak(self) -> int:
@@ -271,8 +276,9 @@ def estimate(
             small ones of whole numbers, such as masks, are read if the network reads them.
         optimizer: a name such as "adamw", a class of `torch.optim` or another function of parameters, or the optimizer
             of this network, which is left as it is; its state is what its step makes. None: there is none.
-        device: whose memory is meant: "cpu", "cuda", or a card such as "cuda:H100", which need not be here; None: the
-            one that the network is on. The operators are those of the device that the network is on, or of the CPU.
+        device: whose memory is meant: "cpu", "cuda", or a card such as "cuda:H100" or "cuda:80GiB", which need not be
+            here; None: the one that the network is on. The operators are those of the device that the network is on, or
+            of the CPU.
         workspaces: "measured": run operators one by one, for the memory that they take while they run; "none": without
             them. None: measured if the network is on a device here, and no other one is meant.
         gradients: as for `plan`, for the least peak.
@@ -284,6 +290,7 @@ def estimate(
         InputError: nonsense in an argument, or an optimizer that cannot be run so.
     """
     require_torch()
+    check_grad_mode()
     check_gradients(gradients)
     step, (arguments, tensors) = Step(model, loss), Structure.of_call(inputs, kwargs)
     forms = [Form.of(tensor) for tensor in tensors]

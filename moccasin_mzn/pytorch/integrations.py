@@ -37,8 +37,8 @@ AskedBudget = str | int | float | Fraction | Budget
 
 
 class Plans:
-    """Plans of a network for the shapes that come: each is made with the first batch of its shape, and where nothing
-    has to be recomputed to stay within the budget, the network runs as it is."""
+    """Plans of a network for the shapes that come, and the modes that it is in then: each is made with the first batch
+    of its shape, and where nothing has to be recomputed to stay within the budget, the network runs as it is."""
 
     def __init__(self, model: torch.nn.Module, *, budget: AskedBudget, **options: Any) -> None:
         """Make a plan for nothing yet.

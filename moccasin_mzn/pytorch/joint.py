@@ -24,7 +24,7 @@ from moccasin_mzn.pytorch.attributes import Attributes, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
 from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python, recurrent_cells
-from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
+from moccasin_mzn.pytorch.errors import NothingToPlanError, PlanError, UntraceableError
 from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated, variables_read
 from moccasin_mzn.pytorch.summands import summands
 from moccasin_mzn.pytorch.values import reading, with_checks
@@ -133,8 +133,8 @@ def trace_joint(
                 raise PlanError(wrong) from error
             place = line_of(error, step.model)
             if _COMPILED in str(error):
-                text = f"a part of the network is compiled by torch.compile, leave that out: {place}"
-                raise UntraceableError(text) from error
+                text = "a part of the network is compiled by torch.compile, leave that out"
+                raise UntraceableError(f"{text}: {place or 'its line is not known'}") from error
             if not reads_values(error):
                 raise
             text = f"{f'{place}; ' if place else ''}{type(error).__name__}: {one_line(error)}"
@@ -172,7 +172,7 @@ def _trace(
     parameters, buffers = dict(step.model.named_parameters()), dict(step.model.named_buffers())
     state = {**parameters, **buffers}
     if not any(tensor.requires_grad for tensor in (*state.values(), *inputs)):
-        raise PlanError("nothing requires a gradient: there is no backward pass to plan")
+        raise NothingToPlanError("nothing requires a gradient: there is no backward pass to plan")
     first, while_traced = Calls(), Calls()
 
     def run_noted(calls: Calls) -> tuple[list[torch.Tensor], list[str]]:
@@ -218,7 +218,7 @@ def _differentiable(
 ) -> tuple[tuple[bool, ...], dict[int, str]]:
     """For each output whether it gets a gradient, and the names of those that require one and get none."""
     if not any(output.requires_grad for output in outputs):
-        raise PlanError("no output depends on what requires a gradient: there is no backward pass to plan")
+        raise NothingToPlanError("no output depends on what requires a gradient: there is no backward pass to plan")
     chosen = differentiated(outputs, names, differentiate)
     left_out = {
         at: names[at] or "output"

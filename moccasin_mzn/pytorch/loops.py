@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.log import note
-from moccasin_mzn.pytorch.call import Form
+from moccasin_mzn.pytorch.call import Form, Structure
 from moccasin_mzn.pytorch.devices import CPU, generator_of
-from moccasin_mzn.pytorch.errors import NoPlanError, OtherValueError, PlanError
-from moccasin_mzn.pytorch.joint import INPUT
+from moccasin_mzn.pytorch.errors import NoPlanError, NothingToPlanError, OtherValueError, PlanError
+from moccasin_mzn.pytorch.joint import INPUT, Placeholder
 from moccasin_mzn.pytorch.values import is_check
 
 if TYPE_CHECKING:
@@ -30,10 +30,16 @@ if TYPE_CHECKING:
     import torch
     from torch.utils._pytree import PyTree
 
-    from moccasin_mzn.pytorch.runtime import Runtime
+    from moccasin_mzn.pytorch.runtime import Guards, Mode, Runtime
 
 Run = Callable[..., "PyTree"]
 """A training step: what the network is called with, and what it returns."""
+_COMPILED = "_compiled_call_impl"
+"""Attribute of a module whose calls `module.compile()` has compiled: what is called instead."""
+_NOT_COMPILED = (
+    "a plan of moccasin_mzn runs as it is, and cannot be part of one compiled graph: compile with fullgraph=False, or, "
+    "for a compiled network within a budget, remove the plan and compile with moccasin_mzn.pytorch.backend"
+)
 _COPIED = "a copy of a network with a plan, also in a file, is the network without it: a plan is for its own parameters"
 
 
@@ -44,7 +50,7 @@ class Installed:
     """What stands in the place of a network's `forward`, with the signature of that."""
 
     def __init__(self, run: Run, original: Run) -> None:
-        self.run, self.original = run, original
+        self.run, self.original = not_compiled(run), original
         with contextlib.suppress(ValueError):  # nothing is known of it
             self.__signature__ = inspect.signature(original)
 
@@ -58,6 +64,13 @@ class Installed:
     def __reduce__(self) -> tuple[Any, ...]:
         note(_COPIED)
         return _in_file(self.original)
+
+
+def not_compiled(run: Run) -> Run:
+    """What `torch.compile` calls as it is: a plan has the operators of its trace, and what is around it is compiled."""
+    import torch
+
+    return torch.compiler.disable(run, reason=_NOT_COMPILED)
 
 
 def _in_file(value: object) -> tuple[Any, ...]:
@@ -112,9 +125,10 @@ def remove(model: torch.nn.Module, made: Installed | None) -> None:
 
 @contextlib.contextmanager
 def _inside(model: torch.nn.Module, forward: Run) -> Iterator[None]:
-    """Meanwhile a network is called without its hooks and what other libraries put around its `forward`."""
+    """Meanwhile a network is called without its hooks, uncompiled, and without what libraries put around `forward`."""
     own = vars(model)
-    former = {name: own[name] for name in ("forward", "_forward_hooks", "_forward_pre_hooks")}
+    names = ("forward", "_forward_hooks", "_forward_pre_hooks", _COMPILED)
+    former = {name: own.pop(name) for name in names if name in own}
     try:
         own.update(forward=forward, _forward_hooks={}, _forward_pre_hooks={})
         yield
@@ -126,7 +140,8 @@ def check_plannable(model: torch.nn.Module) -> None:
     """Refuse a network whose parameters or calls are another library's.
 
     Raises:
-        PlanError: it has a plan already, is wrapped for training on several devices, or its parameters are sharded.
+        PlanError: it has a plan already, is wrapped for training on several devices, or its parameters are sharded, or
+            made in inference mode.
     """
     if has_plan(model):
         raise PlanError("the network has a plan already: remove it first")
@@ -137,6 +152,9 @@ def check_plannable(model: torch.nn.Module) -> None:
             raise PlanError(text)
         if kind == "FullyShardedDataParallel":
             raise PlanError(f"{name or 'the network'} is sharded by FSDP: a plan is for whole parameters on one device")
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if tensor.is_inference():
+            raise PlanError(f"'{name}' was made under torch.inference_mode(), no backward pass may read it: clone it")
     sharded = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
     for name, parameter in model.named_parameters():
         if sharded is not None and isinstance(parameter, sharded):
@@ -147,7 +165,7 @@ def check_plannable(model: torch.nn.Module) -> None:
 # --- As a module ----------------------------------------------------------------------------------------------
 
 
-def planned_module(model: torch.nn.Module, run: Run, has_loss: bool) -> torch.nn.Module:
+def planned_module(model: torch.nn.Module, own: Run, has_loss: bool) -> torch.nn.Module:
     """A module that runs a plan; its parameters, buffers and submodules are those of the network, by the same names,
     and so are attributes that it has not itself. Those that the network has are set there.
 
@@ -155,6 +173,8 @@ def planned_module(model: torch.nn.Module, run: Run, has_loss: bool) -> torch.nn
         has_loss: the loss is part of the plan, so that it is called with other arguments than the network.
     """
     import torch
+
+    run = not_compiled(own)
 
     class PlannedModule(torch.nn.Module):
         def __init__(self) -> None:
@@ -204,8 +224,8 @@ def planned_module(model: torch.nn.Module, run: Run, has_loss: bool) -> torch.nn
     if not has_loss:
         with contextlib.suppress(ValueError):  # nothing is known of it
             like = inspect.signature(model.forward)
-            own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-            signature = like.replace(parameters=[own, *like.parameters.values()])
+            this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+            signature = like.replace(parameters=[this, *like.parameters.values()])
             vars(PlannedModule)["forward"].__signature__ = signature
     return PlannedModule()
 
@@ -231,14 +251,21 @@ class Planned(Protocol):
 Make = Callable[[tuple["PyTree", ...], dict[str, "PyTree"], "int | None"], Planned]
 """Makes a plan for arguments and those by name, within a budget in bytes; None: as it was asked for."""
 _Shape = tuple[tuple[object, ...], ...]
+_Key = tuple[_Shape, "Mode"]
+"""What a plan is for: the shapes of inputs, and the mode that the network is in."""
 _MOST_VALUES = 4
-"""So many plans of one shape for different values that are read: each takes a search."""
+"""The most plans of one shape and mode for different values that are read: each takes a search."""
+_MOST_MODES = 8
+"""The most modes of one shape that there are plans for: of more, the one that was not run for longest is forgotten."""
+_MOST_NAMED = 3
+"""The most differences that a message names."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Way:
     """How a step is run."""
 
+    planned: Planned
     runtime: Runtime
     as_it_is: bool
     """Nothing has to be recomputed, whatever is read: the network runs without the plan."""
@@ -247,10 +274,12 @@ class _Way:
 
 
 class ByShape:
-    """Runs the plan for the shapes that it is called with, which is made when they come for the first time.
+    """Runs the plan for the shapes and the mode that it is called with, made when they come for the first time.
 
-    Where nothing has to be recomputed to stay within the budget, the network runs as it is. A network that reads
-    values, such as whether a mask is all true, has a plan for each that comes, up to a few.
+    The mode is which parameters require a gradient, which modules are in training mode, and autocast, so that networks
+    that are frozen in turns have a plan for each turn. Where nothing has to be recomputed to stay within the budget, or
+    nothing has a gradient, the network runs as it is. A network that reads values, such as whether a mask is all true,
+    has a plan for each that comes, up to a few.
     """
 
     def __init__(
@@ -264,8 +293,13 @@ class ByShape:
         """
         self.model, self.make, self.original, self.is_installed = model, make, original, installed
         self.plans: list[Planned] = []
-        self._ways: dict[_Shape, list[_Way]] = {}
-        """For each shape, the one that was run last first."""
+        self._guards: Guards | None = None
+        """Those of the first plan: they know the call and the modules, whatever the shapes and the mode."""
+        self._budget: int | None = None
+        """Bytes: what the budget of the first plan came to."""
+        self._ways: dict[_Key, list[_Way]] = {}
+        """For each shape and mode, those that were run last at the end; ways by the values that are read, the one that
+        was run last first; empty: there is no backward pass."""
         for each in plans:
             self._add(each)
 
@@ -274,16 +308,23 @@ class ByShape:
 
         if not torch.is_grad_enabled():
             return self.original(*args, **kwargs)
-        if not self.plans:
-            self._plan(args, kwargs)
-        call = self._first.guards.call
+        if self._guards is None:
+            if not _has_gradients(self.model, args, kwargs):
+                return self.original(*args, **kwargs)
+            self._guards = self._plan(args, kwargs)
+        guards, call = self._guards, self._guards.call
         tensors = call.tensors(args, kwargs)
         shape = tuple((each.shape, each.stride(), each.dtype, each.device, each.requires_grad) for each in tensors)
-        if shape not in self._ways:
-            with self._named(tensors):
-                self._plan(*call.arranged(args, kwargs))
-        ways = self._ways[shape]
-        if ways[0].as_it_is:
+        key = shape, guards.mode()
+        if key not in self._ways:
+            self._forget_one(shape)
+            with self._named(guards, tensors):
+                try:
+                    self._plan(*call.arranged(args, kwargs))
+                except NothingToPlanError:
+                    self._ways[key] = []
+        ways = self._ways[key] = self._ways.pop(key)
+        if not ways or ways[0].as_it_is:
             return self.original(*args, **kwargs)
         if not ways[0].reads_values:
             return ways[0].runtime.run(tensors)
@@ -329,16 +370,20 @@ class ByShape:
 
         return restore
 
-    @property
-    def _first(self) -> Runtime:
-        return next(iter(self._ways.values()))[0].runtime
+    def _forget_one(self, shape: _Shape) -> None:
+        """Forget the plans for a mode of a shape where there are too many."""
+        keys = [key for key in self._ways if key[0] == shape]
+        if len(keys) >= _MOST_MODES:
+            gone = {id(way.planned) for way in self._ways.pop(keys[0])}
+            self.plans = [each for each in self.plans if id(each) not in gone]
+            note(f"a plan is forgotten: there are {_MOST_MODES} of its shape, for other modes of the network")
 
-    def _plan(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
-        """Make a plan for a call."""
+    def _plan(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Guards:
+        """Make a plan for a call; returns what it takes for granted."""
         with _inside(self.model, self.original) if self.is_installed else contextlib.nullcontext():
-            self._add(self.make(args, kwargs, self.plans[0].budget if self.plans else None))
+            return self._add(self.make(args, kwargs, self._budget))
 
-    def _add(self, made: Planned) -> None:
+    def _add(self, made: Planned) -> Guards:
         import torch
 
         runtime = made.runtime(self.original)
@@ -348,17 +393,36 @@ class ByShape:
             for one in forms
         )
         reads_values = any(map(is_check, runtime.joint.nodes))
-        way = _Way(runtime, not made.repeats and not reads_values, reads_values)
+        way = _Way(made, runtime, not made.repeats and not reads_values, reads_values)
         self.plans.append(made)
-        self._ways.setdefault(shape, []).insert(0, way)
+        self._ways.setdefault((shape, runtime.guards.planned_mode()), []).insert(0, way)
+        self._guards, self._budget = self._guards or runtime.guards, self._budget or made.budget
+        return runtime.guards
 
     @contextlib.contextmanager
-    def _named(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-        """Have an error name the shapes that are new."""
+    def _named(self, guards: Guards, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+        """Have an error name the shapes and modes that are new."""
         try:
             yield
         except NoPlanError as error:
-            inputs = [each for each in self._first.guards.given if each.kind == INPUT]
-            pairs = zip(inputs, map(Form.of, tensors), strict=True)
-            new = ", ".join(f"{each.name} of {form}" for each, form in pairs if form != each.form)
-            raise NoPlanError(f"for {new}: {error}") from None
+            inputs = [each for each in guards.given if each.kind == INPUT]
+            new = [_new(each, form) for each, form in zip(inputs, map(Form.of, tensors), strict=True)]
+            new = [*filter(None, new), *guards.differences(guards.mode())]
+            more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
+            raise NoPlanError(f"for {', '.join(new[:_MOST_NAMED])}{more}: {error}") from None
+
+
+def _new(given: Placeholder, form: Form) -> str:
+    """What is different of an input, for messages; "" if nothing is."""
+    if form == given.form:
+        return ""
+    if (form.shape, form.dtype) != (given.form.shape, given.form.dtype):
+        return f"{given.name} of {form}"
+    parts = [part for part in ("device", "stride", "requires_grad") if getattr(form, part) != getattr(given.form, part)]
+    return f"{given.name} with " + ", ".join(f"{part.replace('_', ' ')} {getattr(form, part)}" for part in parts)
+
+
+def _has_gradients(model: torch.nn.Module, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> bool:
+    """True if anything that a network is given, or has, requires a gradient."""
+    tensors = Structure.of((args, kwargs))[1]
+    return any(each.requires_grad for each in (*model.parameters(), *model.buffers(), *tensors))

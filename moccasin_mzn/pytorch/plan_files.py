@@ -19,7 +19,7 @@ from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.files.schedules import TORCH_FORMAT, VERSION, check_torch_version
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import PlanError, check_grad_mode
 from moccasin_mzn.pytorch.joint import EVERY, Joint
 from moccasin_mzn.pytorch.runtime import autocast_text
 from moccasin_mzn.pytorch.tracing import Traced, meant
@@ -123,6 +123,7 @@ def _traced(document: JsonObject, model: torch.nn.Module, loss: Callable[..., Py
     import torch
     from torch.utils._pytree import treespec_loads
 
+    check_grad_mode()
     if document["torch"] != str(torch.__version__):
         text = f"saved with torch {document['torch']}, this is {torch.__version__}: make a new plan"
         raise PlanError(text, Page.KEPT_PLANS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -18,7 +19,7 @@ from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
-from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
+from moccasin_mzn.pytorch.errors import PlanError, UntraceableError, check_grad_mode
 from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP, check_gradients
 from moccasin_mzn.pytorch.instructions import gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
@@ -160,9 +161,10 @@ def plan(
         on_progress: called with a `moccasin_mzn.Progress` at once, and for every new incumbent and bound; see
             `moccasin_mzn.solve`.
         interrupts: see `moccasin_mzn.solve`.
-        shapes: "one": inputs of another shape are refused; "each": when they come first, a plan is made for them by the
-            same options, within the budget in bytes that this one has; where nothing has to be recomputed for that,
-            the step runs as it is.
+        shapes: "one": inputs of another shape, and another mode of the network (which parameters require a gradient,
+            training mode, autocast), are refused; "each": when they come first, a plan is made for them by the same
+            options, within the budget in bytes that this one has; where nothing has to be recomputed for that, the step
+            runs as it is.
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
@@ -173,6 +175,7 @@ def plan(
     """
     began = time.monotonic()
     require_torch()
+    check_grad_mode()
     if order != "input":
         raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
     if shapes not in (ONE, EACH):
@@ -202,10 +205,11 @@ def plan(
         if amount is None or not isinstance(memory, OneMemory) or of != STEP or shapes != ONE:
             text = f"an amount or a fraction of the step, not {LEAST}, and with shapes {ONE}"
             raise InputError(f"regions go with recomputation alone, with {text}")
-        return plan_regions(
-            step, inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
-            costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
-        )  # fmt: skip
+        with _gradients_on():
+            return plan_regions(
+                step, inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
+                costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
+            )  # fmt: skip
     try:
         traced = traced_as_run(step, arguments, tensors, amount, costs, gradients, differentiate)
     except UntraceableError as error:
@@ -220,6 +224,12 @@ def plan(
         found, interrupted = searching.within(_limit(amount, of, traced, peak))
     found = _timed(found, inputs, kwargs or {}, deadline)
     return drive.ended(replace(found, of=of, another=_for_calls(again) if shapes == EACH else None), interrupted)
+
+
+def _gradients_on() -> AbstractContextManager[object]:
+    import torch
+
+    return torch.enable_grad()
 
 
 def _search_begin(deadline: Deadline) -> float:

@@ -26,7 +26,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, output_names
 from moccasin_mzn.pytorch.devices import CPU, forked_python_state
-from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
+from moccasin_mzn.pytorch.errors import NoPlanError, NothingToPlanError, PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED
 from moccasin_mzn.pytorch.infeasibility import unlimited
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Differentiate, Placeholder, differentiated
@@ -218,7 +218,7 @@ def _differentiable(
         returned = step(*copy.arguments[0], **copy.arguments[1])
         found = differentiated(Structure.of(returned)[1], output_names(returned), differentiate)
     if not any(found):
-        raise PlanError("no output depends on what requires a gradient: there is no backward pass to plan")
+        raise NothingToPlanError("no output depends on what requires a gradient: there is no backward pass to plan")
     return found
 
 

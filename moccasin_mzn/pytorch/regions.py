@@ -122,8 +122,9 @@ class RegionPlan:
         if installed:
             self.remove()
         try:
+            joints = [each.traced.joint for each in self.regions.values()]
             predicted = Peaks(self.predicted_peak, 0, 0, 0, self.predicted_peak, self.predicted_peak)
-            return compared(self.copies(inputs, kwargs or {}), self._run, self.step, self.device, predicted)
+            return compared(self.copies(inputs, kwargs or {}), self._run, self.step, self.device, predicted, joints)
         finally:
             if installed:
                 self.install()

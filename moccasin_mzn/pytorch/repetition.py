@@ -89,7 +89,7 @@ def calls_noted(calls: Calls, network: torch.nn.Module) -> Iterator[None]:
         def note(self, call: Call) -> None:
             at, expected = len(calls.made), calls.expected
             if expected is not None and not calls.place and (at >= len(expected) or expected[at] != call):
-                calls.place = line_here(network) or "unknown line"
+                calls.place = line_here(network) or "the line is not known"
             calls.made.append(call)
 
     with Noted():

@@ -190,6 +190,12 @@ def autocast_now() -> Autocast:
     )
 
 
+_EACH = '; Plans, or shapes="each", plan each mode'
+Mode = tuple[tuple[bool, ...], tuple[bool, ...], Autocast]
+"""What may change from call to call besides shapes: which parameters and buffers require a gradient, which modules are
+in training mode, and where autocast is on."""
+
+
 @dataclass(frozen=True, eq=False)
 class Guards:
     """The state of the world that a plan was made in."""
@@ -234,6 +240,31 @@ class Guards:
             found.append(tensors[0])
         return found
 
+    def mode(self) -> Mode:
+        """The mode that the network is in now."""
+        state = [_tensor_in(*places[0]) for places in self.places]
+        required = tuple(each is not None and each.requires_grad for each in state)
+        return required, tuple(module.training for _, module, _ in self.training), autocast_now()
+
+    def planned_mode(self) -> Mode:
+        """The mode that the plan is for."""
+        required = tuple(each.form.requires_grad for each in self.given if each.kind != INPUT)
+        return required, tuple(training for *_, training in self.training), self.autocast
+
+    def differences(self, mode: Mode) -> list[str]:
+        """What is different in another mode, for messages."""
+        required, training, autocast = self.planned_mode()
+        state = [each for each in self.given if each.kind != INPUT]
+        found = [
+            f"{each.kind} '{each.name}' that {'requires a' if now else 'requires no'} gradient"
+            for each, was, now in zip(state, required, mode[0], strict=True) if was != now
+        ]  # fmt: skip
+        found += [
+            f"{_called(name)} in {'training' if now else 'evaluation'} mode"
+            for (name, *_), was, now in zip(self.training, training, mode[1], strict=True) if was != now
+        ]  # fmt: skip
+        return found + ([autocast_text(mode[2])] if mode[2] != autocast else [])
+
     def check(self, tensors: Sequence[torch.Tensor]) -> None:
         """Refuse a call that the plan is not for.
 
@@ -250,10 +281,10 @@ class Guards:
         for name, module, training in self.training:
             if module.training != training:
                 modes = ("evaluation", "training") if training else ("training", "evaluation")
-                raise PlanError(f"planned in {modes[1]} mode, {_called(name)} is in {modes[0]} mode")
+                raise PlanError(f"planned in {modes[1]} mode, {_called(name)} is in {modes[0]} mode{_EACH}")
         now = autocast_now()
         if now != self.autocast:
-            raise PlanError(f"planned {autocast_text(self.autocast)}, called {autocast_text(now)}")
+            raise PlanError(f"planned {autocast_text(self.autocast)}, called {autocast_text(now)}{_EACH}")
         for device in filter(is_on, self.recurrent):
             raise PlanError(switch_text(device))
         self.attributes.check()
@@ -287,7 +318,8 @@ def _difference(given: Placeholder, found: Form) -> str:
     for part in ("device", "stride", "requires_grad"):
         mine, its = getattr(wanted, part), getattr(found, part)
         if mine != its:
-            return f"planned for {what} with {part.replace('_', ' ')} {mine}, called with {its}"
+            hint = _EACH if part == "requires_grad" else ""
+            return f"planned for {what} with {part.replace('_', ' ')} {mine}, called with {its}{hint}"
     return f"{what} is not what was planned for"
 
 

@@ -12,17 +12,27 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.formatting import bytes_text
 from moccasin_mzn.graphs.importers.torch.trace import other_state, scratch
 from moccasin_mzn.log import underway
 from moccasin_mzn.pytorch.call import Structure
+from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, no_autocast
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
-from moccasin_mzn.pytorch.joint import BUFFER, TANGENT, Placeholder
+from moccasin_mzn.pytorch.joint import BUFFER, TANGENT, Joint, Placeholder
 from moccasin_mzn.pytorch.loops import installed
 from moccasin_mzn.pytorch.measuring import allocator_peak, backward, lacks_memory, nanoseconds_of, storage_peak
 from moccasin_mzn.pytorch.offloading import slow_meter
-from moccasin_mzn.pytorch.runtime import Runtime, emitted
+from moccasin_mzn.pytorch.reasons import (
+    OTHER_REASONS,
+    chance_reason,
+    checkpoint_reason,
+    has_checkpoints,
+    names_text,
+    notes_on,
+)
+from moccasin_mzn.pytorch.runtime import Runtime, autocast_now, emitted
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
 
 if TYPE_CHECKING:
@@ -276,6 +286,23 @@ class Verification:
     predicted_slow_peak: int
     slow_peak: int
     """Measured of host memory, with the plan."""
+    reasons: tuple[str, ...] = ()
+    """Why something is not equal, as sentences."""
+    notes: tuple[str, ...] = ()
+    """What loops of other kinds may differ by, though this step is equal, as sentences."""
+
+    def report(self) -> str:
+        """Return a few lines for people."""
+        lines = ["equal     bit for bit: outputs, gradients, buffers, the random state"]
+        if not self.equal:
+            lines = [f"unequal   {names_text(self.unequal)}; the largest difference is {self.largest_difference:.3g}"]
+        lines += [f"reason    {each}" for each in self.reasons]
+        lines += [f"but       {each}" for each in self.notes]
+        peaks = [bytes_text(each) for each in (self.peak, self.predicted_peak, self.eager_peak)]
+        return "\n".join([*lines, "peak      {}, predicted {}; {} without the plan".format(*peaks)])
+
+    def __str__(self) -> str:
+        return self.report()
 
 
 def verified(
@@ -292,13 +319,20 @@ def verified(
     own = installed(traced.step.model)
     eager = traced.step if own is None else own.original
     copies = partial(scratch_copy, traced, inputs, kwargs)
-    return compared(copies, planned, eager, traced.device, predicted)
+    return compared(copies, planned, eager, traced.device, predicted, [traced.joint])
 
 
 def compared(
-    copies: Copies, planned: Callable[..., PyTree], eager: Callable[..., PyTree], device: str, predicted: Peaks
-) -> Verification:
-    """What two ways to run a step have in common."""
+    copies: Copies, planned: Callable[..., PyTree], eager: Callable[..., PyTree], device: str, predicted: Peaks,
+    joints: Sequence[Joint],
+) -> Verification:  # fmt: skip
+    """What two ways to run a step have in common.
+
+    Args:
+        joints: what is planned of the step.
+    """
+    import torch
+
     results: list[dict[str, torch.Tensor | None]] = []
     measured: list[int] = []
     slow: list[int] = []
@@ -312,11 +346,37 @@ def compared(
             with copies() as scratch:
                 measured.append(meter(partial(scratch.step, call)))
     unequal, largest = differences(*results)
+    reasons = _reasons(copies, eager, results, unequal, joints) if unequal else ()
+    autocast = bool(autocast_now()) and torch.is_autocast_cache_enabled()
     peak, storages, eager_peak, eager_storages = measured
     return Verification(
         not unequal, largest, tuple(unequal), predicted.whole, predicted.storages, peak, storages, eager_peak,
-        eager_storages, predicted.slow, slow[0],
+        eager_storages, predicted.slow, slow[0], reasons, notes_on(joints, autocast),
     )  # fmt: skip
+
+
+def _reasons(
+    copies: Copies, eager: Callable[..., PyTree], results: Sequence[Mapping[str, torch.Tensor | None]],
+    unequal: Sequence[str], joints: Sequence[Joint],
+) -> tuple[str, ...]:  # fmt: skip
+    """Why something is not equal, found by running the step once more without a plan, and without its checkpoints."""
+    found, rest = [], [*unequal]
+    planned, former = results
+
+    def run() -> dict[str, torch.Tensor | None]:
+        with copies() as scratch:
+            return {**scratch.step(eager), **scratch.left()}
+
+    if has_checkpoints(joints):
+        with plain_checkpoints():
+            other = differences(planned, run())[0]
+        explained, rest = [name for name in rest if name not in other], [name for name in rest if name in other]
+        if explained:
+            found.append(checkpoint_reason(explained, bool(rest)))
+    if rest:
+        by_chance = [name for name in differences(former, run())[0] if name in rest]
+        found.append(chance_reason(by_chance) if by_chance else OTHER_REASONS)
+    return tuple(found)
 
 
 def differences(

@@ -54,7 +54,7 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
             if torch.Tag.data_dependent_output in function.tags or shaped_by_values(function, args):
                 node = next((node for node in reversed(traced_so_far().nodes) if node.target is function), None)
                 if node is not None:
-                    node.meta[_READ] = _shapes(made) or repr(made), line_here(network)
+                    node.meta[_READ] = _shapes(made) or repr(made), _place(network)
             return made
 
     class Arrays(TorchFunctionMode):
@@ -64,11 +64,15 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
             self, function: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
             if function in whole and not isinstance(args[0], FakeTensor):
-                operator([args[0].detach()], _WHOLE, _digest(args[0]), line_here(network))
+                operator([args[0].detach()], _WHOLE, _digest(args[0]), _place(network))
             return function(*args, **(kwargs or {}))
 
     with Numbers(), Arrays():
         yield
+
+
+def _place(network: torch.nn.Module) -> str:
+    return line_here(network) or "the line is not known"
 
 
 def _shapes(made: PyTree) -> str:

@@ -17,7 +17,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.pytorch import PlanError, estimate
+from moccasin_mzn.formatting import bytes_text
+from moccasin_mzn.pytorch import PlanError, cards, estimate
 from moccasin_mzn.pytorch.measuring import allocator_peak, peak_and_end
 
 LAYERS = [f"{run_networks.__file__}:layers", "--input", "64x16"]
@@ -95,10 +96,30 @@ def test_a_network_without_memory_and_a_card_that_is_not_here():
     assert found.parameters == sum(each.nbytes for each in model.parameters()) > 24 << 30
     assert found.optimizer_state == pytest.approx(2 * found.parameters, rel=1e-3)
     assert found.fits is False and found.fits_with_plan is False and found.device == "H100"
+    assert found.step == found.step_peak and f"step         {bytes_text(found.step)}," in found.report()
     assert "H100 has 79.65 GiB" in found.report() and "not even" in found.report()
     assert found.least.proven <= found.least.step <= found.step_peak and not found.workspaces
     assert found.phase == "optimizer step" and found.optimizer_peak > found.gradients
     assert estimate(model, inputs, loss=squared, device="cuda:h200", least=False).fits
+
+
+@pytest.mark.parametrize(
+    ("written", "mebibytes"),
+    [
+        *[(name, amount) for name, amount in cards._CARDS.items()],
+        ("NVIDIA A100-SXM4-80GB", 81_920), ("a100 40gb", 40_960), ("NVIDIA H100 80GB HBM3", 81_559),
+        ("NVIDIA GeForce RTX 4090", 24_564), ("Tesla T4", 15_360), ("RTX A6000", 49_140), ("L4-24GB", 23_034),
+        ("AMD Instinct MI300X", 196_592), ("80GiB", 81_920), ("1.5TiB", 1_572_864), ("2048MiB", 2048),
+    ],
+)  # fmt: skip
+def test_cards_are_known_by_name_however_it_is_written_or_by_their_memory(written, mebibytes):
+    assert cards.target_of(f"cuda:{written}", "cpu").capacity == mebibytes << 20
+
+
+@pytest.mark.parametrize("name", ["A100", "V100", "RTX3080", "RTX 4060 Ti", "rtx5060ti", "P100-32GB", "H100-40GB"])
+def test_a_card_of_several_memories_or_of_another_one_is_not_guessed(name):
+    with pytest.raises(InputError, match="cuda:.* and cuda:|is not known: expected one of"):
+        cards.target_of(f"cuda:{name}", "cpu")
 
 
 def test_blocks_of_cuda_are_counted():
@@ -198,6 +219,8 @@ def test_optimizers_of_other_kinds():
         ({"optimizer": torch.optim.LBFGS}, "cannot be run on tensors without values"),
         ({"optimizer": 3}, "expected a name, a class, or an optimizer"),
         ({"device": "cuda:H1000"}, "not known: expected one of T4, "),
+        ({"device": "cuda:A100"}, "several memories, cuda:A100-40GB and cuda:A100-80GB"),
+        ({"device": "cuda:0GiB"}, "'0GiB' is no amount of memory, such as 80GiB"),
         ({"device": "tpu"}, "expected cpu, cuda, or a card"),
         ({"workspaces": "some"}, "workspaces 'some': expected one of measured, none"),
     ],

@@ -13,6 +13,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ DTYPES = (
 """Data types an input may have, by PyTorch's names; the first is the default."""
 DIMENSION_LIMIT = 2**40
 _MESSAGE_CHARACTERS = 300
+_PACKAGE = Path(__file__).parents[3]
 _INPUT = re.compile(r"(?:(?P<name>[^\W\d]\w*)=)?(?P<shape>[0-9]+(?:x[0-9]+)*)(?::(?P<dtype>[a-z0-9]+))?")
 _EXPECTED = "expected 8x3x224x224, 8x128:int64 or NAME=8x128:int64"
 
@@ -187,26 +189,45 @@ def line_here(network: nn.Module, frame: FrameType | None = None) -> str:
 
 
 def user_line(frames: Iterable[tuple[FrameType, int]], network: nn.Module) -> str:
-    """The user's line among calls, as "file.py:7, in module 'encoder.0', `if x.sum() > 0:`"; "" if there is none.
+    """The line of a network among calls, as "file.py:7, in module 'encoder.0', `if x.sum() > 0:`"; "" if there is none.
+
+    It is the innermost that is neither PyTorch's, nor Python's, nor ours. Where that calls a module of PyTorch's own
+    which is still running, or where there is none, that module stands first, as "module 'encoder.1' (BatchNorm1d),
+    torch/nn/modules/batchnorm.py:7, `...`".
 
     Args:
-        frames: calls with their line numbers, the innermost last: of these the innermost that is neither PyTorch's,
-            nor Python's, nor ours.
-        network: names the module by its submodules.
+        frames: calls with their line numbers, the innermost last. Those before our first one call us, and are no part
+            of the network.
+        network: names modules by its submodules.
     """
     from torch import nn
 
     names = {id(module): name for name, module in network.named_modules()}
-    inner, line, holder = "", "", None
-    for frame, number in frames:
-        file = frame.f_code.co_filename
-        if not os.path.isfile(file) or is_foreign(Path(file)):
-            continue
-        own = frame.f_locals.get("self")
-        holder = own if isinstance(own, nn.Module) and id(own) in names else holder
-        inner, line = f"{_short(file)}:{number}", linecache.getline(file, number).strip()
-    name = "" if holder is None or not names[id(holder)] else f", in module '{names[id(holder)]}'"
-    return f"{inner}{name}, `{line}`" if inner else ""
+    line, holder, module = "", None, ""
+    for frame, number in dropwhile(lambda each: not _is_ours(each[0].f_code.co_filename), frames):
+        file, code = frame.f_code.co_filename, frame.f_code
+        own = frame.f_locals.get(next(iter(code.co_varnames[: code.co_argcount]), ""))  # as a rule `self`
+        own = own if isinstance(own, nn.Module) and id(own) in names else None
+        if os.path.isfile(file) and not is_foreign(Path(file)):
+            holder, module = holder if own is None else own, ""
+            name = "" if holder is None or not names[id(holder)] else f", in module '{names[id(holder)]}'"
+            line = _line_text(file, number, name)
+        elif own is not None and not _is_ours(file):
+            name = names[id(own)]
+            called = f"module '{name}'" if name else "the network"
+            is_any = file == nn.modules.module.__file__  # whose lines call modules of every kind
+            place = "" if is_any else f", {_line_text(file, number)}"
+            module = f"{called} ({type(own).__name__}){place}"
+    return ", called at ".join(filter(None, (module, line)))
+
+
+def _line_text(file: str, number: int, module: str = "") -> str:
+    code = linecache.getline(file, number).strip()
+    return f"{_short(file)}:{number}{module}" + (f", `{code}`" if code else "")
+
+
+def _is_ours(file: str) -> bool:
+    return Path(file).is_relative_to(_PACKAGE)
 
 
 def is_foreign(file: Path) -> bool:
@@ -215,7 +236,7 @@ def is_foreign(file: Path) -> bool:
 
     if file.is_relative_to(Path(traceback.__file__).parent) and "site-packages" not in file.parts:
         return True
-    return any(file.is_relative_to(place) for place in (Path(torch.__file__).parent, Path(__file__).parents[3]))
+    return any(file.is_relative_to(place) for place in (Path(torch.__file__).parent, _PACKAGE))
 
 
 def _short(file: str) -> str:
