@@ -53,6 +53,8 @@ class Reads:
 
     modules: dict[int, dict[str, bool]] = field(default_factory=dict)
     """Attributes of modules, by the module's identity; True: read with the value that was there before."""
+    absent: dict[int, set[str]] = field(default_factory=dict)
+    """Names that were read of modules which are no attributes of these themselves, but of their class or of nothing."""
     objects: dict[int, set[str]] = field(default_factory=dict)
     """The names of attributes that were read of objects of instrumented classes, by the object's identity."""
     former: dict[type, Any] = field(default_factory=dict)
@@ -65,8 +67,30 @@ class Reads:
     """For attributes and variables the keys that they are subscripted with."""
     environment: set[str] = field(default_factory=set)
     """Variables of the environment."""
+    in_backward: bool = False
+    """Python code is called in the backward pass: a function of autograd or a hook."""
     is_on: bool = False
-    """Variables are noted: the step is running, not what traces it."""
+    """The step is running, not what traces it."""
+    _look: Callable[[FrameType, str, Any], None] | None = None
+    """A profiler of Python, which notes variables."""
+
+    @contextlib.contextmanager
+    def running(self, variables: bool = True) -> Iterator[None]:
+        """Note what is read meanwhile.
+
+        Args:
+            variables: note variables, too, which takes as long as tracing itself.
+        """
+        profiled = variables and self._look is not None and sys.getprofile() is None
+        self.is_on = True
+        if profiled:
+            sys.setprofile(self._look)
+        try:
+            yield
+        finally:
+            if profiled:
+                sys.setprofile(None)
+            self.is_on = False
 
     def names_of(self, value: object, own: Mapping[str, object]) -> list[str]:
         """The attributes of an object itself that were read: all, where its class has its own way to find them.
@@ -81,8 +105,8 @@ class Reads:
         own_way = self.former[kind] is not object.__getattribute__ or hasattr(kind, "__getattr__")
         if "__dict__" in names or (own_way and not isinstance(aliases, dict)):
             return [*own]
-        found = sorted({aliases.get(name, name) if isinstance(aliases, dict) else name for name in names})
-        return [name for name in found if name in own or not hasattr(kind, name)]
+        found = {aliases.get(name, name) if isinstance(aliases, dict) else name for name in names}
+        return sorted(name for name in found if not name.startswith("__"))
 
     def note_code(self, code: CodeType) -> None:
         """Note names and keys that stand in a function."""
@@ -185,9 +209,7 @@ def reads_noted(
         patches.enter_context(mock.patch.object(type(os.environ), "__getitem__", noting.variable_of_environment()))
         if sys.getprofile() is not None:  # one of C, such as `cProfile`, could not be put back
             note("variables outside of modules are not compared: a profiler is on")
-        else:
-            sys.setprofile(partial(noting.look, called))
-            patches.callback(sys.setprofile, None)
+        noting.reads._look = partial(noting.look, called)
         yield noting.reads
 
 
@@ -204,16 +226,19 @@ class _Noting:
     def module_attribute(self) -> Callable[[torch.nn.Module, str], object]:
         import torch
 
-        usual = frozenset(vars(torch.nn.Module()))
-        before, seen, meet = self.before, self.reads.modules, self.meet
+        usual = frozenset((*vars(torch.nn.Module()), *dir(torch.nn.Module)))
+        before, seen, absent, meet = self.before, self.reads.modules, self.reads.absent, self.meet
 
         def read(self: torch.nn.Module, name: str) -> object:
+            own = object.__getattribute__(self, "__dict__")
+            if name not in usual and name not in own and not any(name in own.get(each, ()) for each in _TABLES):
+                absent.setdefault(id(self), set()).add(name)
             value = object.__getattribute__(self, name)
             if name not in usual:
-                if name in object.__getattribute__(self, "__dict__"):
+                if name in own:
                     former = before.get(id(self), {}).get(name, NOTHING)
-                    own = seen.setdefault(id(self), {})
-                    own[name] = own.get(name, False) or value is former
+                    read_of = seen.setdefault(id(self), {})
+                    read_of[name] = read_of.get(name, False) or value is former
                 meet(value)
             return value
 
@@ -239,8 +264,6 @@ class _Noting:
         return _package(frame.f_globals.get("__name__", "")) in self.packages and is_users(frame.f_code.co_filename)
 
     def look(self, called: Callable[[FrameType, Any], None], frame: FrameType, event: str, what: Any) -> None:
-        if not self.reads.is_on:
-            return
         if event == "c_call":
             called(frame, what)
         if event != "call":
@@ -256,6 +279,8 @@ class _Noting:
 
     def _first_call(self, frame: FrameType, code: CodeType) -> int:
         """Note a function that is called for the first time, and return how many calls are to be looked at."""
+        if code in _calling_back():
+            self.reads.in_backward = True
         own = _is_own_code(frame)
         if code.co_name == "<module>" or not (own or self.is_of_network(frame)):  # the former is imported
             return 0
@@ -299,14 +324,29 @@ class _Noting:
         reads, objects, meet = self.reads, self.reads.objects, self.meet
 
         def noted(self: object, name: str) -> object:
-            value = former(self, name)
             if reads.is_on:
                 objects.setdefault(id(self), set()).add(name)
+            value = former(self, name)
+            if reads.is_on:
                 meet(value)
             return value
 
         self.patches.enter_context(mock.patch.object(kind, "__getattribute__", noted, create=True))
 
 
+@cache
+def _calling_back() -> frozenset[CodeType]:
+    """Functions of PyTorch by which Python code gets into the backward pass."""
+    import torch
+    from torch.utils.hooks import BackwardHook
+
+    functions = (
+        torch.autograd.Function.apply.__func__, torch.Tensor.register_hook, BackwardHook.setup_input_hook,
+        torch.autograd.graph.register_multi_grad_hook,
+    )  # fmt: skip
+    return frozenset(each.__code__ for each in functions)
+
+
+_TABLES = "_parameters", "_buffers", "_modules"
 _COLLECTIONS = list, tuple, set, frozenset, dict, deque
 _CLOSED = frozenset((*_PLAIN, ModuleType))

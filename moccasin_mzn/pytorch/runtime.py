@@ -496,6 +496,7 @@ def _kept(ctx: _Context) -> list[torch.Tensor | None]:
             raise PlanError(f"{_kept_name(runtime, at, len(ctx.kept))} between forward and backward")
     boxed: list[torch.Tensor | None] = [*ctx.kept]
     ctx.kept = None
+    ctx.versions.clear()  # they keep memory alive
     return boxed
 
 

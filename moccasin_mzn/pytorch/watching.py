@@ -15,7 +15,7 @@ from collections import UserDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -71,11 +71,15 @@ class Watch:
         Raises:
             PlanError: one is another, names it.
         """
-        for each in self.found.values():
-            now = each.fetch()
-            if now is not each.value and not equal(now, each.value):
-                now, former = (_text(value) for value in (now, each.value))
-                raise PlanError(f"planned with {each.called} = {former}, it is {now} now: make a new plan")
+        for fetch, value, each in self._rows:
+            now = fetch()
+            if now is not value and not equal(now, value):
+                found, former = _text(now), _text(value)
+                raise PlanError(f"planned with {each.called} = {former}, it is {found} now: make a new plan")
+
+    @cached_property
+    def _rows(self) -> list[tuple[Callable[[], object], object, Watched]]:
+        return [(each.fetch, each.value, each) for each in self.found.values()]
 
     def changed(self) -> set[tuple[int, object]]:
         """The keys of values that are not what they were."""
@@ -262,9 +266,8 @@ class Follower:
     def _function(self, called: str, value: FunctionType) -> None:
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=False):
             self.entry(f"'{name}'", cell, name, partial(_content, cell))
-        for each in (value.__defaults__ or (), value.__kwdefaults__ or {}):
-            if not is_plain(each) or not isinstance(each, tuple):
-                self.follow(called, each)
+        for each in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()):
+            self.follow(called, each)
         wrapped = vars(value).get("__wrapped__")
         if wrapped is not None:
             self.follow(called, wrapped)
