@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, partial
+from itertools import chain
 from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -226,6 +227,8 @@ class Follower:
             self._function(called, value)
         elif isinstance(value, partial):
             self._all(called, {"func": value.func, "args": value.args, "keywords": value.keywords})
+        elif isinstance(value, property | staticmethod | classmethod):
+            self.follow(called, value.fget if isinstance(value, property) else value.__func__)
         elif isinstance(value, MethodType):
             self._all(called, {"function": value.__func__, "self": value.__self__})
         elif isinstance(value, type):
@@ -274,16 +277,19 @@ class Follower:
         self._vocabulary(called, vars(value))
 
     def _class(self, called: str, value: type) -> None:
-        """Watch the attributes of a class, and of those that it is derived from, that code has named."""
-        for kind in value.__mro__:
-            if is_users_class(kind) and (kind is value or id(kind) not in self._visited):
+        """Watch the attributes of a class, and of those that it is derived from, that code has named: each may be set
+        in any class before the one that has it."""
+        kinds = [kind for kind in value.__mro__ if is_users_class(kind)]
+        for at, kind in enumerate(kinds):
+            if kind is value or id(kind) not in self._visited:
                 self._visited[id(kind)] = kind
-                self._vocabulary(f"'{kind.__name__}'", vars(kind))
+                names = self.reads.names.intersection(chain.from_iterable(map(vars, kinds[at:])))
+                self._vocabulary(f"'{kind.__name__}'", vars(kind), names)
 
-    def _vocabulary(self, called: str, place: Mapping[str, Any]) -> None:
+    def _vocabulary(self, called: str, place: Mapping[str, Any], names: Iterable[str] | None = None) -> None:
         """Watch attributes whose names stand in code that has run."""
-        for name in sorted(self.reads.names.intersection(place)):
-            if not name.startswith("__") and not isinstance(place[name], property | staticmethod | classmethod):
+        for name in sorted(self.reads.names.intersection(place) if names is None else names):
+            if not name.startswith("__"):
                 self.named(_inside(called, f".{name}"), place, name)
 
     def _object(self, called: str, value: object) -> None:
