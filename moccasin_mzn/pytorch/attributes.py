@@ -119,6 +119,9 @@ def _follow_module(follower: Follower, where: str, module: torch.nn.Module) -> N
             continue
         if unwritten and not (_has_hooks(module) and _holds_tensor(own.get(name))):  # a hook makes it in each step
             follower.named(_called(where, name), own, name)
+    if not follower.reads.names.isdisjoint(("__dict__", "vars")):
+        for name in sorted(follower.reads.names.intersection(own).difference(_OWN, ("forward",))):
+            follower.named(_called(where, name), own, name)
     absent = follower.reads.absent.get(id(module), set()) | ({"forward"} if where else set())
     for name in sorted(absent - (set() if where else {"forward"})):
         if name not in own or name == "forward":

@@ -29,15 +29,14 @@ class Settings:
     @classmethod
     def now(cls) -> Settings:
         import torch
+        from torch.utils import _device
 
         backends, own = torch.backends.cuda, torch._C
-        context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
         attention = (
             backends.flash_sdp_enabled(), backends.mem_efficient_sdp_enabled(), backends.math_sdp_enabled(),
             backends.cudnn_sdp_enabled(), *own._get_sdp_priority_order(),
         )  # fmt: skip
-        device = None if context is None else context.device
-        return cls(torch.get_default_dtype(), device, torch.are_deterministic_algorithms_enabled(), attention)
+        return cls(torch.get_default_dtype(), _device.CURRENT_DEVICE, torch.are_deterministic_algorithms_enabled(), attention)
 
     def check(self) -> None:
         """Refuse other settings, and hooks of all modules.
