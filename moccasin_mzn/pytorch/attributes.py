@@ -57,7 +57,7 @@ class Attributes:
         """
         self.watch.check()
         for called, place, those in self.submodules:
-            if len(place) != len(those) or not all(map(is_, place.values(), those)):
+            if len(place) != len(those) or (those and not all(map(is_, place.values(), those))):
                 raise PlanError(f"{called} has other submodules than when the plan was made: make a new plan")
         numbers = tuple(chain.from_iterable(self.hooks))
         if numbers != self.hook_numbers:

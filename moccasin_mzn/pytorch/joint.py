@@ -181,9 +181,8 @@ def _trace(
     first, while_traced = Calls(), Calls()
 
     def run_noted(calls: Calls) -> tuple[list[torch.Tensor], list[str]]:
-        with forked_random_state():  # so that each run draws the same numbers
-            with reading.running(variables=True):
-                return _outputs(step, arguments, inputs, mode, calls)
+        with forked_random_state(), reading.running(variables=True):  # each run draws the same numbers
+            return _outputs(step, arguments, inputs, mode, calls)
 
     with none_drawn_by_python(step.model, lambda: run_noted(first)) as run:
         outputs, called = run()

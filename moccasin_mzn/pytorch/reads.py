@@ -167,7 +167,6 @@ def is_users(file: str) -> bool:
     return os.path.isfile(file) and not is_foreign(Path(file))
 
 
-@cache
 def is_users_class(kind: type) -> bool:
     """True for a class that is neither of Python, nor of PyTorch, nor of this package, but for namespaces."""
     if kind in (SimpleNamespace, argparse.Namespace):
@@ -250,7 +249,7 @@ class _Noting:
 
         def read(self: Any, key: str) -> str:
             frame: FrameType | None = sys._getframe(1) if reads.is_on else None
-            while frame is not None and frame.f_globals.get("__name__") in ("os", "_collections_abc", "collections.abc"):
+            while frame is not None and frame.f_globals.get("__name__") in ("os", "_collections_abc"):
                 frame = frame.f_back
             if frame is not None and (_is_own_code(frame) or noting.is_of_network(frame)):
                 found.add(key)
@@ -340,11 +339,9 @@ def _calling_back() -> frozenset[CodeType]:
     import torch
     from torch.utils.hooks import BackwardHook
 
-    functions = (
-        torch.autograd.Function.apply.__func__, torch.Tensor.register_hook, BackwardHook.setup_input_hook,
-        torch.autograd.graph.register_multi_grad_hook,
-    )  # fmt: skip
-    return frozenset(each.__code__ for each in functions)
+    apply: Any = torch.autograd.Function.apply  # a method of the class
+    hooks = torch.Tensor.register_hook, BackwardHook.setup_input_hook, torch.autograd.graph.register_multi_grad_hook
+    return frozenset((apply.__func__.__code__, *(each.__code__ for each in hooks)))
 
 
 _TABLES = "_parameters", "_buffers", "_modules"

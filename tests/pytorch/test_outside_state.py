@@ -6,17 +6,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 
 import pytest
 
 torch = pytest.importorskip("torch", minversion="2.6")
 
+from documents import page
 from step_runs import same, steps, twin
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
-from moccasin_mzn.pytorch import PlanError, plan
+from moccasin_mzn.pytorch import PlanError, outside_state, plan
 
 CHEAP = {"durations": "flop", "workspaces": "none", "time_limit": 3.0}
 bound_early = torch.manual_seed
@@ -91,7 +93,7 @@ SETTING = {
     "set_rng_state": restored,
     "after what draws": lambda self, y: (self.drop(y), torch.manual_seed(3))[0],
     "own checkpoint": again,
-    "own checkpoint by the generator": functools.partial(again, put_back=lambda s: torch.default_generator.set_state(s)),
+    "own checkpoint by the generator": functools.partial(again, put_back=torch.default_generator.set_state),
 }  # fmt: skip
 
 
@@ -142,6 +144,14 @@ def test_a_seed_that_is_read_is_compared_and_a_state_in_a_computation_refused(x)
         step(x)
     with pytest.raises(PlanError, match="computes with the random state"):
         plan(Net(lambda self, y: y * torch.get_rng_state()[0]), (x,), budget="1TiB", **CHEAP)
+
+
+def test_the_page_has_the_list():
+    rows = outside_state.table()
+    assert rows in page("docs/training.md").text
+    assert all(
+        importlib.util.find_spec(f"moccasin_mzn.pytorch.{each.code}") for each in outside_state.STATES if each.code
+    )
 
 
 # --- between forward and backward pass ------------------------------------------------------------------------
@@ -233,7 +243,7 @@ OF_ALL = "register_module_forward_hook", "register_module_forward_pre_hook", "re
     ("context", "message"),
     [
         (default_dtype, "planned with default dtype float32, called with float64"),
-        (lambda: torch.device("cpu"), "planned with default device None, called with cpu"),
+        (lambda: torch.device("meta"), "planned with default device 'cpu', called with 'meta'"),
         (deterministic, "planned with deterministic algorithms False, called with True"),
         (lambda: sdpa_kernel(SDPBackend.MATH), "planned with attention backends .*True.*, called with .*False"),
         *(
