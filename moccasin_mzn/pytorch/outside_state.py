@@ -37,7 +37,7 @@ STATES: Final = (
         "devices",
     ),
     State(
-        "the random state, set: `manual_seed`, `seed`, `set_rng_state`, `fork_rng`, methods of generators, on CUDA too; "
+        "the random state, set: `manual_seed`, `seed`, `set_rng_state`, `fork_rng`, methods of generators, of CUDA; "
         "checkpoints of your own that restore it",
         REFUSED,
         "accepted if a state is only put back and nothing in the step draws; `torch.utils.checkpoint` is accepted",

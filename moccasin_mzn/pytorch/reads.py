@@ -13,7 +13,7 @@ import dis
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, partial
@@ -39,12 +39,18 @@ _MOST_MET = 300
 _DEEPEST = 4
 _MOST_CALLS = 4
 """Arguments of a function are looked at for so many calls."""
-_SUBSCRIPTS = "BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR", "COPY"
 _LOADS = "LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"
 _PADDING = "CACHE", "PUSH_NULL", "NOP", "EXTENDED_ARG", "PRECALL"
 
-Keys = set[object] | None
+Keys = frozenset[object] | None
 """Constant keys of a dictionary; None: it is used in another way, too."""
+_DYNAMIC, _FILLED = object(), object()
+ANY_KEY: Keys = frozenset((_DYNAMIC,))
+"""It is read by keys that are computed."""
+GROWS: Keys = frozenset((_DYNAMIC, _FILLED))
+"""It is written by such keys, as a cache is."""
+_TAKES = {"BINARY_SUBSCR": 2, "STORE_SUBSCR": 2, "DELETE_SUBSCR": 2, "BINARY_OP": 2, "COMPARE_OP": 2, "CONTAINS_OP": 2}
+"""How many values an instruction takes from the stack, of those that may lie above the one that is followed."""
 
 
 @dataclass
@@ -112,32 +118,94 @@ class Reads:
         """Note names and keys that stand in a function."""
         self.names.update(code.co_names, (code.co_name,), (each for each in code.co_consts if isinstance(each, str)))
         for name, keys in keys_in(code).items():
-            former = self.keys.get(name, set())
-            self.keys[name] = None if keys is None or former is None else former | keys
+            self.keys[name] = _joined(self.keys.get(name, frozenset()), keys)
+
+    def constant_keys(self, name: object) -> frozenset[object] | None:
+        """The only keys by which a dictionary of this name is read; None: others, too."""
+        keys = self.keys.get(name) if isinstance(name, str) else None
+        return None if keys is None or _DYNAMIC in keys else keys
+
+    def is_cache(self, name: object) -> bool:
+        """True if a dictionary of this name is only read and filled by keys: others may come."""
+        keys = self.keys.get(name) if isinstance(name, str) else None
+        return keys is not None and _FILLED in keys
+
+
+# --- How functions use what they name, by their instructions -------------------------------------------------------
+
+
+@cache
+def globals_in(code: CodeType) -> frozenset[str]:
+    """The global variables that a function reads; `co_names` has the names of attributes, too."""
+    return frozenset(each.argval for each in _row(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
 
 
 @cache
 def keys_in(code: CodeType) -> dict[str, Keys]:
-    """The constant keys, by name of an attribute or variable, that a function reads of it: `STATE["step"]`,
+    """For attributes and variables the constant keys that a function reads of them: `STATE["step"]`,
     `self.names.get("a")`."""
+    row = _row(code)
     found: dict[str, Keys] = {}
-    row = [each for each in dis.get_instructions(code) if each.opname not in _PADDING]
     for at, load in enumerate(row):
-        if load.opname not in _LOADS:
-            continue
-        first, *more = (row[at + 1 : at + 5] + [None] * 4)[:4]
-        key: Any = NOTHING
-        if first is not None and first.opname in ("LOAD_METHOD", "LOAD_ATTR") and first.argval == "get" and more[0]:
-            key = more[0].argval if more[0].opname == "LOAD_CONST" else NOTHING
-        elif first is not None and first.opname == "LOAD_CONST" and more[0] and _subscripts(more[0]):
-            key = first.argval
-        former = found.get(load.argval, set())
-        found[load.argval] = None if key is NOTHING or former is None else former | {key}
+        if load.opname in _LOADS:
+            found[load.argval] = _joined(found.get(load.argval, frozenset()), _keys(row, at, frozenset()))
     return found
 
 
-def _subscripts(instruction: dis.Instruction) -> bool:
-    return instruction.opname in _SUBSCRIPTS or (instruction.opname == "BINARY_OP" and instruction.argrepr == "[]")
+def _joined(one: Keys, other: Keys) -> Keys:
+    return None if one is None or other is None else one | other
+
+
+def _row(code: CodeType) -> list[dis.Instruction]:
+    return [each for each in dis.get_instructions(code) if each.opname not in _PADDING]
+
+
+def _keys(row: Sequence[dis.Instruction], at: int, locals_seen: frozenset[str]) -> Keys:
+    """What is done with the value that an instruction loads."""
+    if [each.opname for each in row[at + 1 : at + 3]] == ["LOAD_CONST", "COPY"]:  # STATE["step"] += 1
+        return frozenset((row[at + 1].argval,))
+    user = _user(row, at + 1)
+    if user is None:
+        return None
+    first, instruction = row[at + 1], row[user]
+    is_key = first.opname == "LOAD_CONST" and user == at + 2  # the only thing that is loaded in between
+    if instruction.opname == "STORE_FAST" and instruction.argval not in locals_seen:
+        seen, found = locals_seen | {instruction.argval}, frozenset[object]()
+        for other, each in enumerate(row):
+            if each.opname.startswith("LOAD_FAST") and each.argval == instruction.argval:
+                keys = _keys(row, other, seen)
+                if keys is None:
+                    return None
+                found |= keys
+        return found
+    if instruction.opname in ("LOAD_METHOD", "LOAD_ATTR") and user + 1 < len(row):
+        name, argument = instruction.argval, row[user + 1]
+        if name == "get" and argument.opname == "LOAD_CONST":
+            return frozenset((argument.argval,))
+        return GROWS if name == "setdefault" else None
+    if user == at + 1:
+        return ANY_KEY if instruction.opname == "CONTAINS_OP" else None
+    if instruction.opname in ("STORE_SUBSCR", "DELETE_SUBSCR"):
+        return frozenset((first.argval,)) if is_key else GROWS
+    if instruction.opname == "BINARY_SUBSCR" or (instruction.opname == "BINARY_OP" and instruction.argrepr == "[]"):
+        return frozenset((first.argval,)) if is_key else ANY_KEY
+    return None
+
+
+def _user(row: Sequence[dis.Instruction], at: int) -> int | None:
+    """The position of the instruction that takes what lies on the stack before; None: it is not known."""
+    depth = 0
+    for position in range(at, len(row)):
+        each = row[position]
+        takes = _TAKES.get(each.opname)
+        if takes is None:
+            if "JUMP" in each.opname or not each.opname.startswith(("LOAD_", "BUILD_")):
+                return position if not depth else None
+            takes = 1 if each.opname in ("LOAD_ATTR", "LOAD_METHOD") else each.arg if "BUILD" in each.opname else 0
+        if (takes or 0) > depth:
+            return position
+        depth += dis.stack_effect(each.opcode, each.arg)
+    return None
 
 
 # --- Whose code it is -----------------------------------------------------------------------------------------
@@ -249,7 +317,7 @@ class _Noting:
 
         def read(self: Any, key: str) -> str:
             frame: FrameType | None = sys._getframe(1) if reads.is_on else None
-            while frame is not None and frame.f_globals.get("__name__") in ("os", "_collections_abc"):
+            while frame is not None and frame.f_globals.get("__name__") in _FINDING:
                 frame = frame.f_back
             if frame is not None and (_is_own_code(frame) or noting.is_of_network(frame)):
                 found.add(key)
@@ -285,7 +353,7 @@ class _Noting:
             return 0
         self.reads.note_code(code)
         place = frame.f_globals
-        for name in code.co_names:
+        for name in globals_in(code):
             value = place.get(name, NOTHING)
             if name.startswith("__"):
                 continue
@@ -344,6 +412,8 @@ def _calling_back() -> frozenset[CodeType]:
     return frozenset((apply.__func__.__code__, *(each.__code__ for each in hooks)))
 
 
+_FINDING = "os", "_collections_abc", "collections.abc"
+"""Modules of Python by which variables of the environment are found."""
 _TABLES = "_parameters", "_buffers", "_modules"
 _COLLECTIONS = list, tuple, set, frozenset, dict, deque
 _CLOSED = frozenset((*_PLAIN, ModuleType))

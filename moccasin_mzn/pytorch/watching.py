@@ -254,7 +254,9 @@ class Follower:
         if len(value) > _MOST_ENTRIES:
             self.entry(f"the length of {called}", value, "length", partial(len, value), follow=False)
             return
-        keys = self.reads.keys.get(name) if isinstance(name, str) and isinstance(value, dict) else None
+        keys = self.reads.constant_keys(name) if isinstance(value, dict) else None
+        if isinstance(value, dict) and keys is None and self.reads.is_cache(name):
+            keys = frozenset(value)
         if keys is not None:
             for key in sorted(keys, key=repr):
                 self.entry(_inside(called, f"[{key!r}]"), value, key, partial(dict.get, value, key, NOTHING))

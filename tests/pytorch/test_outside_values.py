@@ -11,7 +11,6 @@ import functools
 import importlib
 import logging
 import os
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,7 +23,7 @@ from torch import nn
 from moccasin_mzn.pytorch import PlanError, plan
 
 CHEAP = {"durations": "flop", "workspaces": "none", "time_limit": 3.0}
-RATE, TABLE, STATE = 1.0, {"rate": [1.0], "other": 5}, {"rate": 1.0, "step": 0}
+RATE, TABLE, STATE, CACHE, rate = 1.0, {"rate": [1.0], "other": 5}, {"rate": 1.0, "step": 0}, {}, 1.0
 LOG = logging.getLogger("test_outside_values")
 
 
@@ -91,6 +90,22 @@ def by_name(self):
     return TABLE["rate"][0]
 
 
+def by_key(self, key="ra"):
+    return TABLE[key + "te"][0]
+
+
+def by_alias(self):
+    state = STATE
+    return state["rate"]
+
+
+def cached(self):
+    size = self.line.in_features
+    if size not in CACHE:
+        CACHE[size] = 1.0
+    return CACHE[size]
+
+
 def closed():
     rate, rates = 1.0, [1.0]
 
@@ -128,6 +143,7 @@ def reset():
     Base.rate, Base.factor, Net.extra, Thing.shared, noted.rate = 1.0, FACTOR, 1.0, 1.0, 1.0
     by_default.__defaults__[0].rate = 1.0
     WRITE(1.0, 1.0)
+    CACHE.clear()
     os.environ["OUT_RATE"] = "1"
     vars(Net).get("rate") and delattr(Net, "rate")
 
@@ -178,6 +194,9 @@ CASES = {
     "global list in dict": (by_name, lambda m: TABLE["rate"].insert(0, 2.5), "TABLE"),
     "key": (lambda m: STATE["rate"], lambda m: STATE.update(rate=2.5), "STATE['rate']"),
     "key by get": (lambda m: STATE.get("late", 1.0), lambda m: STATE.update(late=2.5), "STATE['late']"),
+    "entry of a cache": (cached, lambda m: CACHE.update({4: 2.5}), "CACHE[4]"),
+    "entry by a name": (by_alias, lambda m: STATE.update(rate=2.5), "STATE['rate']"),
+    "entry by a computed key": (by_key, lambda m: TABLE.update(rate=[2.5]), "TABLE"),
     "all values": (lambda m: sum(STATE.values()), lambda m: STATE.update(step=2.5), "STATE"),
     "environment": (lambda m: float(os.environ["OUT_RATE"]), lambda m: os.environ.update(OUT_RATE="2"), "OUT_RATE"),
     "getenv": (lambda m: float(os.getenv("OUT_RATE")), lambda m: os.environ.update(OUT_RATE="2"), "OUT_RATE"),
@@ -192,9 +211,12 @@ CASES = {
     "unread entry": (lambda m: m.d["t"], lambda m: m.d.update(unread=1), None),
     "unread global entry": (lambda m: STATE["rate"], lambda m: STATE.update(step=7), None),
     "unread attribute": (lambda m: m.o.rate, lambda m: setattr(m.o, "other", 1), None),
+    "unread entry by another name": (by_alias, lambda m: STATE.update(step=7), None),
+    "global that an attribute is called by": (lambda m: m.o.rate, setting(rate=7), None),
+    "another entry of a cache": (cached, lambda m: CACHE.update({9: 2.5}), None),
     "level of a logger": (lambda m: LOG.debug("read") or 1.0, lambda m: LOG.setLevel("ERROR"), None),
 }  # fmt: skip
-ACCEPTED = "equal tensor", "equal list", "unread entry", "unread global entry", "unread attribute", "level of a logger"
+ACCEPTED = [*CASES][[*CASES].index("equal tensor") :]
 
 
 def results(model, step, x):
@@ -238,10 +260,9 @@ def test_a_module_of_the_users_own_files_is_watched(tmp_path, monkeypatch, x):
     (tmp_path / "outside_settings.py").write_text("rate = 1.0\nclass Options:\n    rate = 1.0\noptions = Options()\n")
     monkeypatch.syspath_prepend(tmp_path)
     settings = importlib.import_module("outside_settings")
-    globals()["settings"] = settings
     for read, change in (
         (lambda m: settings.rate, lambda: setattr(settings, "rate", 2.5)),
-        (lambda m: sys.modules["outside_settings"].options.rate, lambda: setattr(settings.options, "rate", 2)),
+        (lambda m: settings.options.rate, lambda: setattr(settings.options, "rate", 2)),
         (lambda m: settings.options.rate, lambda: setattr(settings.Options, "rate", 2.5)),
     ):  # fmt: skip
         model = Net(read)
