@@ -35,7 +35,7 @@ _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
 """Flags of classes, as Python's C interface has them: Python code makes those of the heap, and may change the mutable
 ones."""
 _MOST_MET = 300
-"""Of a collection with more entries, the classes of the others are not instrumented."""
+"""The classes of what is in a collection with more entries are not instrumented."""
 _DEEPEST = 4
 _MOST_CALLS = 4
 """Arguments of a function are looked at for so many calls."""
@@ -105,7 +105,8 @@ class Reads:
         """
         kind = type(value)
         if kind not in self.former:
-            return sorted(self.names.intersection(own)) if _is_mutable(kind) else [*own]
+            named = (name for name in self.names if name in own or hasattr(kind, name))
+            return sorted(name for name in named if not name.startswith("__")) if _is_mutable(kind) else [*own]
         names = self.objects.get(id(value), set())
         aliases = getattr(kind, "attribute_map", None)
         own_way = self.former[kind] is not object.__getattribute__ or hasattr(kind, "__getattr__")
@@ -360,15 +361,17 @@ class _Noting:
             if value is not NOTHING and (own or isinstance(value, (*_PLAIN, Enum))):
                 self.reads.variables[id(place), name] = place
                 self.meet(value)
-                if isinstance(value, ModuleType) and is_own(getattr(value, "__file__", None) or ""):
-                    for inner in code.co_names:
-                        self.meet(vars(value).get(inner))
         return _MOST_CALLS if own else 0
 
     def meet(self, value: object, depth: int = _DEEPEST) -> None:
         """Note from now on what is read of an object, and of those in a collection."""
         kind = type(value)
         if kind in self.reads.former or kind in _CLOSED:
+            return
+        if isinstance(value, ModuleType):
+            if depth and is_own(getattr(value, "__file__", None) or ""):
+                for name, each in [*vars(value).items()]:
+                    self.meet(NOTHING if name.startswith("__") else each, 1)
             return
         if isinstance(value, list | tuple | set | frozenset | dict | deque):
             if depth and len(value) <= _MOST_MET:
@@ -416,4 +419,4 @@ _FINDING = "os", "_collections_abc", "collections.abc"
 """Modules of Python by which variables of the environment are found."""
 _TABLES = "_parameters", "_buffers", "_modules"
 _COLLECTIONS = list, tuple, set, frozenset, dict, deque
-_CLOSED = frozenset((*_PLAIN, ModuleType))
+_CLOSED = frozenset(_PLAIN)

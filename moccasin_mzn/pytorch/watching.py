@@ -35,9 +35,9 @@ _INEXACT = float, complex, np.generic
 """Numbers that may be equal without being the same: 0.0 and -0.0. No number is not equal to itself."""
 _COLLECTIONS = list, tuple, dict, set, frozenset, deque
 _MOST_ENTRIES = 1000
-"""Of a collection with more entries the length is compared."""
+"""A collection with more entries is compared by its length."""
 _MOST_BYTES = 1 << 16
-"""Of an array of numpy with more bytes the shape and type are compared."""
+"""An array of numpy with more bytes is compared by its shape and type."""
 _MOST = 20_000
 """Values that are compared, at most."""
 
