@@ -94,6 +94,8 @@ class Source:
     """`trace_onnx` with the options of the import, for the bytes of other models."""
     whole: Source | None = None
     """What was cut into parts, if this was made so."""
+    doubtful: Mapping[str, str] = field(default_factory=dict)
+    """By value that has another shape at run time than is planned with a report of it, see `Reference.unlike`."""
 
     @property
     def runs_in_place(self) -> bool:
@@ -158,8 +160,8 @@ def in_parts(source: Source, cuts: Mapping[int, Cuts]) -> Source:
     """
     whole, operators = source.trace.graph, source.trace.operators
     wanted = {u: own for v, own in cuts.items() for u in source.reduction.expand([v])}
-    more = with_reductions(whole, possible_cuts(source.model, whole, operators, wanted))
-    chosen = useful_cuts(whole, possible_cuts(source.model, whole, operators, more))
+    possible = partial(possible_cuts, source.model, whole, operators, doubtful=source.doubtful)
+    chosen = useful_cuts(whole, possible(with_reductions(whole, possible(wanted))))
     node_of = {operators[v]: whole.nodes[v] for v in chosen}
     model, boxes = tiled_model(
         source.model, {at: chosen[v] for v, at in enumerate(operators) if v in chosen and at is not None}
@@ -220,7 +222,10 @@ def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
         operators = _operators(trace, expanded)
         known, unknown = known_values(source.model, trace.network, source.path.parent)
         new = rewritten(source.model, operators, known)
-        notes = [*whole.trace.graph.attributes.get("assumed", ()), *unknown, *_checked(new, source.model)]
+        notes = [
+            *whole.trace.graph.attributes.get("assumed", ()), *unknown, *_checked(new, source.model),
+            *(f"{report}, as is planned" for report in whole.doubtful.values()),
+        ]  # fmt: skip
     return Deployment(
         model=new,
         original=whole.model,
