@@ -121,6 +121,7 @@ def read_source(
     reduced: bool = False,
     in_place: bool = False,
     folder: Path | None = None,
+    isolated: bool = True,
 ) -> Source:
     """An ONNX file as the source of one that follows a schedule.
 
@@ -131,6 +132,7 @@ def read_source(
             the memory of their input are one with the operator before.
         in_place: they are for outputs that overwrite inputs where they may.
         folder: where the new model is going to be, next to external files of weights; None: wherever.
+        isolated: analyse the file in a process of its own, see `import_onnx`.
 
     Raises:
         InputError: see `import_onnx`; weights are in external files of another folder.
@@ -142,7 +144,7 @@ def read_source(
             trace_onnx, name=Path(path).stem, merge_views=merge_views, keep_results=keep_results,
             workspaces=workspaces, missing=missing, fold=fold,
         )  # fmt: skip
-        trace = trace_of(data, dims=dims)
+        trace = trace_of(data, dims=dims, isolated=isolated)
         model = whole_model(data, trace.network, dims)
         _check_external(model, Path(path).parent, folder)
         reduction = reduce_graph(trace.graph) if reduced else Reduction.nothing(trace.graph)
