@@ -43,7 +43,8 @@ def possible_cuts(
         graph: of the model, whose operators are known.
         operators: for each node of the graph the position of its operator in the model.
         cuts: by node.
-        doubtful: values whose shape is another one at run time: operators that read or compute one stay whole.
+        doubtful: values whose shape is another one at run time: operators that read or compute one stay whole, as do
+            those of `Shapes.in_doubt`.
 
     Raises:
         InputError: the model is of an operator set before `OLDEST`.
@@ -53,12 +54,13 @@ def possible_cuts(
         raise InputError(f"operator set {version}; models are cut into parts from {OLDEST} on")
     shapes = infer(model, {})
     found: dict[int, Cuts] = {}
+    left_whole = shapes.in_doubt | {*doubtful}
     for v, wanted in cuts.items():
         at, operator = operators[v], graph.operators[v] if graph.operators is not None else None
         if at is None or operator is None:
             continue
         node = model.graph.node[at]
-        if not {*reads(node), *node.output} & {*doubtful}:
+        if left_whole.isdisjoint([*reads(node), *node.output]):
             found[v] = splittable(operator.shape, wanted, partial(recipe_of, node, shapes))
     return {v: own for v, own in found.items() if own}
 

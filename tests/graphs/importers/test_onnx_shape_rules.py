@@ -171,6 +171,33 @@ def test_pools_have_the_places_that_onnx_runtime_has(kind, version, padding):
     assert run >= 10
 
 
+@pytest.mark.parametrize("version", [11, 22])
+@pytest.mark.parametrize("padding", few([{}, *PADDED], keep=1))
+def test_transposed_convolutions_have_the_places_that_onnx_runtime_has(padding, version):
+    """With padding of the output, with SAME too, and with an output shape."""
+    run = 0
+    for extent, size, stride, dilation, more in product((1, 5), (1, 2, 3), (1, 2, 3), (1, 2), (None, 1, 2)):
+        given = {"strides": [stride], "dilations": [dilation], **padding}
+        given |= {} if more is None else {"output_padding": [more]} if more != 2 else {"output_shape": [extent + 1]}
+        reads, groups = [real(2, 2, extent), real(2, 3, size)], 1 + run % 2
+        attributes = {**given, "kernel_shape": [size], "group": groups}
+        model, arrays = model_of("ConvTranspose", reads, 1, attributes, domain="", version=version)
+        try:
+            compare(model, arrays)
+            run += 1
+        except OnnxRuntimeError:  # padding of the output as large as the stride, or of more than the output
+            continue
+    assert run >= 20
+
+
+@pytest.mark.parametrize("version", [7, 9, 16])
+@pytest.mark.parametrize(
+    ("first", "second"), [((2, 1, 4), (3, 1)), ((4,), (2, 3, 4)), ((2, 3), (1,)), ((1, 1), (2, 5))]
+)
+def test_prelu_is_broadcast_both_ways(first, second, version):
+    compare(*model_of("PRelu", [real(*first), real(*second)], 1, {}, domain="", version=version))
+
+
 @pytest.mark.parametrize("size", [0, 3])
 def test_what_a_rule_does_not_fit_stays_unknown(size):
     model, _ = model_of("FusedMatMul", [real(2, 4), real(size, 6)], 1, {})

@@ -90,17 +90,23 @@ class _Operators:
             types |= common_types(node, inner)
         elif is_standard(node) and node.op_type == "Loop" and inner:
             types |= loop_types(node, inner, shapes)
+        doubtful = not shapes.in_doubt.isdisjoint(reads(node))
         for name in node.output:
             if name:
                 shapes.record(name, types.get(name) or packages().TypeProto())
+                declared = (
+                    is_standard(node) and shapes.of(name).shape is not None and not self._complete(types.get(name))
+                )
+                shapes.in_doubt.update([name] if doubtful or declared else [])
         if inner:
             shapes.inside[next(name for name in node.output if name)] = inside(node, inner, shapes)
-        if self._is_constant(node):
+        if self._is_known(node) and not doubtful:
             view = is_standard(node) and node.op_type in VIEWS and node.input
             base = shapes.constants.get(node.input[0]) if view else None
             for name in node.output:
                 if name:
                     shapes.constants[name] = base or name
+        if self._is_known(node):
             self._evaluate(node)
 
     def _passed_inside(self, node: onnx.NodeProto) -> list[tuple[onnx.GraphProto, Shapes]]:
@@ -132,10 +138,12 @@ class _Operators:
                 read[at] = onnx.helper.make_tensor_type_proto(tensor.dtype, shape)
         return read
 
-    def _is_constant(self, node: onnx.NodeProto) -> bool:
+    def _is_known(self, node: onnx.NodeProto) -> bool:
+        """Is what it puts out a constant, or would be one if shapes that are in doubt were as they are declared?"""
         if is_standard(node) and node.op_type in OF_SHAPE and node.input:
             return self.shapes.of(node.input[0]).shape is not None
-        return all(name in self.shapes.constants for name in reads(node)) and not varies(node)
+        constants, values = self.shapes.constants, self.shapes.values
+        return all(name in constants or name in values for name in reads(node)) and not varies(node)
 
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types by output; without the values of constants first, as passing these takes time."""

@@ -163,7 +163,8 @@ def _described(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, int | list[i
         node.output[0]: shapes.values[node.output[0]].tolist()
         for node in graph.node
         if is_standard(node) and node.op_type in OF_SHAPE and node.output and node.output[0] in shapes.values
-    }
+        and node.output[0] in shapes.constants
+    }  # fmt: skip
 
 
 def _live(graph: onnx.GraphProto, shapes: Shapes) -> list[int]:
@@ -300,7 +301,8 @@ def known_branches(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, bool]:
         node.output[0]: bool(shapes.values[node.input[0]].all())
         for node in graph.node
         if is_standard(node) and node.op_type == "If" and node.input and node.input[0] in shapes.values
-        and shapes.values[node.input[0]].size == 1 and node.output and node.output[0]
+        and node.input[0] not in shapes.in_doubt and shapes.values[node.input[0]].size == 1
+        and node.output and node.output[0]
     }  # fmt: skip
 
 

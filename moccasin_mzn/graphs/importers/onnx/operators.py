@@ -145,7 +145,7 @@ def first_padding(call: OneOutput, sizes: Sequence[int]) -> list[tuple[int, int]
     those of ONNX Runtime.
     """
     if call.kind in POOLS:
-        return [(first, 0) for _, first in pool_sides(call, call.shape(0)[2:])]
+        return [(first, 0) for _, first, _ in pool_sides(call, call.shape(0)[2:])]
     mode, pads = call.attribute("auto_pad", b"NOTSET"), call.attribute("pads")
     found = []
     for at, (extent, count, size, stride, dilation) in enumerate(window_sides(call, sizes)):

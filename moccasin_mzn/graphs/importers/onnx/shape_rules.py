@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 Delegate = Callable[["onnx.NodeProto"], dict[str, "onnx.TypeProto"]]
 MICROSOFT, BLOCKED = "com.microsoft", "com.microsoft.nchwc"
 POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
-CORRECTED = POOLS | {"STFT"}
+CORRECTED = POOLS | {"ConvTranspose", "PRelu", "STFT"}
 """Operators for which `onnx` infers another shape than ONNX Runtime, and the standard, have."""
 
 
@@ -201,13 +201,15 @@ def _pooled(op: _Operator) -> list[Tensor]:
     """
     read, last = op.read(0), op.node.op_type == "NhwcMaxPool" or bool(op.attribute("channels_last", 0))
     batch, depth, *extents = (_first(read) if last else read).shape or ()
-    made = Tensor(read.dtype, (batch, depth, *(places for places, _ in pool_sides(op, extents))))
+    made = Tensor(read.dtype, (batch, depth, *(places for places, _, _ in pool_sides(op, extents))))
     places = Tensor(packages().TensorProto.INT64, made.shape)
     return [_last(each) if last else each for each in (made, places)]
 
 
-def pool_sides(call: Call, extents: Sequence[int]) -> list[tuple[int, int]]:
-    """For each axis of an image that a pool reads the windows that ONNX Runtime has, and the padding before them.
+def pool_sides(call: Call, extents: Sequence[int]) -> list[tuple[int, int, int]]:
+    """For each axis of an image that a pool reads the windows that ONNX Runtime has, and the padding before and after.
+
+    A window may go beyond that: with ceil_mode, or as the only one of an image that is smaller.
 
     Raises:
         TypeError, ValueError: attributes are missing or do not fit.
@@ -224,8 +226,27 @@ def pool_sides(call: Call, extents: Sequence[int]) -> list[tuple[int, int]]:
             first = int((padding + (mode == b"SAME_LOWER")) / 2)  # towards 0, as in C
         rest = extent + padding - dilation * (size - 1) - 1
         places = (-(-rest // stride) if ceil else int(rest / stride)) + 1
-        found.append((places - bool(ceil and (places - 1) * stride >= extent + first), first))
+        found.append((places - bool(ceil and (places - 1) * stride >= extent + first), first, padding - first))
     return found
+
+
+def _transposed_convolution(op: _Operator) -> list[Tensor]:
+    """A transposed convolution: with SAME, padding for the output has no places of its own in ONNX Runtime, and an
+    `output_shape` is what it says, though `onnx` infers nothing behind a number that is below that of the input."""
+    (batch, _, *extents), (_, filters, *sizes) = op.shape(0), op.shape(1)
+    ones, zeros, mode = [1] * len(sizes), [0] * 2 * len(sizes), op.attribute("auto_pad", b"")
+    strides, dilations = op.attribute("strides") or ones, op.attribute("dilations") or ones
+    more, pads = op.attribute("output_padding") or zeros[: len(sizes)], op.attribute("pads") or zeros
+    made = list(op.attribute("output_shape") or ())
+    sides = zip(extents, sizes, strides, dilations, more, strict=True)
+    for at, (extent, size, stride, dilation, behind) in enumerate(sides if not made else ()):
+        places = (extent - 1) * stride + behind + (size - 1) * dilation + 1
+        if mode in (b"SAME_UPPER", b"SAME_LOWER"):
+            places = min(places, extent * stride)
+        made.append(places - (0 if mode not in (b"", b"NOTSET") else pads[at] + pads[len(sizes) + at]))
+    if len(made) != len(sizes):
+        raise ValueError
+    return [Tensor(op.read(0).dtype, (batch, op.attribute("group", 1) * filters, *made))]
 
 
 def _pooled_whole(op: _Operator) -> list[Tensor]:
@@ -358,7 +379,9 @@ _RULES: dict[tuple[str, str], Callable[[_Operator], list[Tensor]]] = {
     ("", "MeanVarianceNormalization"): _like(),
     ("", "LayerNormalization"): _normalized(sums=9),  # of ONNX Runtime, before operator set 17
     ("", "SimplifiedLayerNormalization"): _normalized(sums=9),
+    ("", "PRelu"): _elementwise(0, 1),
     ("", "STFT"): _spectrum,
+    ("", "ConvTranspose"): _transposed_convolution,
     **{("", kind): _pooled for kind in POOLS},
     **{(MICROSOFT, kind): _like() for kind in _UNARY},
     (MICROSOFT, "SkipLayerNormalization"): _normalized(sums=3),
