@@ -108,7 +108,7 @@ def random_cuts(graph: ComputationGraph, pick: random.Random) -> Mapping[int, Cu
 
 
 def random_schedule(graph: ComputationGraph, pick: random.Random) -> tuple[int, ...]:
-    """All nodes in a random order, some of them computed again, further outputs with the first one."""
+    """All nodes in a random order, some of them recomputed, further outputs with the first one."""
     further = graph.output_of or (None,) * len(graph.nodes)
     with_it = {v: [u for u, first in enumerate(further) if first == v] for v in range(len(graph.nodes))}
     once = set(graph.computed_once)

@@ -86,7 +86,7 @@ class Measured:
     late: str | None
     """The first operator that was not computed in the order of the file, or was taken apart; None if there is none."""
     shapes: Mapping[str, tuple[int, ...]]
-    """Of the values that operators of the file put out, by name."""
+    """Shapes of the values that operators of the file output, by name."""
 
 
 def measured(
@@ -163,7 +163,7 @@ def _sizes(node: onnx.NodeProto, record: JsonObject) -> dict[str, int]:
 
 
 def _shapes(node: onnx.NodeProto, record: JsonObject) -> dict[str, tuple[int, ...]]:
-    """Shapes of what an operator put out, if the profiler has all of them."""
+    """Shapes of the outputs of an operator, if the profiler has all of them."""
     names, seen = [name for name in node.output if name], record.get("output_type_shape", ())
     return (
         {name: tuple(*one.values()) for name, one in zip(names, seen, strict=True)} if len(names) == len(seen) else {}
@@ -263,7 +263,7 @@ class Reference:
     usual: Measured
     """In the order that ONNX Runtime chooses by default, without graph optimizations."""
     folder: Path
-    """Of external files of weights."""
+    """The folder of external files of weights."""
     shared_views: bool
     in_place: bool
 
@@ -281,7 +281,7 @@ class Reference:
 
         Args:
             new: that model.
-            draws: may this one put out something else in each run?
+            draws: may this one output other numbers in each run?
 
         Raises:
             InputError: the new model does not run; see `with_weights`.

@@ -1,4 +1,4 @@
-"""Random networks of all kinds of layers, in parts and in random schedules, as `scripts/fuzz_onnx_parts.py` runs them."""
+"""Random networks of all kinds of layers in parts and in random schedules, as in `scripts/fuzz_onnx_parts.py`."""
 
 from __future__ import annotations
 

@@ -134,6 +134,22 @@ def test_pools_of_all_kinds_compute_the_same_in_rows(kind, opset, shape, given):
     assert rounding(before, results(tiled, inputs)) <= 16
 
 
+def test_what_onnx_runtime_misreads_as_it_loads_a_model_stays_whole():
+    """An output shape below that of the input, of which it infers fewer axes, and refuses slices of the last one."""
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [make("ConvTranspose", ["x", "w"], ["a"], kernel_shape=[1, 1], output_shape=[6, 2]),
+             make("Relu", ["a"], ["b"]), make("MatMul", ["b", "v"], ["y"])]  # fmt: skip
+    constants = [onnx.numpy_helper.from_array(numpy.ones(shape, "f"), name)
+                 for name, shape in (("w", (1, 2, 1, 1)), ("v", (2, 3)))]  # fmt: skip
+    infos = [info("x", onnx.TensorProto.FLOAT, [1, 1, 6, 5]), onnx.ValueInfoProto(name="y")]
+    graph = onnx.helper.make_graph(nodes, "g", infos[:1], infos[1:], constants)
+    model = onnx.helper.make_model(graph, ir_version=9, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    trace = traced(model)
+    assert trace.graph.sizes == (96, 96, 144)
+    cuts = {0: {1: (0, 1, 2)}, 1: {3: (0, 1, 2)}, 2: {2: (0, 3, 6)}}
+    assert possible_cuts(model, trace.graph, trace.operators, cuts) == {}
+
+
 def declared(count, opset=17):
     """The numbers of what is not 0, declared to be so many, and numbers made of them and of their shape."""
     make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info

@@ -80,10 +80,12 @@ class _Operators:
         self.shapes = shapes
         self.sets = operator_sets(shapes.model)
         self.set_list = list(shapes.model.opset_import)
+        self.misread = set[str]()
+        """Outputs of the last operator to which `onnx`, and so ONNX Runtime as it loads a model, gives too few axes."""
 
     def visit(self, node: onnx.NodeProto) -> None:
         """Record types, constants and values of its outputs."""
-        shapes = self.shapes
+        shapes, self.misread = self.shapes, set()
         types = self._infer(node)
         inner = self._passed_inside(node)
         if node.op_type == "If":
@@ -97,7 +99,7 @@ class _Operators:
                 declared = (
                     is_standard(node) and shapes.of(name).shape is not None and not self._complete(types.get(name))
                 )
-                shapes.in_doubt.update([name] if doubtful or declared else [])
+                shapes.in_doubt.update([name] if doubtful or declared or name in self.misread else [])
         if inner:
             shapes.inside[next(name for name in node.output if name)] = inside(node, inner, shapes)
         if self._is_known(node) and not doubtful:
@@ -162,7 +164,9 @@ class _Operators:
                 continue
             if self._all_known(node, types) and node.op_type not in CORRECTED:
                 return types
-        return types | ruled(node, shapes, self._delegated)
+        found = types | ruled(node, shapes, self._delegated)
+        self.misread = {name for name, kind in types.items() if _rank(kind) not in (None, _rank(found[name]))}
+        return found
 
     def _delegated(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types of an operator of ONNX that is computed as another one is."""
@@ -196,6 +200,10 @@ class _Operators:
         outputs = [shapes.of(name).shape if name else () for name in node.output]
         for name, value in evaluate(node, self.sets[""], inputs, described, outputs).items():
             shapes.record_value(name, value)
+
+
+def _rank(kind: onnx.TypeProto) -> int | None:
+    return len(kind.tensor_type.shape.dim) if kind.tensor_type.HasField("shape") else None
 
 
 # --- Memory of the values inside If, Loop and Scan, which is there while the operator computes, and their

@@ -232,7 +232,7 @@ def pool_sides(call: Call, extents: Sequence[int]) -> list[tuple[int, int, int]]
 
 def _transposed_convolution(op: _Operator) -> list[Tensor]:
     """A transposed convolution: with SAME, padding for the output has no places of its own in ONNX Runtime, and an
-    `output_shape` is what it says, though `onnx` infers nothing behind a number that is below that of the input."""
+    `output_shape` holds, though `onnx` infers no axis behind one that is shorter than that of the input."""
     (batch, _, *extents), (_, filters, *sizes) = op.shape(0), op.shape(1)
     ones, zeros, mode = [1] * len(sizes), [0] * 2 * len(sizes), op.attribute("auto_pad", b"")
     strides, dilations = op.attribute("strides") or ones, op.attribute("dilations") or ones

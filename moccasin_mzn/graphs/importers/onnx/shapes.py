@@ -86,7 +86,8 @@ class Shapes:
     """What the file declares about values whose shape cannot be inferred."""
     in_doubt: set[str] = field(default_factory=set)
     """Values whose shape is declared where it depends on what is computed, such as that of NonZero, and what is made of
-    them: another run may have another shape, and numbers that are computed from it are no constants."""
+    them: another run may have another shape, and numbers that are computed from it are no constants. ONNX Runtime may
+    refuse operators that are added behind such a value, as it infers other shapes when it loads a model."""
 
     def of(self, name: str) -> Tensor:
         """What is known of a value."""
