@@ -202,6 +202,9 @@ def _comparison_lines(deployed: Deployment, found: Comparison) -> list[str]:
     if deployed.in_parts and not found.equal:
         units = f"{found.rounding:.3g} units in the last place of the largest number"
         equal[False] = f"outputs are equal within {units}" if found.is_rounded else f"outputs are not equal: {units}"
+    elif deployed.folded and not found.equal and found.is_rounded:
+        units = f"{found.rounding:.3g} units in the last place of the largest number"
+        equal[False] += f", by {units}: constants are rounded otherwise once they are folded, see --fold none"
     names = ("the new model", "the model in the order of its file", "the model in the order of ONNX Runtime")
     peaks = (found.peak, found.former_peak, found.usual_peak)
     lines = [equal[found.equal], f"order: {_order(found)}"]

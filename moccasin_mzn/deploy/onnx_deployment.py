@@ -59,6 +59,8 @@ class Deployment:
     """`planned_peak` for the order of the file, nothing of it in parts."""
     in_parts: bool
     """Are outputs computed in parts? Then floating point numbers may be rounded otherwise."""
+    folded: bool
+    """Are values that depend on constants alone constants now? ONNX Runtime may have rounded them otherwise."""
     draws: bool
     """May the model put out something else in each run? Operators that draw random numbers are computed once."""
     notes: tuple[str, ...]
@@ -237,6 +239,7 @@ def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
         planned_values=simulate(trace.of_values.run_in_place(source.runs_in_place), expanded).peak,
         former_peak=simulate(whole.graph, whole.graph.input_order()).peak,
         in_parts=whole is not source,
+        folded=bool(trace.network.folded),
         draws=bool(trace.graph.computed_once),
         notes=tuple(notes),
     )

@@ -91,11 +91,14 @@ def undeclared(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, list[int]]:
 
 
 def declare(graph: onnx.GraphProto, known: Mapping[str, Sequence[int]]) -> None:
-    """Declare values with these shapes."""
-    for value in (*graph.value_info, *graph.output):
+    """Declare outputs with these shapes, and forget what is declared otherwise of other values."""
+    for value in graph.output:
         if value.name in known:
             kind = value.type.tensor_type.elem_type
             value.type.CopyFrom(packages().helper.make_tensor_type_proto(kind, known[value.name]))
+    kept = [value for value in graph.value_info if value.name not in known]
+    graph.ClearField("value_info")
+    graph.value_info.extend(kept)
 
 
 def check_numbers(dims: Mapping[str, int]) -> None:
