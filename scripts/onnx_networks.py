@@ -381,6 +381,8 @@ def normalized(net: Network, read: str) -> None:
         net.add(kind, [read, at], exact=True, exclusive=pick.randint(0, 1), reverse=pick.randint(0, 1))
     elif kind == "MeanVarianceNormalization":
         net.add(kind, [read], axes=pick.choice([None, [0, 2], [1]]))
+    elif kind in ("GroupNormalization", "InstanceNormalization") and len(shape) < 2:
+        return
     elif kind == "GroupNormalization":
         net.add(kind, [read, net.weights(shape[1]), net.weights(shape[1])], num_groups=1)
     elif kind == "InstanceNormalization":
