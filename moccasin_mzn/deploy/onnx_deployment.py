@@ -59,6 +59,8 @@ class Deployment:
     """`planned_peak` for the order of the file, nothing of it in parts."""
     in_parts: bool
     """Are outputs computed in parts? Then floating point numbers may be rounded otherwise."""
+    folded: bool
+    """Are values that depend on constants alone constants now? ONNX Runtime may have rounded them otherwise."""
     draws: bool
     """May the model put out something else in each run? Operators that draw random numbers are computed once."""
     notes: tuple[str, ...]
@@ -94,6 +96,8 @@ class Source:
     """`trace_onnx` with the options of the import, for the bytes of other models."""
     whole: Source | None = None
     """What was cut into parts, if this was made so."""
+    doubtful: Mapping[str, str] = field(default_factory=dict)
+    """By value that has another shape at run time than is planned with a report of it, see `Reference.unlike`."""
 
     @property
     def runs_in_place(self) -> bool:
@@ -119,6 +123,7 @@ def read_source(
     reduced: bool = False,
     in_place: bool = False,
     folder: Path | None = None,
+    isolated: bool = True,
 ) -> Source:
     """An ONNX file as the source of one that follows a schedule.
 
@@ -129,6 +134,7 @@ def read_source(
             the memory of their input are one with the operator before.
         in_place: they are for outputs that overwrite inputs where they may.
         folder: where the new model is going to be, next to external files of weights; None: wherever.
+        isolated: analyse the file in a process of its own, see `import_onnx`.
 
     Raises:
         InputError: see `import_onnx`; weights are in external files of another folder.
@@ -140,7 +146,7 @@ def read_source(
             trace_onnx, name=Path(path).stem, merge_views=merge_views, keep_results=keep_results,
             workspaces=workspaces, missing=missing, fold=fold,
         )  # fmt: skip
-        trace = trace_of(data, dims=dims)
+        trace = trace_of(data, dims=dims, isolated=isolated)
         model = whole_model(data, trace.network, dims)
         _check_external(model, Path(path).parent, folder)
         reduction = reduce_graph(trace.graph) if reduced else Reduction.nothing(trace.graph)
@@ -158,8 +164,8 @@ def in_parts(source: Source, cuts: Mapping[int, Cuts]) -> Source:
     """
     whole, operators = source.trace.graph, source.trace.operators
     wanted = {u: own for v, own in cuts.items() for u in source.reduction.expand([v])}
-    more = with_reductions(whole, possible_cuts(source.model, whole, operators, wanted))
-    chosen = useful_cuts(whole, possible_cuts(source.model, whole, operators, more))
+    possible = partial(possible_cuts, source.model, whole, operators, doubtful=source.doubtful)
+    chosen = useful_cuts(whole, possible(with_reductions(whole, possible(wanted))))
     node_of = {operators[v]: whole.nodes[v] for v in chosen}
     model, boxes = tiled_model(
         source.model, {at: chosen[v] for v, at in enumerate(operators) if v in chosen and at is not None}
@@ -220,7 +226,10 @@ def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
         operators = _operators(trace, expanded)
         known, unknown = known_values(source.model, trace.network, source.path.parent)
         new = rewritten(source.model, operators, known)
-        notes = [*whole.trace.graph.attributes.get("assumed", ()), *unknown, *_checked(new, source.model)]
+        notes = [
+            *whole.trace.graph.attributes.get("assumed", ()), *unknown, *_checked(new, source.model),
+            *(f"{report}, as is planned" for report in whole.doubtful.values()),
+        ]  # fmt: skip
     return Deployment(
         model=new,
         original=whole.model,
@@ -230,6 +239,7 @@ def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
         planned_values=simulate(trace.of_values.run_in_place(source.runs_in_place), expanded).peak,
         former_peak=simulate(whole.graph, whole.graph.input_order()).peak,
         in_parts=whole is not source,
+        folded=bool(trace.network.folded),
         draws=bool(trace.graph.computed_once),
         notes=tuple(notes),
     )

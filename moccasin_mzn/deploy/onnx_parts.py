@@ -20,6 +20,7 @@ from moccasin_mzn.graphs.access_maps import Axes
 from moccasin_mzn.graphs.importers.onnx.model import is_standard, kind_of
 from moccasin_mzn.graphs.importers.onnx.operators import OneOutput, accesses, first_padding, padding_of, window_sides
 from moccasin_mzn.graphs.importers.onnx.resizing import whole_scales
+from moccasin_mzn.graphs.importers.onnx.shape_rules import POOLS, pool_sides
 from moccasin_mzn.graphs.importers.onnx.shapes import Shapes, is_elementwise, may_repeat
 from moccasin_mzn.graphs.tiling.cutting import Box
 
@@ -180,12 +181,11 @@ def _window(part: _Part, sizes: Sequence[int], channels: tuple[int, int]) -> Rec
     call = part.call
     sides = window_sides(call, sizes)
     found, before, after = [], [], []
-    given = call.attribute("pads") or [0] * 2 * len(sides)
+    pooled = pool_sides(call, call.shape(0)[2:]) if call.kind in POOLS else None
     for at, (side, (first, unsure)) in enumerate(zip(sides, first_padding(call, sizes), strict=True)):
         extent, count, size, stride, dilation = side
         reach = (size - 1) * dilation + 1
-        beyond = (count - 1) * stride - first + reach > extent + given[len(sides) + at]
-        if unsure or (beyond and call.attribute("ceil_mode", 0)):
+        if unsure or (pooled and (count - 1) * stride - first + reach > extent + pooled[at][2]):
             raise Unsplittable
         start, stop = part.box[2 + at]
         span, above, below = _clipped(start * stride - first, (stop - 1) * stride - first + reach, extent)

@@ -13,8 +13,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import JsonObject
-from moccasin_mzn.graphs.importers.onnx.inference import SizesIn, memory_inside
+from moccasin_mzn.graphs.importers.onnx.inference import SizesIn, infer, memory_inside
 from moccasin_mzn.graphs.importers.onnx.model import graph_inputs, is_standard, reads, subgraphs, title
 from moccasin_mzn.graphs.importers.onnx.runtime import (
     Runs,
@@ -84,6 +85,8 @@ class Measured:
     """Most bytes of values at a time, see `onnx_memory`: of this order, with the sizes of this run."""
     late: str | None
     """The first operator that was not computed in the order of the file, or was taken apart; None if there is none."""
+    shapes: Mapping[str, tuple[int, ...]]
+    """Shapes of the values that operators of the file output, by name."""
 
 
 def measured(
@@ -112,15 +115,17 @@ def measured(
     runs = profiled_runs(numbered, dict(inputs), 1, options)
     names = {operator_name(at): at for at in range(len(model.graph.node))}
     sizes: dict[str, int] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     order = []
     for event in runs.events:
         at = names.get(event["name"])
         if at is not None:
             order.append(at)
             sizes |= _sizes(model.graph.node[at], event["args"])
+            shapes |= _shapes(model.graph.node[at], event["args"])
     inside = _inside(model.graph, runs, sizes)
     peak = peak_of(model.graph, order, sizes, inside, shared_views=shared_views, in_place=in_place, constants=constants)
-    return Measured(runs.outputs, tuple(order), peak, _late(model.graph, order))
+    return Measured(runs.outputs, tuple(order), peak, _late(model.graph, order), shapes)
 
 
 def _inside(graph: onnx.GraphProto, runs: Runs, sizes: Mapping[str, int]) -> dict[int, int]:
@@ -155,6 +160,14 @@ def _sizes(node: onnx.NodeProto, record: JsonObject) -> dict[str, int]:
     if len(sizes) != len(names) or sum(sizes) != total:
         sizes = [total] + [0] * (len(names) - 1)
     return dict(zip(names, sizes, strict=True))
+
+
+def _shapes(node: onnx.NodeProto, record: JsonObject) -> dict[str, tuple[int, ...]]:
+    """Shapes of the outputs of an operator, if the profiler has all of them."""
+    names, seen = [name for name in node.output if name], record.get("output_type_shape", ())
+    return (
+        {name: tuple(*one.values()) for name, one in zip(names, seen, strict=True)} if len(names) == len(seen) else {}
+    )
 
 
 def _tensor_bytes(record: Mapping[str, Sequence[int]]) -> int:
@@ -238,6 +251,89 @@ class Comparison:
         return self.rounding <= ROUNDING
 
 
+@dataclass(frozen=True)
+class Reference:
+    """A model that was run, in one thread, to compare others with it."""
+
+    model: onnx.ModelProto
+    inputs: Mapping[str, numpy.ndarray]
+    """What it was run on, by name."""
+    in_order: Measured
+    """In the order of its file."""
+    usual: Measured
+    """In the order that ONNX Runtime chooses by default, without graph optimizations."""
+    folder: Path
+    """The folder of external files of weights."""
+    shared_views: bool
+    in_place: bool
+
+    def unlike(self) -> dict[str, str]:
+        """By value whose shape is another one than is inferred, or was declared, what is to be reported about it."""
+        shapes, makers = infer(self.model, {}), {name: node for node in self.model.graph.node for name in node.output}
+        return {
+            name: f"{title(makers[name])} outputs {[*seen]} in ONNX Runtime {runtime().__version__}, not {[*expected]}"
+            for name, seen in self.in_order.shapes.items()
+            if (expected := shapes.of(name).shape) is not None and expected != seen
+        }
+
+    def compared(self, new: onnx.ModelProto, draws: bool = False) -> Comparison:
+        """Run a model that was made of this one, and compare the two.
+
+        Args:
+            new: that model.
+            draws: may this one output other numbers in each run?
+
+        Raises:
+            InputError: the new model does not run; see `with_weights`.
+        """
+        new = with_weights(new, self.folder)
+        options = in_file_order(1)
+        try:
+            ours = measured(
+                new, self.inputs, options, shared_views=self.shared_views, in_place=self.in_place, constants=True
+            )
+        except InputError as error:
+            raise InputError(f"the new model does not run: {error}") from None
+        theirs = self.in_order
+        same = equal(ours.outputs, theirs.outputs) or (None if draws else False)
+        apart = rounding(theirs.outputs, ours.outputs)
+        return Comparison(same, apart, ours.peak, theirs.peak, self.usual.peak, ours.late)
+
+
+def reference_of(
+    model: onnx.ModelProto,
+    *,
+    folder: Path,
+    shared_views: bool = False,
+    in_place: bool = False,
+    inputs: str | PathLike[str] | None = None,
+    seed: int = 0,
+) -> Reference:
+    """Run a model in both orders.
+
+    Args:
+        model: what to run.
+        folder: of external files of weights.
+        shared_views, in_place: as for `measured`.
+        inputs: a file of NumPy with the inputs, see `inputs_in`; None: random ones.
+        seed: of random inputs.
+
+    Raises:
+        InputError: the model does not run; see `with_weights` and `inputs_in`; an input has a type without random
+            values.
+    """
+    values = random_inputs(model, seed) if inputs is None else inputs_in(inputs, model)
+    whole = with_weights(model, folder)
+    try:
+        in_order, usual = (
+            measured(whole, values, options, shared_views=shared_views, in_place=in_place)
+            for options in (in_file_order(1), plain_options(1))
+        )
+    except InputError as error:
+        raise InputError(f"the model itself does not run: {error}") from None
+    return Reference(model, values, in_order, usual, folder, shared_views, in_place)
+
+
 def compare(
     new: onnx.ModelProto,
     former: onnx.ModelProto,
@@ -249,27 +345,15 @@ def compare(
     inputs: str | PathLike[str] | None = None,
     seed: int = 0,
 ) -> Comparison:
-    """Run both, in one thread.
-
-    Args:
-        new, former: the models.
-        folder: of external files of weights.
-        draws: may the former model put out something else in each run?
-        shared_views, in_place: as for `measured`.
-        inputs: a file of NumPy with the inputs, see `inputs_in`; None: random ones.
-        seed: of random inputs.
+    """Run both, in one thread: see `reference_of` and `Reference.compared`.
 
     Raises:
-        InputError: see `measured`, `with_weights` and `inputs_in`; an input has a type without random values.
+        InputError: see there.
     """
-    values = random_inputs(former, seed) if inputs is None else inputs_in(inputs, former)
-    new, former = with_weights(new, folder), with_weights(former, folder)
-    ours, theirs, usual = (
-        measured(model, values, options, shared_views=shared_views, in_place=in_place, constants=model is new)
-        for model, options in ((new, in_file_order(1)), (former, in_file_order(1)), (former, plain_options(1)))
-    )
-    same = equal(ours.outputs, theirs.outputs) or (None if draws else False)
-    return Comparison(same, rounding(theirs.outputs, ours.outputs), ours.peak, theirs.peak, usual.peak, ours.late)
+    former_runs = reference_of(
+        former, folder=folder, shared_views=shared_views, in_place=in_place, inputs=inputs, seed=seed
+    )  # fmt: skip
+    return former_runs.compared(new, draws)
 
 
 # --- Most memory that the values of an ONNX model take, computed in an order that was seen, with sizes that were

@@ -11,7 +11,7 @@ them, a schedule determines when they are computed, and how often.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,8 +33,9 @@ OLDEST = 7
 
 
 def possible_cuts(
-    model: onnx.ModelProto, graph: ComputationGraph, operators: Sequence[int | None], cuts: Mapping[int, Cuts]
-) -> dict[int, Cuts]:
+    model: onnx.ModelProto, graph: ComputationGraph, operators: Sequence[int | None], cuts: Mapping[int, Cuts],
+    doubtful: Collection[str] = (),
+) -> dict[int, Cuts]:  # fmt: skip
     """What of some cuts can be done.
 
     Args:
@@ -42,6 +43,8 @@ def possible_cuts(
         graph: of the model, whose operators are known.
         operators: for each node of the graph the position of its operator in the model.
         cuts: by node.
+        doubtful: values whose shape is another one at run time: operators that read or compute one stay whole, as do
+            those of `Shapes.in_doubt`.
 
     Raises:
         InputError: the model is of an operator set before `OLDEST`.
@@ -51,10 +54,14 @@ def possible_cuts(
         raise InputError(f"operator set {version}; models are cut into parts from {OLDEST} on")
     shapes = infer(model, {})
     found: dict[int, Cuts] = {}
+    left_whole = shapes.in_doubt | {*doubtful}
     for v, wanted in cuts.items():
         at, operator = operators[v], graph.operators[v] if graph.operators is not None else None
-        if at is not None and operator is not None:
-            found[v] = splittable(operator.shape, wanted, partial(recipe_of, model.graph.node[at], shapes))
+        if at is None or operator is None:
+            continue
+        node = model.graph.node[at]
+        if left_whole.isdisjoint([*reads(node), *node.output]):
+            found[v] = splittable(operator.shape, wanted, partial(recipe_of, node, shapes))
     return {v: own for v, own in found.items() if own}
 
 

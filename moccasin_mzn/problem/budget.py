@@ -117,7 +117,9 @@ def _fraction(value: object) -> Fraction | None:
 
 
 def _text(fraction: Fraction) -> str:
+    """The number as it was given, never a rounded one; 4/3 where it is no decimal number."""
     try:
-        return f"{float(fraction):g}"
+        text = repr(float(fraction)).removesuffix(".0")
     except OverflowError:
         return "over 10^308"
+    return text if Fraction(text) == fraction else str(fraction)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy
 import pytest
@@ -115,12 +116,44 @@ def test_a_peak_above_the_planned_one_is_reported_and_fails(tmp_path, command, s
     nodes = [node("NonZero", ["x"], ["n"]), node("Cast", ["n"], ["f"], to=FLOAT), node("ReduceSum", ["f"], ["y"])]
     graph = helper.make_graph(nodes, "g", [value("x", FLOAT, SHAPE)], [value("y", FLOAT, [1, 1])])
     path, new = written(tmp_path, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10))
-    asked = ("deploy", "onnx", path, "-o", new, *QUICK, "--check", "--unknown-size", f"n={size}", "--unknown-size",
+    asked = ("deploy", "onnx", path, "-o", new, *QUICK, "--unknown-size", f"n={size}", "--unknown-size",
              f"f={size // 2}")  # fmt: skip
     code, out, _ = command(*asked)
     assert (code, new.exists()) == (status, status == 0)
+    assert command(*asked, "--no-check")[0] == 0 and new.exists()
     assert ("the measured peak is above the planned one, 12 B of values: by " in out) == bool(status)
     assert json.loads(command(*asked, "--json")[1])["within_plan"] == (status == 0)
+
+
+@pytest.mark.parametrize("how", [(), ("--tile", "1")])
+def test_a_model_that_does_not_run_is_not_written(tmp_path, command, how):
+    """Numbers of rows that are not in a table: nothing is overwritten, unless it is asked for."""
+    nodes = [node("Gather", ["t", "x"], ["a"]), node("Relu", ["a"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [value("x", INT64, [4])], [value("y", FLOAT, [4])],
+                              [helper.make_tensor("t", FLOAT, [1], [1.0])])  # fmt: skip
+    path, new = written(tmp_path, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10))
+    new.write_text("dear to somebody")
+    status, out, err = command("deploy", "onnx", path, "-o", new, *QUICK, *how)
+    assert (status, out, new.read_text()) == (2, "", "dear to somebody")
+    (line,) = [each for each in err.splitlines() if not each.startswith("tiling: ")]
+    assert line.startswith(f"error: {path}: the model itself does not run: ONNX Runtime ") and "indices" in line
+    assert line.endswith("; give other inputs (--inputs), or write a model that did not run (--no-check)")
+    numpy.savez(tmp_path / "given.npz", x=numpy.zeros(4, numpy.int64))
+    assert command("deploy", "onnx", path, "-o", new, *QUICK, *how, "--inputs", tmp_path / "given.npz")[0] == 0
+    new.write_text("dear to somebody")
+    assert command("deploy", "onnx", path, "-o", new, *QUICK, *how, "--no-check")[0] == 0
+    assert operators(onnx.load(new))[0] == "a = Gather(t, x)"
+
+
+def test_without_onnxruntime_models_are_written_with_a_note(tmp_path, command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # as if it were not installed
+    path, new = written(tmp_path, model_of([node("Relu", ["x"], ["y"])], ["y"]))
+    status, out, err = command("deploy", "onnx", path, "-o", new, *QUICK)
+    assert status == 0 and new.exists() and "outputs are" not in out
+    assert err.startswith("note: the new model did not run: --check needs the package onnxruntime: pip install ")
+    status, out, _ = command("deploy", "onnx", path, "-o", new, *QUICK, "--json")
+    assert (status, "equal" in json.loads(out), len(json.loads(out)["notes"])) == (0, False, 1)
+    assert command("deploy", "onnx", path, "-o", new, *QUICK, "--no-check")[::2] == (0, "")
 
 
 @pytest.mark.few(1)
@@ -186,8 +219,8 @@ def test_onnx_check_rejects_wrong_inputs(tmp_path, command, arrays, complaint):
 def test_inputs_are_for_a_check(tmp_path, command):
     path, new = written(tmp_path, model_of([node("Add", ["x", "z"], ["y"])], ["y"]))
     asked = ("deploy", "onnx", path, "-o", new, *QUICK, "--inputs", npz(tmp_path, x=ONES, z=ONES))
-    assert command(*asked)[2] == "error: --inputs is for --check\n"
-    assert command(*asked, "--check")[0] == 0
+    assert command(*asked, "--no-check")[2] == "error: --inputs is for --check\n"
+    assert command(*asked)[0] == command(*asked, "--check")[0] == 0
 
 
 # --- files as they are found -----------------------------------------------------------------------------

@@ -11,8 +11,19 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnx_tool")
 pytest.importorskip("onnxruntime")
 
-from onnx import TensorProto, helper  # noqa: E402
-from onnx_deploying import FLOAT, SHAPE, checked, model_of, node, operators, value  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx_deploying import (  # noqa: E402
+    FLOAT,
+    INT64,
+    SHAPE,
+    asking,
+    branches,
+    checked,
+    model_of,
+    node,
+    operators,
+    value,
+)
 from onnx_models import LIGHT  # noqa: E402
 
 from moccasin_mzn.deploy.onnx_session import session  # noqa: E402
@@ -88,6 +99,69 @@ def test_open_dimensions_and_shared_views_as_in_the_import(tmp_path, command):
     told = json.loads(out)
     assert (status, told["equal"], told["measured_peak"], told["planned_peak"]) == (0, True, 72, 72)
     assert [each.dim_value for each in onnx.load(new).graph.input[0].type.tensor_type.shape.dim] == [2, 3]
+
+
+def classifier(dims, declared):
+    """Rows of a table by number, in a shape that is computed of the numbers' own, their mean, and a product of it."""
+    tables = [("table", numpy.ones((9, 4), "f")), ("k", numpy.ones((4, 3), "f")), ("zero", numpy.array([0])),
+              ("rest", numpy.array([-1, 4]))]  # fmt: skip
+    nodes = [node("Gather", ["table", "ids"], ["e"]), node("Shape", ["ids"], ["s"]),
+             node("Gather", ["s", "zero"], ["b"]), node("Concat", ["b", "rest"], ["to"], axis=0),
+             node("Reshape", ["e", "to"], ["r"]), node("ReduceMean", ["r"], ["m"], axes=[1], keepdims=0),
+             node("MatMul", ["m", "k"], ["y"])]  # fmt: skip
+    outputs = [value("r", FLOAT, [declared, declared, 4]), value("y", FLOAT, [declared, 3])]
+    constants = [numpy_helper.from_array(array, name) for name, array in tables]
+    between = [value("m", FLOAT, [declared, 4])]
+    graph = helper.make_graph(nodes, "g", [value("ids", INT64, dims)], outputs, constants, value_info=between)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(
+    ("dims", "declared"),
+    [([-1, 5], -1), ([0, 5], 0), (["n", 5], "n"), (["n", 5], "other"), ([-1, 5], None), ([-1, 5], 7)],
+)
+def test_what_a_file_declares_is_set_together_with_its_inputs(tmp_path, command, dims, declared, batch):
+    """Whatever it is declared as, the new file has the shapes that ONNX Runtime puts out, and onnx accepts it."""
+    files = written(tmp_path, classifier(dims, declared), "")
+    asked = (
+        "deploy",
+        "onnx",
+        files[0],
+        "-o",
+        files[2],
+        "--budget",
+        "1.0",
+        "--time-limit",
+        1,
+        "--dim",
+        f"ids[0]={batch}",
+    )
+    status, _, err = command(*asked)
+    assert (status, err) == (0, "")
+    made = checked(onnx.load(files[2]))
+    found = session(files[2]).run(None, {"ids": numpy.zeros((batch, 5), "i8")})
+    declared = [[dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in made.graph.output]
+    assert declared == [[*each.shape] for each in found] == [[batch, 5, 4], [batch, 3]]
+
+
+def test_what_is_open_in_branches_is_closed_or_forgotten(tmp_path, command):
+    graphs = branches("x", "x")
+    for graph in graphs.values():
+        graph.output[0].type.tensor_type.shape.dim[0].dim_value = -1
+        graph.output[0].type.tensor_type.shape.dim[1].dim_param = "n"
+    model = asking(model_of([node("If", ["yes"], ["y"], **graphs)], ["y"], inputs=["x"]))
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "n"
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_value = -1
+    files = written(tmp_path, model, "")
+    asked = ("deploy", "onnx", files[0], "-o", files[2], "--budget", "1.0", "--time-limit", 1, "--dim", "n=3")
+    assert command(*asked)[::2] == (0, "")
+    made = checked(onnx.load(files[2]))
+    inner = [attribute.g.output[0] for attribute in made.graph.node[0].attribute]
+    shapes = [each.type.tensor_type.shape.dim for each in (*made.graph.output, *inner)]
+    assert [[dim.dim_value for dim in shape] for shape in shapes] == [[2, 3], [0, 3], [0, 3]]
+    assert not any(shape[0].HasField("dim_value") for shape in shapes[1:])
 
 
 @pytest.mark.full

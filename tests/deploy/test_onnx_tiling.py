@@ -6,6 +6,7 @@ import json
 
 import numpy
 import pytest
+from few import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,6 +88,96 @@ def test_dilated_pools_with_automatic_padding_stay_whole():
     model = onnx.helper.make_model(graph, ir_version=9, opset_imports=[onnx.helper.make_opsetid("", 19)])
     trace = traced(model)
     assert possible_cuts(model, trace.graph, trace.operators, {0: {2: (0, 2, 5)}}) == {}
+
+
+def pooled(kind, opset, shape, **attributes):
+    """A pool between convolutions, such as PyTorch exports it."""
+    random = numpy.random.default_rng(0)
+    depth, ones = shape[1], [1] * (len(shape) - 2)
+    constants = [onnx.numpy_helper.from_array(random.normal(size=(4, rows, *ones)).astype("f"), name)
+                 for name, rows in (("w", depth), ("v", 4))]  # fmt: skip
+    nodes = [onnx.helper.make_node("Conv", ["x", "w"], ["a"]), onnx.helper.make_node(kind, ["a"], ["p"], **attributes),
+             onnx.helper.make_node("Conv", ["p", "v"], ["y"])]  # fmt: skip
+    infos = [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape), onnx.ValueInfoProto(name="y")]
+    graph = onnx.helper.make_graph(nodes, "g", infos[:1], infos[1:], constants)
+    sets = [onnx.helper.make_opsetid("", opset)]
+    return onnx.helper.make_model(graph, ir_version=9, opset_imports=sets)
+
+
+POOLS = [
+    (kind, opset, shape, {"kernel_shape": [size] * (len(shape) - 2), "strides": [stride] * (len(shape) - 2), **more})
+    for kind in ("MaxPool", "AveragePool", "LpPool")
+    for opset in (13, 17, 21, 22)
+    for shape in ((2, 1, 4), (1, 3, 5, 6), (1, 1, 1, 7), (2, 2, 4, 3, 5))
+    for size, stride in ((1, 2), (2, 2), (3, 2), (2, 3))
+    for more in ({"ceil_mode": 1}, {"auto_pad": "SAME_UPPER"}, {"auto_pad": "SAME_LOWER", "dilations": [2]},
+                 {"ceil_mode": 1, "dilations": [2]})
+    if (kind != "LpPool" or opset >= 18) and ("dilations" not in more or kind == "MaxPool" or opset >= 19)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "opset", "shape", "given"), few(POOLS, keep=12))
+def test_pools_of_all_kinds_compute_the_same_in_rows(kind, opset, shape, given):
+    """Single rows: of pools whose windows begin behind the image, and of dilated ones, too; else they are whole."""
+    given = {**given, **({"dilations": [2] * (len(shape) - 2)} if "dilations" in given else {})}
+    model = pooled(kind, opset, shape, **given)
+    inputs = {"x": numpy.random.default_rng(1).normal(size=shape).astype("f")}
+    try:
+        before = results(model, inputs)
+    except Exception:  # windows that are larger than the image, in ONNX Runtime's own types of exceptions
+        return
+    trace = traced(model)
+    assert trace.graph.sizes[2] == before[0].nbytes
+    cuts = {v: {2: tuple(range(each.shape[2] + 1))} for v, each in enumerate(trace.graph.operators)}
+    cuts = possible_cuts(model, trace.graph, trace.operators, cuts)
+    tiled, _ = tiled_model(model, {trace.operators[v]: own for v, own in cuts.items()})
+    assert rounding(before, results(tiled, inputs)) <= 16
+
+
+def test_what_onnx_runtime_misreads_as_it_loads_a_model_stays_whole():
+    """An output shape below that of the input, of which it infers fewer axes, and refuses slices of the last one."""
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [make("ConvTranspose", ["x", "w"], ["a"], kernel_shape=[1, 1], output_shape=[6, 2]),
+             make("Relu", ["a"], ["b"]), make("MatMul", ["b", "v"], ["y"])]  # fmt: skip
+    constants = [onnx.numpy_helper.from_array(numpy.ones(shape, "f"), name)
+                 for name, shape in (("w", (1, 2, 1, 1)), ("v", (2, 3)))]  # fmt: skip
+    infos = [info("x", onnx.TensorProto.FLOAT, [1, 1, 6, 5]), onnx.ValueInfoProto(name="y")]
+    graph = onnx.helper.make_graph(nodes, "g", infos[:1], infos[1:], constants)
+    model = onnx.helper.make_model(graph, ir_version=9, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    trace = traced(model)
+    assert trace.graph.sizes == (96, 96, 144)
+    cuts = {0: {1: (0, 1, 2)}, 1: {3: (0, 1, 2)}, 2: {2: (0, 3, 6)}}
+    assert possible_cuts(model, trace.graph, trace.operators, cuts) == {}
+
+
+def declared(count, opset=17):
+    """The numbers of what is not 0, declared to be so many, and numbers made of them and of their shape."""
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [make("NonZero", ["x"], ["n"]), make("Cast", ["n"], ["f"], to=onnx.TensorProto.FLOAT),
+             make("Relu", ["f"], ["r"]), make("Shape", ["r"], ["s"]), make("Cast", ["s"], ["t"], to=1),
+             make("ReduceSum", ["r"], ["m"]), make("Mul", ["t", "m"], ["y"])]  # fmt: skip
+    graph = onnx.helper.make_graph(
+        nodes, "g", [info("x", onnx.TensorProto.INT64, [3, 4])], [info("y", onnx.TensorProto.FLOAT, [2])],
+        value_info=[info("n", onnx.TensorProto.INT64, [2, count])],
+    )  # fmt: skip
+    return onnx.helper.make_model(graph, ir_version=9, opset_imports=[onnx.helper.make_opsetid("", opset)])
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("count", [6, 12])
+def test_shapes_that_depend_on_values_are_in_doubt_whatever_is_declared(tmp_path, command, count):
+    """What has one is whole, and its shape no constant: the new model is right for other inputs too."""
+    path, new = tmp_path / "model.onnx", tmp_path / "new.onnx"
+    onnx.save(declared(count), path)
+    trace = traced(onnx.load(path))
+    columns = {v: {1: (0, 3, count)} for v in range(3)}
+    assert possible_cuts(onnx.load(path), trace.graph, trace.operators, columns) == {}
+    asked = ("deploy", "onnx", path, "-o", new, "--budget", "1.0", "--time-limit", 1, "--search", "only")
+    for more in ((), ("--no-check",)):
+        assert command(*asked, *more)[0] == 0
+        for some in (0, 1, 5, 6, 12):
+            inputs = {"x": (numpy.arange(12).reshape(3, 4) < some).astype(numpy.int64)}
+            assert equal(results(onnx.load(path), inputs), results(onnx.load(new), inputs))
 
 
 @settings(max_examples=40, deadline=None)

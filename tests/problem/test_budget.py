@@ -1,5 +1,6 @@
 """Budgets as people give them."""
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -77,3 +78,14 @@ def test_an_int_is_an_amount():
 def test_budget_rejects_what_is_no_amount(value, message):
     with pytest.raises(InputError, match=message):
         Budget.of(value)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [("7.999999999", "7.999999999"), ("1.000000000000001", "1.000000000000001"), ("80.0", "80"), ("0.0", "0"),
+     ("101%", "1.01"), ("1.00000000000000000001", "100000000000000000001/100000000000000000000"),
+     (Fraction(4, 3), "4/3"), (1.1, "1.1"), ("1000000.5", "1000000.5")],
+)  # fmt: skip
+def test_what_is_no_fraction_is_named_as_it_was_given(given, shown):
+    with pytest.raises(InputError, match=f"^budget {re.escape(shown)} is not a fraction of the peak, "):
+        Budget.of(given)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy
 import pytest
+from few import few
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnx_tool")
@@ -96,11 +99,18 @@ def model_of(kind, given, outputs, attributes, domain=MICROSOFT, version=17, con
     return helper.make_model(graph, opset_imports=sets, ir_version=10), arrays
 
 
+class OnnxRuntimeError(Exception):
+    """It does not run a model."""
+
+
 def compare(model, arrays):
     """Is what is inferred what ONNX Runtime puts out?"""
-    session = onnxruntime.InferenceSession(model.SerializeToString(), plain_options(1))
-    names = [value.name for value in session.get_inputs()]
-    found = session.run(None, {name: arrays[name] for name in names})
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), plain_options(1))
+        names = [value.name for value in session.get_inputs()]
+        found = session.run(None, {name: arrays[name] for name in names})
+    except Exception as error:  # its own types derive from nothing but Exception
+        raise OnnxRuntimeError from error
     shapes = infer(model, {})
     for value, array in zip(model.graph.output, found, strict=True):
         expected = (helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
@@ -132,6 +142,60 @@ def test_shapes_of_spectra_are_inferred(onesided, windowed):
 @pytest.mark.parametrize("version", [7, 12])
 def test_a_mask_has_a_size_in_all_operator_sets(version):
     compare(*model_of("Dropout", [real(2, 3)], 2, {}, domain="", version=version))
+
+
+PADDED = [{"auto_pad": word} for word in ("VALID", "SAME_UPPER", "SAME_LOWER")] + [
+    {"pads": [*pads]} for pads in product((0, 1, 2), repeat=2)
+]
+KINDS_OF_POOLS = [("MaxPool", 12), ("MaxPool", 21), ("MaxPool", 22), ("AveragePool", 13), ("AveragePool", 19),
+                  ("AveragePool", 22), ("LpPool", 13), ("LpPool", 18), ("LpPool", 22)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "version", "padding"), few([(*kind, padding) for kind in KINDS_OF_POOLS
+                                                              for padding in PADDED], keep=6))  # fmt: skip
+def test_pools_have_the_places_that_onnx_runtime_has(kind, version, padding):
+    """In all operator sets, of windows that begin behind the image, dilated ones and those with SAME too."""
+    dilated = version >= {"MaxPool": 10, "AveragePool": 19, "LpPool": 18}[kind]
+    rounded = [0] if kind == "LpPool" and version < 18 else [0, 1]
+    run = 0
+    for ceil, extent, size, stride, dilation in product(rounded, (1, 2, 5, 8), (1, 2, 3), (1, 2, 3), (1, 2, 3)):
+        given = {"kernel_shape": [size], "strides": [stride], **padding}
+        given |= ({"dilations": [dilation]} if dilated else {}) | ({"ceil_mode": ceil} if ceil else {})
+        outputs = 2 if kind == "MaxPool" else 1
+        model, arrays = model_of(kind, [real(2, 1, extent)], outputs, given, domain="", version=version)
+        try:
+            compare(model, arrays)
+            run += 1
+        except OnnxRuntimeError:  # windows larger than the image, or padding as large as the window
+            continue
+    assert run >= 10
+
+
+@pytest.mark.parametrize("version", [11, 22])
+@pytest.mark.parametrize("padding", few([{}, *PADDED], keep=1))
+def test_transposed_convolutions_have_the_places_that_onnx_runtime_has(padding, version):
+    """With padding of the output, with SAME too, and with an output shape."""
+    run = 0
+    for extent, size, stride, dilation, more in product((1, 5), (1, 2, 3), (1, 2, 3), (1, 2), (None, 1, 2)):
+        given = {"strides": [stride], "dilations": [dilation], **padding}
+        given |= {} if more is None else {"output_padding": [more]} if more != 2 else {"output_shape": [extent + 1]}
+        reads, groups = [real(2, 2, extent), real(2, 3, size)], 1 + run % 2
+        attributes = {**given, "kernel_shape": [size], "group": groups}
+        model, arrays = model_of("ConvTranspose", reads, 1, attributes, domain="", version=version)
+        try:
+            compare(model, arrays)
+            run += 1
+        except OnnxRuntimeError:  # padding of the output as large as the stride, or of more than the output
+            continue
+    assert run >= 20
+
+
+@pytest.mark.parametrize("version", [7, 9, 16])
+@pytest.mark.parametrize(
+    ("first", "second"), [((2, 1, 4), (3, 1)), ((4,), (2, 3, 4)), ((2, 3), (1,)), ((1, 1), (2, 5))]
+)
+def test_prelu_is_broadcast_both_ways(first, second, version):
+    compare(*model_of("PRelu", [real(*first), real(*second)], 1, {}, domain="", version=version))
 
 
 @pytest.mark.parametrize("size", [0, 3])

@@ -80,27 +80,35 @@ class _Operators:
         self.shapes = shapes
         self.sets = operator_sets(shapes.model)
         self.set_list = list(shapes.model.opset_import)
+        self.misread = set[str]()
+        """Outputs of the last operator to which `onnx`, and so ONNX Runtime as it loads a model, gives too few axes."""
 
     def visit(self, node: onnx.NodeProto) -> None:
         """Record types, constants and values of its outputs."""
-        shapes = self.shapes
+        shapes, self.misread = self.shapes, set()
         types = self._infer(node)
         inner = self._passed_inside(node)
         if node.op_type == "If":
             types |= common_types(node, inner)
         elif is_standard(node) and node.op_type == "Loop" and inner:
             types |= loop_types(node, inner, shapes)
+        doubtful = not shapes.in_doubt.isdisjoint(reads(node))
         for name in node.output:
             if name:
                 shapes.record(name, types.get(name) or packages().TypeProto())
+                declared = (
+                    is_standard(node) and shapes.of(name).shape is not None and not self._complete(types.get(name))
+                )
+                shapes.in_doubt.update([name] if doubtful or declared or name in self.misread else [])
         if inner:
             shapes.inside[next(name for name in node.output if name)] = inside(node, inner, shapes)
-        if self._is_constant(node):
+        if self._is_known(node) and not doubtful:
             view = is_standard(node) and node.op_type in VIEWS and node.input
             base = shapes.constants.get(node.input[0]) if view else None
             for name in node.output:
                 if name:
                     shapes.constants[name] = base or name
+        if self._is_known(node):
             self._evaluate(node)
 
     def _passed_inside(self, node: onnx.NodeProto) -> list[tuple[onnx.GraphProto, Shapes]]:
@@ -132,10 +140,12 @@ class _Operators:
                 read[at] = onnx.helper.make_tensor_type_proto(tensor.dtype, shape)
         return read
 
-    def _is_constant(self, node: onnx.NodeProto) -> bool:
+    def _is_known(self, node: onnx.NodeProto) -> bool:
+        """Is what it puts out a constant, or would be one if shapes that are in doubt were as they are declared?"""
         if is_standard(node) and node.op_type in OF_SHAPE and node.input:
             return self.shapes.of(node.input[0]).shape is not None
-        return all(name in self.shapes.constants for name in reads(node)) and not varies(node)
+        constants, values = self.shapes.constants, self.shapes.values
+        return all(name in constants or name in values for name in reads(node)) and not varies(node)
 
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types by output; without the values of constants first, as passing these takes time."""
@@ -154,7 +164,9 @@ class _Operators:
                 continue
             if self._all_known(node, types) and node.op_type not in CORRECTED:
                 return types
-        return types | ruled(node, shapes, self._delegated)
+        found = types | ruled(node, shapes, self._delegated)
+        self.misread = {name for name, kind in types.items() if _rank(kind) not in (None, _rank(found[name]))}
+        return found
 
     def _delegated(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types of an operator of ONNX that is computed as another one is."""
@@ -188,6 +200,10 @@ class _Operators:
         outputs = [shapes.of(name).shape if name else () for name in node.output]
         for name, value in evaluate(node, self.sets[""], inputs, described, outputs).items():
             shapes.record_value(name, value)
+
+
+def _rank(kind: onnx.TypeProto) -> int | None:
+    return len(kind.tensor_type.shape.dim) if kind.tensor_type.HasField("shape") else None
 
 
 # --- Memory of the values inside If, Loop and Scan, which is there while the operator computes, and their

@@ -36,7 +36,7 @@ from moccasin_mzn.graphs.importers.onnx.model import (
     title,
 )
 from moccasin_mzn.graphs.importers.onnx.operators import operator_of
-from moccasin_mzn.graphs.importers.onnx.preparation import Fold, fix_dims, keep_operators
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold, declare, fix_dims, keep_operators, undeclared
 from moccasin_mzn.graphs.importers.onnx.shapes import (
     OF_SHAPE,
     UNKNOWN,
@@ -69,6 +69,8 @@ class Network:
     """Operators If in whose place a branch was put, see `take_branches`, in one round after the other."""
     folded: tuple[str, ...]
     """Values computed of constants alone that are none of the program's, see `preparation.Fold`."""
+    declared: Mapping[str, list[int]]
+    """Shapes of the values that the file declares with another shape or with none, such as outputs of any batch."""
 
 
 def network_of(
@@ -129,7 +131,8 @@ def network_of(
         },
     )
     attributes = {**_attributes(model, shapes), **({"assumed": notes} if notes else {})}
-    return Network(program, tuple(positions), attributes, described, tuple(branches), tuple(folded))
+    declared = undeclared(model.graph, shapes)
+    return Network(program, tuple(positions), attributes, described, tuple(branches), tuple(folded), declared)
 
 
 def whole_model(data: bytes, network: Network, dims: Mapping[str, int]) -> onnx.ModelProto:
@@ -142,6 +145,7 @@ def whole_model(data: bytes, network: Network, dims: Mapping[str, int]) -> onnx.
     fix_dims(model, dims)
     for taken in network.branches:
         take_branches(model.graph, taken)
+    declare(model.graph, network.declared)
     return model
 
 
@@ -159,7 +163,8 @@ def _described(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, int | list[i
         node.output[0]: shapes.values[node.output[0]].tolist()
         for node in graph.node
         if is_standard(node) and node.op_type in OF_SHAPE and node.output and node.output[0] in shapes.values
-    }
+        and node.output[0] in shapes.constants
+    }  # fmt: skip
 
 
 def _live(graph: onnx.GraphProto, shapes: Shapes) -> list[int]:
@@ -296,7 +301,8 @@ def known_branches(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, bool]:
         node.output[0]: bool(shapes.values[node.input[0]].all())
         for node in graph.node
         if is_standard(node) and node.op_type == "If" and node.input and node.input[0] in shapes.values
-        and shapes.values[node.input[0]].size == 1 and node.output and node.output[0]
+        and node.input[0] not in shapes.in_doubt and shapes.values[node.input[0]].size == 1
+        and node.output and node.output[0]
     }  # fmt: skip
 
 

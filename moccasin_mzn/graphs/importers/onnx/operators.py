@@ -28,6 +28,7 @@ from moccasin_mzn.graphs.access_maps import (
 )
 from moccasin_mzn.graphs.importers.onnx.model import is_standard, kind_of, operator_sets, packages, reads
 from moccasin_mzn.graphs.importers.onnx.resizing import resized_axes
+from moccasin_mzn.graphs.importers.onnx.shape_rules import POOLS, pool_sides
 from moccasin_mzn.graphs.importers.onnx.shapes import Call, Shapes, is_elementwise
 from moccasin_mzn.graphs.operators import Operator, Reach, aligned, own
 
@@ -140,8 +141,11 @@ def window_sides(call: OneOutput, sizes: Sequence[int]) -> list[tuple[int, int, 
 def first_padding(call: OneOutput, sizes: Sequence[int]) -> list[tuple[int, int]]:
     """For each axis of an image the places of padding before the first one, and by how many this may be wrong.
 
-    With SAME, where fewer places are read than there are, runtimes differ in which are left out.
+    With SAME, where fewer places are read than there are, runtimes differ in which are left out; for pools they are
+    those of ONNX Runtime.
     """
+    if call.kind in POOLS:
+        return [(first, 0) for _, first, _ in pool_sides(call, call.shape(0)[2:])]
     mode, pads = call.attribute("auto_pad", b"NOTSET"), call.attribute("pads")
     found = []
     for at, (extent, count, size, stride, dilation) in enumerate(window_sides(call, sizes)):

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown, some_of
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
-from moccasin_mzn.graphs.importers.onnx.model import graph_inputs, is_standard, one_line, packages, parse_model, reads
+from moccasin_mzn.graphs.importers.onnx.model import (
+    graph_inputs,
+    is_standard,
+    one_line,
+    packages,
+    parse_model,
+    reads,
+    subgraphs,
+)
 from moccasin_mzn.graphs.importers.onnx.runtime import runtime, with_weights
 from moccasin_mzn.graphs.importers.onnx.shapes import Shapes
 
@@ -23,9 +31,10 @@ _NAMED = 8
 
 
 def fix_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> dict[str, int]:
-    """Write numbers for the open dimensions into the inputs of `model`.
+    """Write numbers for the open dimensions into the inputs of `model`, and by name into all else that it declares.
 
-    A dimension is open if it has no number, or 0 or -1, which some exporters write for it.
+    A dimension is open if it has no number, or 0 or -1, which some exporters write for it. What is open otherwise is
+    declared without a number, see `declare`.
 
     Args:
         dims: numbers by name of the dimension ("batch"), or by input and axis ("x[0]"), which goes before the name.
@@ -53,7 +62,43 @@ def fix_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> dict[str, int]:
             numbers.setdefault(names.get(place, ""), set()).add(number)
     if missing:
         raise InputError(f"give a number for each open dimension (--dim, dims), by place or name: {_some_of(missing)}")
-    return {name: min(found) for name, found in numbers.items() if name and len(found) == 1}
+    named = {name: min(found) for name, found in numbers.items() if name and len(found) == 1}
+    _close(model.graph, named)
+    return named
+
+
+def _close(graph: onnx.GraphProto, named: Mapping[str, int]) -> None:
+    """Write numbers for named dimensions of what a graph declares, and of its subgraphs; forget what is no number."""
+    inner = [each for node in graph.node for each in subgraphs(node)]
+    declared = [*graph.value_info, *graph.output, *(value for each in inner for value in each.input)]
+    for dim in (dim for value in declared for dim in value.type.tensor_type.shape.dim):
+        if dim.dim_param in named:
+            dim.dim_value = named[dim.dim_param]
+        elif dim.HasField("dim_value") and dim.dim_value <= 0:
+            dim.ClearField("dim_value")
+    for each in inner:
+        _close(each, named)
+
+
+def undeclared(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, list[int]]:
+    """By value that is declared with another shape than it has, or with none, the shape that it has."""
+    found = {}
+    for value in (*graph.value_info, *graph.output):
+        shape = shapes.of(value.name).shape
+        if shape is not None and value.type.HasField("tensor_type") and shapes.tensor_of(value.type).shape != shape:
+            found[value.name] = [*shape]
+    return found
+
+
+def declare(graph: onnx.GraphProto, known: Mapping[str, Sequence[int]]) -> None:
+    """Declare outputs with these shapes, and forget what is declared otherwise of other values."""
+    for value in graph.output:
+        if value.name in known:
+            kind = value.type.tensor_type.elem_type
+            value.type.CopyFrom(packages().helper.make_tensor_type_proto(kind, known[value.name]))
+    kept = [value for value in graph.value_info if value.name not in known]
+    graph.ClearField("value_info")
+    graph.value_info.extend(kept)
 
 
 def check_numbers(dims: Mapping[str, int]) -> None:

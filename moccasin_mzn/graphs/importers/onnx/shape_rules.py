@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 Delegate = Callable[["onnx.NodeProto"], dict[str, "onnx.TypeProto"]]
 MICROSOFT, BLOCKED = "com.microsoft", "com.microsoft.nchwc"
-CORRECTED = frozenset({"STFT"})
+POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
+CORRECTED = POOLS | {"ConvTranspose", "PRelu", "STFT"}
 """Operators for which `onnx` infers another shape than ONNX Runtime, and the standard, have."""
 
 
@@ -192,6 +193,62 @@ def _channels_last(kind: str, *reads: int) -> Callable[[_Operator], list[Tensor]
     return rule
 
 
+def _pooled(op: _Operator) -> list[Tensor]:
+    """A pool, and the places of its maxima, as ONNX Runtime computes them in each operator set. ::
+
+    ceil_mode     before operator set 22 `onnx` has a last window that begins behind the image, which is left out
+    SAME          windows are padded as if they were not dilated: of dilated ones there are fewer than `onnx` infers
+    """
+    read, last = op.read(0), op.node.op_type == "NhwcMaxPool" or bool(op.attribute("channels_last", 0))
+    batch, depth, *extents = (_first(read) if last else read).shape or ()
+    made = Tensor(read.dtype, (batch, depth, *(places for places, _, _ in pool_sides(op, extents))))
+    places = Tensor(packages().TensorProto.INT64, made.shape)
+    return [_last(each) if last else each for each in (made, places)]
+
+
+def pool_sides(call: Call, extents: Sequence[int]) -> list[tuple[int, int, int]]:
+    """For each axis of an image that a pool reads the windows that ONNX Runtime has, and the padding before and after.
+
+    A window may go beyond that: with ceil_mode, or as the only one of an image that is smaller.
+
+    Raises:
+        TypeError, ValueError: attributes are missing or do not fit.
+    """
+    sizes, mode, ceil = call.attribute("kernel_shape"), call.attribute("auto_pad", b""), call.attribute("ceil_mode", 0)
+    ones, zeros = [1] * len(sizes), [0] * 2 * len(sizes)
+    strides, dilations = call.attribute("strides") or ones, call.attribute("dilations") or ones
+    pads = (call.attribute("pads") if mode in (b"", b"NOTSET") else None) or zeros
+    found = []
+    for at, (extent, size, stride, dilation) in enumerate(zip(extents, sizes, strides, dilations, strict=True)):
+        first, padding = pads[at], pads[at] + pads[len(sizes) + at]
+        if mode in (b"SAME_UPPER", b"SAME_LOWER"):
+            padding = (-(-extent // stride) - 1) * stride + size - extent
+            first = int((padding + (mode == b"SAME_LOWER")) / 2)  # towards 0, as in C
+        rest = extent + padding - dilation * (size - 1) - 1
+        places = (-(-rest // stride) if ceil else int(rest / stride)) + 1
+        found.append((places - bool(ceil and (places - 1) * stride >= extent + first), first, padding - first))
+    return found
+
+
+def _transposed_convolution(op: _Operator) -> list[Tensor]:
+    """A transposed convolution: with SAME, padding for the output has no places of its own in ONNX Runtime, and an
+    `output_shape` holds, though `onnx` infers no axis behind one that is shorter than that of the input."""
+    (batch, _, *extents), (_, filters, *sizes) = op.shape(0), op.shape(1)
+    ones, zeros, mode = [1] * len(sizes), [0] * 2 * len(sizes), op.attribute("auto_pad", b"")
+    strides, dilations = op.attribute("strides") or ones, op.attribute("dilations") or ones
+    more, pads = op.attribute("output_padding") or zeros[: len(sizes)], op.attribute("pads") or zeros
+    made = list(op.attribute("output_shape") or ())
+    sides = zip(extents, sizes, strides, dilations, more, strict=True)
+    for at, (extent, size, stride, dilation, behind) in enumerate(sides if not made else ()):
+        places = (extent - 1) * stride + behind + (size - 1) * dilation + 1
+        if mode in (b"SAME_UPPER", b"SAME_LOWER"):
+            places = min(places, extent * stride)
+        made.append(places - (0 if mode not in (b"", b"NOTSET") else pads[at] + pads[len(sizes) + at]))
+    if len(made) != len(sizes):
+        raise ValueError
+    return [Tensor(op.read(0).dtype, (batch, op.attribute("group", 1) * filters, *made))]
+
+
 def _pooled_whole(op: _Operator) -> list[Tensor]:
     shape, last = op.shape(0), op.attribute("channels_last", 0)
     ones = [1] * (len(shape) - 2)
@@ -314,7 +371,6 @@ def _distances(op: _Operator) -> list[Tensor]:
 _UNARY = ("BiasAdd", "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu", "GemmaRotaryEmbedding", "GroupNorm", "Inverse",
           "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QuickGelu", "RotaryEmbedding", "ScaledSiLU",
           "Trilu")  # fmt: skip
-_POOLS = ("AveragePool", "MaxPool")
 _RULES: dict[tuple[str, str], Callable[[_Operator], list[Tensor]]] = {
     ("", "Dropout"): _dropped,
     ("", "GreaterOrEqual"): _compared,
@@ -323,7 +379,10 @@ _RULES: dict[tuple[str, str], Callable[[_Operator], list[Tensor]]] = {
     ("", "MeanVarianceNormalization"): _like(),
     ("", "LayerNormalization"): _normalized(sums=9),  # of ONNX Runtime, before operator set 17
     ("", "SimplifiedLayerNormalization"): _normalized(sums=9),
+    ("", "PRelu"): _elementwise(0, 1),
     ("", "STFT"): _spectrum,
+    ("", "ConvTranspose"): _transposed_convolution,
+    **{("", kind): _pooled for kind in POOLS},
     **{(MICROSOFT, kind): _like() for kind in _UNARY},
     (MICROSOFT, "SkipLayerNormalization"): _normalized(sums=3),
     (MICROSOFT, "SkipSimplifiedLayerNormalization"): _normalized(sums=3),
@@ -331,8 +390,8 @@ _RULES: dict[tuple[str, str], Callable[[_Operator], list[Tensor]]] = {
     (MICROSOFT, "QLinearConv"): _as("Conv", 0, 3),
     (MICROSOFT, "NhwcFusedConv"): _channels_last("Conv", 0, 1),
     (MICROSOFT, "NhwcConv"): _channels_last("Conv", 0, 1),
-    (MICROSOFT, "NhwcMaxPool"): _channels_last("MaxPool", 0),
-    (MICROSOFT, "QLinearAveragePool"): _as("AveragePool", 0),
+    (MICROSOFT, "NhwcMaxPool"): _pooled,
+    (MICROSOFT, "QLinearAveragePool"): _pooled,
     (MICROSOFT, "QLinearGlobalAveragePool"): _pooled_whole,
     (MICROSOFT, "FusedGemm"): _as("Gemm", 0, 1),
     (MICROSOFT, "FusedMatMul"): _fused_product,
@@ -357,7 +416,7 @@ _RULES: dict[tuple[str, str], Callable[[_Operator], list[Tensor]]] = {
     (MICROSOFT, "Rfft"): _transformed,
     (MICROSOFT, "Irfft"): _transformed,
     (MICROSOFT, "CDist"): _distances,
-    **{(BLOCKED, kind): _as(kind, 0) for kind in _POOLS},
+    **{(BLOCKED, kind): _pooled for kind in POOLS},
     (BLOCKED, "Conv"): _as("Conv", 0, 1),
     (BLOCKED, "GlobalAveragePool"): _pooled_whole,
     (BLOCKED, "GlobalMaxPool"): _pooled_whole,

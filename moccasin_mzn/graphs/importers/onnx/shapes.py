@@ -84,6 +84,10 @@ class Shapes:
     types: dict[str, onnx.TypeProto] = field(default_factory=dict)
     stated: dict[str, Tensor] = field(default_factory=dict)
     """What the file declares about values whose shape cannot be inferred."""
+    in_doubt: set[str] = field(default_factory=set)
+    """Values whose shape is declared where it depends on what is computed, such as that of NonZero, and what is made of
+    them: another run may have another shape, and numbers that are computed from it are no constants. ONNX Runtime may
+    refuse operators that are added behind such a value, as it infers other shapes when it loads a model."""
 
     def of(self, name: str) -> Tensor:
         """What is known of a value."""
@@ -97,7 +101,8 @@ class Shapes:
     def around(self, graph: onnx.GraphProto) -> Shapes:
         """For a subgraph: what is known of values around it, and what the file declares of its own."""
         copied = {what: dict(getattr(self, what)) for what in ("tensors", "constants", "values", "inside", "types")}
-        inner = Shapes(self.model, self.named, self.sizes, **copied, seen=self.seen, stated=dict(self.stated))
+        inner = Shapes(self.model, self.named, self.sizes, **copied, seen=self.seen, stated=dict(self.stated),
+                       in_doubt={*self.in_doubt})  # fmt: skip
         inner.note_stated(graph)
         return inner
 
@@ -147,6 +152,7 @@ class Shapes:
         """Forget a value, as another one of a subgraph hides it."""
         for known in (self.constants, self.values, self.inside):
             known.pop(name, None)
+        self.in_doubt.discard(name)
 
     def tensor_of(self, kind: onnx.TypeProto) -> Tensor:
         """A type of the file, with the named dimensions filled in."""
