@@ -111,7 +111,7 @@ def tiled(
         whole = Instance.build(graph, "100%" if least else budget, count_fixed=count_fixed)
 
         def request(parts: ComputationGraph) -> Request:
-            return prepare(parts, budget=whole.budget + whole.fixed, order=FREE, count_fixed=count_fixed)
+            return prepare(parts, budget=max(1, whole.budget + whole.fixed), order=FREE, count_fixed=count_fixed)
 
         if tiles.rows is not None:
             requests: Iterator[Request] = iter([request(_cut(graph, tiles, cutting))])

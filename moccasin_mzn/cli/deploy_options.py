@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,8 @@ def request_maker(
 
     Args:
         options: the options of `searching`.
-        alignment: the alignment of offsets in an arena, which the budget is for; None: there are no offsets.
+        alignment: the alignment of offsets in an arena, which the budget is for; a fraction is one of the peak with
+            sizes rounded up to multiples of it. None: there are no offsets.
         others: names of options that are also used without a search.
         tile: in which parts outputs are computed, see `Tiles`; the function gets what makes the graph of parts as well,
             `cutting`.
@@ -103,27 +105,42 @@ def request_maker(
         return None
     budget = Budget.parse(given.pop("budget"))
     given = {"time_limit": SEARCH_SECONDS, **({} if tiles is None else {"max_computations": "auto"}), **given}
-    prepare = prepared(given, alignment=alignment, spelled=flag)
+    prepare, lengths = prepared(given, alignment=alignment, spelled=flag), (alignment or 1, step)
     if tiles is None:
-        return lambda graph: prepare(graph, budget=_rounded(graph, budget, step, problem), **problem)
+        return lambda graph: prepare(graph, budget=_rounded(graph, budget, lengths, problem), **problem)
 
     def make(graph: ComputationGraph, cutting: Cutting) -> Request:
         note = partial(click.echo, err=True)
-        whole = _rounded(graph, budget, step, problem)
+        whole = _rounded(graph, budget, lengths, problem)
         return tiled(prepare, tiles, note, cutting=cutting)(graph, budget=whole, **problem)
 
     return make
 
 
-def _rounded(graph: ComputationGraph, budget: Budget, step: int, problem: Mapping[str, Any]) -> Budget:
-    """The budget of which outputs get a multiple of `step`, see `request_maker`; with a line if it is another one."""
-    if step == 1:
-        return budget
-    given = Instance.build(graph, budget, **problem)
+def _rounded(graph: ComputationGraph, budget: Budget, lengths: tuple[int, int], problem: Mapping[str, Any]) -> Budget:
+    """The budget of an arena, with a line if it is not the one that was given.
+
+    Args:
+        lengths: a fraction is one of the peak of outputs whose sizes are multiples of the first; outputs get a multiple
+            of the second, see `request_maker`.
+    """
+    size, step = lengths
+    given = Instance.build(graph if budget.fraction is None else _padded(graph, size), budget, **problem)
     steps = given.budget // step if budget.fraction is None else -(-given.budget // step)
-    if steps * step != given.budget:
+    if step > 1 and steps * step != given.budget:
         click.echo(f"budget: {steps * step:,} bytes, as an arena takes a multiple of {step}", err=True)
     return Budget(max(1, steps * step + given.fixed))
+
+
+def _padded(graph: ComputationGraph, size: int) -> ComputationGraph:
+    """The graph with all sizes rounded up to multiples of `size`, as offsets are."""
+    if size == 1:
+        return graph
+
+    def up(amounts: Sequence[int]) -> tuple[int, ...]:
+        return tuple(-(-amount // size) * size for amount in amounts)
+
+    return replace(graph, sizes=up(graph.sizes), workspaces=None if graph.workspaces is None else up(graph.workspaces))
 
 
 def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result | None:

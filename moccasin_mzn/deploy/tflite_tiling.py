@@ -35,6 +35,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.tflite import (
     case_of,
     graph_of,
+    inputs,
     operator_name,
     outputs,
     producers,
@@ -276,6 +277,8 @@ class _Tiling(Gathering[int]):
     operators: list[OperatorT] = field(default_factory=list)
     part_of: dict[int, Part] = field(default_factory=dict)
     """By number of a new operator the part that it computes."""
+    added: set[int] = field(default_factory=set)
+    """Tensors that new operators put out, but for parts of what nothing reads in the original."""
 
     def __post_init__(self) -> None:
         self.model = copy(self.original)
@@ -285,6 +288,8 @@ class _Tiling(Gathering[int]):
         self.subgraph.tensors = list(self.subgraph.tensors)
         self.maker = producers(self.original)
         self.sources = sources_of(self.original)
+        of = self.original.subgraphs[0]
+        self.used = {int(x) for operator in of.operators for x in inputs(operator)} | {int(x) for x in of.outputs}
 
     def add(self, at: int, cuts: Cuts) -> None:
         """Add an operator of the model, or its parts."""
@@ -305,8 +310,21 @@ class _Tiling(Gathering[int]):
         """The model."""
         for x in self.subgraph.outputs:
             self.whole(int(x))
+        self._leave_out_unread()
         self._number_anew()
         return self.model
+
+    def _leave_out_unread(self) -> None:
+        """Leave out new operators whose output is not read, such as rows between the windows of a stride."""
+        read, kept = {int(x) for x in self.subgraph.outputs}, list[int]()
+        for at in range(len(self.operators) - 1, -1, -1):
+            made = outputs(self.operators[at])
+            if not read.isdisjoint(made) or not self.added.issuperset(made):
+                kept.append(at)
+                read.update(inputs(self.operators[at]))
+        number = {at: new for new, at in enumerate(reversed(kept))}
+        self.operators = [self.operators[at] for at in number]
+        self.part_of = {number[at]: part for at, part in self.part_of.items() if at in number}
 
     def _number_anew(self) -> None:
         """Drop tensors that nobody reads or puts out any more, which TensorFlow Lite Micro would place."""
@@ -367,6 +385,7 @@ class _Tiling(Gathering[int]):
         new.inputs = read
         made = self._like(outputs(operator)[0], [stop - start for start, stop in box], suffix_of(box, axes))
         new.outputs = [made]
+        self.added.update([made] if outputs(operator)[0] in self.used else [])
         if recipe.valid:
             new.builtinOptions = copy(operator.builtinOptions)
             new.builtinOptions.padding = schema().Padding.VALID
@@ -396,6 +415,7 @@ class _Tiling(Gathering[int]):
         operator = schema().OperatorT()
         operator.opcodeIndex = self._code(name, _VERSIONS[name].get(type_name(self.model, read[0]), 1))
         operator.inputs, operator.outputs = list(read), [made]
+        self.added.add(made)
         operator.builtinOptionsType, operator.builtinOptions = getattr(schema().BuiltinOptions, kind), options
         self.operators.append(operator)
 

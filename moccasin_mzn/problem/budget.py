@@ -118,6 +118,7 @@ def _fraction(value: object) -> Fraction | None:
 
 def _text(fraction: Fraction) -> str:
     try:
-        return f"{float(fraction):g}"
+        number = float(fraction)
     except OverflowError:
         return "over 10^308"
+    return short if Fraction(short := f"{number:g}") == fraction else repr(number)
