@@ -125,11 +125,14 @@ def _rounded(graph: ComputationGraph, budget: Budget, lengths: tuple[int, int], 
             of the second, see `request_maker`.
     """
     size, step = lengths
-    given = Instance.build(graph if budget.fraction is None else _padded(graph, size), budget, **problem)
-    steps = given.budget // step if budget.fraction is None else -(-given.budget // step)
-    if step > 1 and steps * step != given.budget:
-        click.echo(f"budget: {steps * step:,} bytes, as an arena takes a multiple of {step}", err=True)
-    return Budget(max(1, steps * step + given.fixed))
+    given = Instance.build(graph, budget, **problem)
+    amount = given.budget // step * step
+    if budget.fraction is not None:
+        amount = -(-Instance.build(_padded(graph, size), budget, **problem).budget // step) * step
+    if amount != given.budget:
+        text = f"as an arena takes a multiple of {step}" if step > 1 else f"of outputs in multiples of {size}"
+        click.echo(f"budget: {amount:,} bytes, {text}", err=True)
+    return Budget(max(1, amount + given.fixed))
 
 
 def _padded(graph: ComputationGraph, size: int) -> ComputationGraph:
