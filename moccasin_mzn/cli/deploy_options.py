@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.option import flag
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.placing import padded
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.request import Request
@@ -128,22 +128,11 @@ def _rounded(graph: ComputationGraph, budget: Budget, lengths: tuple[int, int], 
     given = Instance.build(graph, budget, **problem)
     amount = given.budget // step * step
     if budget.fraction is not None:
-        amount = -(-Instance.build(_padded(graph, size), budget, **problem).budget // step) * step
+        amount = -(-Instance.build(padded(graph, size), budget, **problem).budget // step) * step
     if amount != given.budget:
         text = f"as an arena takes a multiple of {step}" if step > 1 else f"of outputs in multiples of {size}"
         click.echo(f"budget: {amount:,} bytes, {text}", err=True)
     return Budget(max(1, amount + given.fixed))
-
-
-def _padded(graph: ComputationGraph, size: int) -> ComputationGraph:
-    """The graph with all sizes rounded up to multiples of `size`, as offsets are."""
-    if size == 1:
-        return graph
-
-    def up(amounts: Sequence[int]) -> tuple[int, ...]:
-        return tuple(-(-amount // size) * size for amount in amounts)
-
-    return replace(graph, sizes=up(graph.sizes), workspaces=None if graph.workspaces is None else up(graph.workspaces))
 
 
 def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result | None:

@@ -8,8 +8,8 @@
 
 Each part is computed at once and is a tensor of its own. Parts of one layer do not overlap, so that they are the whole
 together: their sizes and durations add up to those of the layer. Parts that nothing reads, such as rows between the
-windows of a stride, are left out, unless nothing reads the layer either. What several parts read is kept, or recomputed,
-which is what schedules decide.
+windows of a stride, are left out, unless nothing reads the layer either. What several parts read is kept, or
+recomputed, which is what schedules decide.
 """
 
 from __future__ import annotations
