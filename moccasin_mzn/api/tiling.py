@@ -166,7 +166,7 @@ class _Choice:
 
         def possible() -> Iterator[Request]:
             nonlocal smallest
-            for request in self._requests(budget, deadline):
+            for request in self._requests(budget, deadline, coarse_first=weigh is not None):
                 need = max(request.problem.graph.working_sets)
                 smallest = min(smallest, (need, request), key=lambda each: each[0])
                 if need <= budget:
@@ -188,14 +188,15 @@ class _Choice:
         left = deadline.remaining()
         return smallest(found or whole, max(_SHORTEST, left or 0.0), self.stop)
 
-    def _requests(self, budget: int | None, deadline: Deadline) -> Iterator[Request]:
+    def _requests(self, budget: int | None, deadline: Deadline, *, coarse_first: bool = False) -> Iterator[Request]:
         """One for each tiling, as long as there is time to make it."""
 
         def nodes(cuts: Mapping[int, Cuts]) -> int:
             return nodes_of(self.graph, cuts)
 
         maker = Maker(self._made, nodes, deadline)
-        return map(self.request, maker.made(candidates(self.graph, budget), lambda: self.stop() or deadline.over()))
+        tilings = candidates(self.graph, budget, coarse_first=coarse_first)
+        return map(self.request, maker.made(tilings, lambda: self.stop() or deadline.over()))
 
     def _made(self, cuts: Mapping[int, Cuts]) -> ComputationGraph:
         self.asked = cuts or self.asked

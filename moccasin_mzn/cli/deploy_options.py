@@ -15,6 +15,7 @@ from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER
 from moccasin_mzn.cli.options import Decorator, OptionValues, added, named_options
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.option import flag
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
@@ -22,7 +23,6 @@ from moccasin_mzn.problem.placing import padded
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.request import Request
-    from moccasin_mzn.api.tiling import Cutting
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.search.result import Result
 
@@ -42,6 +42,9 @@ TILE = click.option(
     help="Compute outputs in parts of so many rows, or tiles, in any order; auto: the coarsest parts that are enough "
          "for the budget.",
 )  # fmt: skip
+
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def output(help_text: str) -> Decorator:
@@ -81,8 +84,8 @@ def request_maker(
         alignment: the alignment of offsets in an arena, which the budget is for; a fraction is one of the peak with
             sizes rounded up to multiples of it. None: there are no offsets.
         others: names of options that are also used without a search.
-        tile: in which parts outputs are computed, see `Tiles`; the function gets what makes the graph of parts as well,
-            `cutting`.
+        tile: in which parts outputs are computed, see `Tiles`; the function gets what `tiled` has to know of the target
+            as well, `cutting` at least.
         step: a runtime takes a multiple of it for an arena, so that the budget is one: an amount is rounded down, a
             fraction up, as what it is a fraction of may be none.
 
@@ -109,10 +112,10 @@ def request_maker(
     if tiles is None:
         return lambda graph: prepare(graph, budget=_rounded(graph, budget, lengths, problem), **problem)
 
-    def make(graph: ComputationGraph, cutting: Cutting) -> Request:
+    def make(graph: ComputationGraph, **of_target: Any) -> Request:
         note = partial(click.echo, err=True)
-        whole = _rounded(graph, budget, lengths, problem)
-        return tiled(prepare, tiles, note, cutting=cutting)(graph, budget=whole, **problem)
+        amount = _rounded(graph, budget, lengths, problem)
+        return tiled(prepare, tiles, note, **of_target)(graph, budget=amount, **problem)
 
     return make
 
@@ -146,6 +149,13 @@ def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result |
         return result
     click.echo(Page.INFEASIBLE.after(f"no schedule: {result.reason}"), err=True)
     return None
+
+
+def searched_dict(result: Result | None) -> JsonObject:
+    """What is known of a schedule that was searched for, for JSON; nothing without one."""
+    if result is None:
+        return {}
+    return {name: getattr(result, name) for name in ("status", "reason", "duration", "bound", "tdi_percent")}
 
 
 def files_read(options: OptionValues, **others: Path | None) -> dict[str, object]:

@@ -30,6 +30,7 @@ from moccasin_mzn.deploy.gathering import (
     useful_cuts,
     with_reductions,
 )
+from moccasin_mzn.deploy.tflite_micro import persistent_of
 from moccasin_mzn.graphs.access_maps import Axes, total_padding
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.tflite import (
@@ -230,7 +231,8 @@ def tiled_model(model: ModelT, graph: ComputationGraph, cuts: Mapping[int, Cuts]
     for at in range(len(model.subgraphs[0].operators)):
         tiling.add(at, by_operator.get(at, {}))
     made = tiling.finished()
-    tiled = graph_of(made, graph.name, inputs_in_arena="inputs" not in graph.fixed_memory)
+    in_arena = "inputs" not in graph.fixed_memory
+    tiled = graph_of(made, graph.name, inputs_in_arena=in_arena, with_operators=not tiling.part_of)
     parts = [tiling.part_of.get(int(node)) if isinstance(node, int) else None for node in tiled.nodes]
     return made, replace(tiled, parts=tuple(parts)) if tiling.part_of else tiled
 
@@ -263,6 +265,22 @@ class Cutter:
         chosen = useful_cuts(graph, possible_cuts(self.model, graph, with_reductions(graph, possible)))
         self.made.append(tiled_model(self.model, graph, chosen))
         return self.made[-1][1]
+
+    def whole(self, graph: ComputationGraph) -> set[int]:
+        """The nodes that are never cut: no operator of the kind, or of the types, is known to compute parts."""
+        sources, operators, found = sources_of(self.model), self.model.subgraphs[0].operators, set[int]()
+        for v, node in enumerate(graph.nodes):
+            if not isinstance(node, int) or graph.operators is None or graph.operators[v] is None:
+                found.add(v)
+                continue
+            case = case_of(self.model, operators[node], sources)
+            if case.name not in _RULES or not all(each.kind in _KINDS for each in (case.put_out, *case.read)):
+                found.add(v)
+        return found
+
+    def persistent(self, graph: ComputationGraph, sequence: Sequence[int]) -> int:
+        """About what TensorFlow Lite Micro takes beside the arena for a schedule of a graph that was made here."""
+        return persistent_of(self.model_of(graph), graph, sequence)
 
     def model_of(self, graph: ComputationGraph) -> ModelT:
         """The one that has a graph which was made here."""

@@ -50,12 +50,13 @@ def tilings(graph: ComputationGraph, budget: int) -> Iterator[dict[int, Cuts]]:
         before = chosen
 
 
-def candidates(graph: ComputationGraph, budget: int | None) -> list[dict[int, Cuts]]:
+def candidates(graph: ComputationGraph, budget: int | None, *, coarse_first: bool = False) -> list[dict[int, Cuts]]:
     """The cuts of all tilings that are worth a trial: parts of a fixed number of rows, tiles, and those for a budget;
     fine ones of up to `MANY_NODES` first, then coarser ones, then finer ones.
 
     Args:
         budget: in the graph's size unit; None: the largest working set.
+        coarse_first: from coarse to fine.
 
     Raises:
         InputError: as `tilings`.
@@ -71,6 +72,8 @@ def candidates(graph: ComputationGraph, budget: int | None) -> list[dict[int, Cu
     different = {tuple(sorted((v, *sorted(own.items())) for v, own in cuts.items())): cuts for cuts in found}
     counted = [(nodes_of(graph, cuts), cuts) for cuts in different.values()]
     ordered = sorted((each for each in counted if each[0] <= MOST_NODES), key=lambda each: -each[0])
+    if coarse_first:
+        return [cuts for _, cuts in reversed(ordered)]
     few = [cuts for count, cuts in ordered if count <= MANY_NODES]
     return few + [cuts for count, cuts in reversed(ordered) if count > MANY_NODES]
 
