@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,7 @@ from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.tiling.choosing import candidates, needed_in_any_parts
-from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, cut, cuts_of, layers_of, nodes_of, shape_of
+from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, cut, cuts_of, nodes_of, shape_of
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import FREE, Instance
 
@@ -226,7 +227,9 @@ def tiling_text(graph: ComputationGraph, parts: ComputationGraph, asked: Mapping
     Args:
         asked: the cuts that were asked for, of which perhaps none could be made.
     """
-    counts = [len(nodes) for _, nodes in layers_of(parts) if len(nodes) > 1]
+    names = {str(node) for node in graph.nodes}
+    nodes = Counter(part.layer for part in parts.parts or () if part is not None and part.layer in names)
+    counts = [count for count in nodes.values() if count > 1]
     total = f"{count_text(len(parts.nodes), 'node')} in total"
     if not counts and parts.parts is None and len(parts.nodes) > len(graph.nodes):
         return f"tiling: layers are cut, {total} where parts are merged"

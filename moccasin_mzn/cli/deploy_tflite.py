@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 @TILE
 @ZERO_COPY_CONCAT
 @click.option("--check/--no-check", default=None,
-              help="Run both models on random inputs in LiteRT's reference kernels and, where its package is installed, "
-                   "in TensorFlow Lite Micro, and write the new one only if outputs are equal, bit for bit.  "
+              help="Run both models on random inputs, in LiteRT's reference kernels and, where it is installed, in "
+                   "TensorFlow Lite Micro, and write the new one only if outputs are equal, bit for bit.  "
                    "[default: --check where LiteRT is installed]")  # fmt: skip
 @searching(default="60, for offsets alone 10", seed="Random seed of all searches, and of the inputs of --check.")
 @JSON
