@@ -103,7 +103,6 @@ class _Planned:
         former: int, searched: Result | None,
     ) -> None:  # fmt: skip
         from moccasin_mzn.deploy.tflite_micro import Micro, persistent_of
-        from moccasin_mzn.deploy.tflite_model import planned_model
         from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
 
         computed = [step.node for step in plan.steps if step.begin is None]
@@ -112,7 +111,14 @@ class _Planned:
         self.new = Micro(arena, persistent_of(model, graph, positions), measured=False)
         self.former_persistent, self.searched, self.in_parts = former, searched, graph.parts is not None
         self.recomputed = len(computed) - len({*computed})
-        self.data = planned_model(model, plan, taken_out)
+        self.data = _data_of(model, plan, taken_out)
+
+
+def _data_of(model: ModelT, plan: RuntimePlan, taken_out: frozenset[NodeId]) -> bytes:
+    """The file of the new model."""
+    from moccasin_mzn.deploy.tflite_model import planned_model
+
+    return planned_model(model, plan, taken_out)
 
 
 def _planned(
@@ -192,8 +198,10 @@ def _print(found: _Planned, done: Checked | None, wrong: str, output: Path, as_j
 def _notes(found: _Planned, done: Checked | None, runs: object, new: Micro) -> list[str]:
     """What one has to know further."""
     notes = []
+    if done is not None and done.lite:
+        notes.append(f"both models have run in TensorFlow Lite Micro alone: {done.lite}")
     if done is None:
-        notes.append("neither model was run")
+        notes.append("the new model has not been run")
     elif isinstance(done.micro, str):
         notes.append(f"what stays is estimated: {done.micro}")
     elif new.tensors != found.new.tensors:

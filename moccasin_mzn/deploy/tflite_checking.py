@@ -12,12 +12,14 @@ import numpy as np
 
 from moccasin_mzn.deploy.c.reference import run
 from moccasin_mzn.deploy.tflite_micro import MARGIN, Runs, is_installed, measured
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.graphs.importers.tflite import operator_name, schema, size_of, type_name
 
 if TYPE_CHECKING:
     from ai_edge_litert.schema_py_generated import ModelT
 
+LITE = "LiteRT's reference kernels"
+UNCHECKED = "--no-check writes the new model without a run"
 SETS = 2
 """Inputs that are run one after the other: what is kept from one to the next is compared as well."""
 CHANCE = frozenset(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"))
@@ -33,18 +35,19 @@ class Checked:
     """What came of it."""
 
     equal: bool | None
-    """Outputs are the same in LiteRT, bit for bit; None: the model draws numbers."""
+    """Outputs are the same, bit for bit, in all that has run them; None: the model draws numbers."""
+    lite: str
+    """Why LiteRT has not run the model that the new one was made of; empty: it has run both."""
     micro: Runs | str
-    """TensorFlow Lite Micro's; or why it has run neither."""
+    """TensorFlow Lite Micro's; or why it has not run both."""
 
     @property
     def wrong(self) -> str:
         """What is wrong with the new model; empty: nothing."""
-        if self.equal is False:
-            return "outputs are not equal in LiteRT's reference kernels"
-        if self.equal and isinstance(self.micro, Runs) and not self.micro.equal:
-            return "outputs are not equal in TensorFlow Lite Micro"
-        return ""
+        if self.equal is not False:
+            return ""
+        in_micro = isinstance(self.micro, Runs) and not self.micro.equal
+        return f"outputs are not equal in {'TensorFlow Lite Micro' if in_micro else LITE}"
 
 
 def is_runtime_installed() -> bool:
@@ -60,20 +63,25 @@ def checked(former: bytes, new: bytes, seed: int, tail: int) -> Checked:
         tail: about how many bytes of TensorFlow Lite Micro's arena are persistent.
 
     Raises:
-        InputError: LiteRT does not run one of them.
+        InputError: neither LiteRT nor TensorFlow Lite Micro runs the former one; LiteRT does, and not the new one.
     """
     models = [schema().ModelT.InitFromPackedBuf(data, 0) for data in (former, new)]
-    sets = inputs_of(models[0], seed)
-    found = []
-    for model, which in zip(models, ("", "the new model: "), strict=True):
-        try:
-            found.append(run(model, sets))
-        except InputError as error:
-            raise InputError(f"{which}{error}; --no-check writes the new model without running any") from None
-    pairs = [(a, b) for one, other in zip(*found, strict=True) for a, b in zip(one, other, strict=True)]
-    same = all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
+    sets, lite = inputs_of(models[0], seed), ""
+    try:
+        expected = run(models[0], sets)
+    except InputError as error:
+        lite = str(error)
+    micro = _in_micro(former, new, models, sets, tail)
+    same = micro.equal if isinstance(micro, Runs) else not lite
+    if lite and not isinstance(micro, Runs):
+        raise InputError(f"{lite}; {UNCHECKED}")
+    if not lite:
+        with located("the new model"):
+            found = run(models[1], sets)
+        pairs = (pair for one, other in zip(expected, found, strict=True) for pair in zip(one, other, strict=True))
+        same &= all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
     draws = any(operator_name(models[0], each) in CHANCE for each in models[0].subgraphs[0].operators)
-    return Checked(None if draws else same, _in_micro(former, new, models, sets, tail))
+    return Checked(None if draws else same, lite, micro)
 
 
 def _in_micro(
@@ -97,7 +105,7 @@ def inputs_of(model: ModelT, seed: int) -> list[list[np.ndarray]]:
     def one(x: int) -> np.ndarray:
         kind = type_name(model, x)
         if kind not in _KINDS:
-            raise InputError(f"input of {kind}: no numbers are drawn of it; --no-check writes the model without a run")
+            raise InputError(f"input of {kind}: no numbers are drawn of it; {UNCHECKED}")
         dtype, shape = np.dtype(_KINDS[kind]), tuple(map(int, subgraph.tensors[x].shape))
         if dtype.kind == "f":
             return random.standard_normal(shape).astype(dtype)

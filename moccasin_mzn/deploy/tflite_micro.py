@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.environment import own_environment
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.tflite import operator_name, outputs
@@ -42,6 +43,7 @@ _BY_CHANNEL = ("CONV_2D", "DEPTHWISE_CONV_2D")
 """Kernels that keep two arrays of 32 bits for each channel put out."""
 _SECONDS = 120
 """The interpreter is ended after so many."""
+MODELS = "former", "new"
 MARGIN = 2**16
 """Bytes of an arena above what is expected."""
 
@@ -107,12 +109,15 @@ def is_installed() -> bool:
 
 
 def measured(former: bytes, new: bytes, sets: Sequence[Sequence[ndarray]], results: int, arena: int) -> Runs | str:
-    """Run two models; or why one of them does not run.
+    """Run two models; or why the former does not run.
 
     Args:
         sets: of inputs, one after the other.
         results: number of outputs of the network.
         arena: bytes for the interpreter: more than either takes.
+
+    Raises:
+        InputError: the former runs, and the new one does not.
     """
     import numpy as np
 
@@ -122,19 +127,19 @@ def measured(former: bytes, new: bytes, sets: Sequence[Sequence[ndarray]], resul
         (folder / "new.tflite").write_bytes(new)
         given = {f"{at} {k}": value for at, inputs in enumerate(sets) for k, value in enumerate(inputs)}
         np.savez(folder / "inputs.npz", **given)  # type: ignore[arg-type]
-        told = []
-        for model in ("former", "new"):
-            answer = _answered(folder, {"model": model, "sets": len(sets), "outputs": results, "arena": arena})
-            if isinstance(answer, str):
-                return answer
-            told.append(answer)
-        outputs_of = [dict(np.load(folder / f"{model}.npz")) for model in ("former", "new")]
+        told = _told(folder, {"sets": len(sets), "outputs": results, "arena": arena})
+        if isinstance(told, str) and (folder / "former.npz").exists():
+            raise InputError(f"the new model: TensorFlow Lite Micro does not run it: {told}")
+        if isinstance(told, str):
+            return told
+        outputs_of = [dict(np.load(folder / f"{model}.npz")) for model in MODELS]
     same = all(np.array_equal(value, outputs_of[1][key], equal_nan=value.dtype.kind == "f")
                for key, value in outputs_of[0].items())  # fmt: skip
     return Runs(told[0], told[1], same and outputs_of[0].keys() == outputs_of[1].keys())
 
 
-def _answered(folder: Path, asked: JsonObject) -> Micro | str:
+def _told(folder: Path, asked: JsonObject) -> list[Micro] | str:
+    """What the interpreter tells of both models; or why it runs one of them not."""
     request = json.dumps({"folder": str(folder), **asked})
     command = [sys.executable, "-P", "-m", "moccasin_mzn.deploy.tflite_micro", request]
     try:
@@ -145,33 +150,33 @@ def _answered(folder: Path, asked: JsonObject) -> Micro | str:
     except subprocess.TimeoutExpired:
         return f"it takes more than {_SECONDS} s"
     told = done.stdout + done.stderr
-    head, tail = (re.search(rf"Arena allocation {side} (\d+) bytes", told) for side in ("head", "tail"))
-    if done.returncode or head is None or tail is None:
+    heads, tails = (re.findall(rf"Arena allocation {side} (\d+) bytes", told) for side in ("head", "tail"))
+    if done.returncode or len(heads) != len(MODELS) or len(tails) != len(MODELS):
         lines = [line for line in told.splitlines() if line.strip() and not line.startswith("[")]
         return lines[-1].strip() if lines else f"it ends with status {done.returncode}"
-    return Micro(int(head[1]), int(tail[1]), measured=True)
+    return [Micro(int(head), int(tail), measured=True) for head, tail in zip(heads, tails, strict=True)]
 
 
 def main(request: str) -> None:
-    """Run a model of a folder on its inputs, write what it puts out, and print what its arena takes."""
+    """Run the models of a folder on its inputs, write what they put out, and print what their arenas take."""
     import numpy as np
     from tflite_micro.python.tflite_micro import runtime  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     asked = json.loads(request)
     folder = Path(asked["folder"])
-    made = runtime.Interpreter.from_file(str(folder / f"{asked['model']}.tflite"), arena_size=asked["arena"])
-    inputs, found = np.load(folder / "inputs.npz"), {}
-    for at in range(asked["sets"]):
-        given = [name for name in inputs.files if name.startswith(f"{at} ")]
-        for name in given:
-            made.set_input(inputs[name], int(name.split()[1]))
-        made.invoke()
-        for k in range(asked["outputs"]):
-            found[f"{at} {k}"] = made.get_output(k).copy()
-    np.savez(folder / f"{asked['model']}.npz", **found)
-    made.print_allocations()
+    inputs = np.load(folder / "inputs.npz")
+    for model in MODELS:
+        made = runtime.Interpreter.from_file(str(folder / f"{model}.tflite"), arena_size=asked["arena"])
+        found: dict[str, ndarray] = {}
+        for at in range(asked["sets"]):
+            for name in (name for name in inputs.files if name.startswith(f"{at} ")):
+                made.set_input(inputs[name], int(name.split()[1]))
+            made.invoke()
+            found |= {f"{at} {k}": made.get_output(k).copy() for k in range(asked["outputs"])}
+        np.savez(folder / f"{model}.npz", **found)  # type: ignore[arg-type]
+        made.print_allocations()
     sys.stdout.flush()
-    os._exit(0)  # without what destructors print, or die of
+    os._exit(0)  # nothing that destructors print, or die of
 
 
 if __name__ == "__main__":

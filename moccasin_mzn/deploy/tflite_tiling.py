@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +64,8 @@ _KINDS = {
     "BOOL": np.bool_,
 }  # fmt: skip
 """Types whose constants can be sliced and padded with."""
+MOST_JOINED = 10
+"""Inputs of a CONCATENATION in TensorFlow Lite Micro."""
 Sides = tuple[tuple[int, int], tuple[int, int]]
 """Padding before and after rows and columns."""
 
@@ -367,6 +370,11 @@ class _Tiling(Gathering[int]):
         return () if shape is None else tuple(map(int, shape))
 
     def add_concatenation(self, pieces: Sequence[int], axis: int, whole: int | None) -> int:
+        if (count := len(pieces)) > MOST_JOINED:  # no more memory than at once: pieces are dropped group by group
+            groups = -(-count // MOST_JOINED)
+            cuts = [count * at // groups for at in range(groups + 1)]
+            pieces = [self._joined(pieces[start:stop], axis, None) for start, stop in pairwise(cuts)]
+            return self.add_concatenation(pieces, axis, whole)
         made = self._like(pieces[0], self._joined_shape(pieces, axis), "+") if whole is None else whole
         options = schema().ConcatenationOptionsT()
         options.axis = axis

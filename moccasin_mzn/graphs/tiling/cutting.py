@@ -28,7 +28,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.memory_model import refuse_adjacent
 from moccasin_mzn.graphs.operators import Operator, Part, Read
-from moccasin_mzn.graphs.tiling.axes import tiling_axes
+from moccasin_mzn.graphs.tiling.axes import is_one_row, tiling_axes
 
 Box = tuple[tuple[int, int], ...]
 Cuts = Mapping[int, tuple[int, ...]]
@@ -51,7 +51,7 @@ def tile(
     Args:
         graph: one whose `operators` are known, as those of imported models.
         rows, columns, channels: places along the axes that `axes.tiling_axes` finds: rows of images, positions of
-            sequences. None: all.
+            sequences; of images of one row columns, where both are given. None: all.
         layers: patterns such as "conv*" of ids or labels; only these layers are cut. Empty: all that can be.
 
     Returns:
@@ -94,7 +94,9 @@ def cuts_of(
     for v, axes in enumerate(tiling_axes(graph)):
         if v in chosen:
             shape = shape_of(graph, v)
-            pairs = zip(axes, extents.values(), strict=True)
+            one_row = rows is not None and columns is not None and is_one_row(shape, axes)
+            given = (columns, None, channels) if one_row else (rows, columns, channels)
+            pairs = zip(axes, map(plain, given), strict=True)
             cuts[v] = {axis: steps(shape[axis], by) for axis, by in pairs if axis is not None and by is not None}
     return cuts
 

@@ -242,7 +242,7 @@ def test_parts_add_up_to_their_layers(case):
 
 
 def _needed(graph, cuts):
-    """All parts of layers that no other reads, and whatever these read, place by place; everything, if nothing is cut."""
+    """All parts of layers that no other reads, and what these read, place by place; everything, if nothing is cut."""
     boxes = [_boxes(operator.shape, cuts[v]) for v, operator in enumerate(graph.operators)]
     cut_at_all = any(len(row) > 1 for row in boxes)
     waiting = [(v, box) for v, row in enumerate(boxes) for box in row if not (graph.successors[v] and cut_at_all)]
