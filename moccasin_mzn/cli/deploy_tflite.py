@@ -179,8 +179,11 @@ def _print(found: _Planned, done: Checked | None, wrong: str, output: Path, as_j
 
     runs = done.micro if done is not None and isinstance(done.micro, Runs) else None
     new = found.new if runs is None else runs.new
+    notes = _notes(found, done, runs, new)
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
     if as_json:
-        click.echo(json.dumps(_document(found, done, runs, written=not wrong)))
+        click.echo(json.dumps(_document(found, done, runs, written=not wrong) | {"notes": notes}))
         return
     recomputed = f"{count_text(found.recomputed, 'operator')} recomputed"
     click.echo(f"{f'not written: {wrong}' if wrong else output}: arena {found.new.tensors:,} bytes, {recomputed}")
@@ -191,8 +194,6 @@ def _print(found: _Planned, done: Checked | None, wrong: str, output: Path, as_j
     )
     if runs is not None:
         click.echo(f"the model as it is: {runs.former.total:,} bytes in all, {runs.former.tensors:,} of tensors")
-    for note in _notes(found, done, runs, new):
-        click.echo(f"note: {note}", err=True)
 
 
 def _notes(found: _Planned, done: Checked | None, runs: object, new: Micro) -> list[str]:
