@@ -43,7 +43,7 @@ PLACING_SECONDS = 0.2
 """Most seconds of a search for offsets of a schedule, of which there is one each turn at most."""
 
 Weigh = Callable[[ComputationGraph, Sequence[int]], int]
-"""Bytes that a schedule of a graph of parts takes beside its arena."""
+"""Bytes that a schedule of a graph of parts takes in addition to its arena."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Trial:
     over: float = field(default=math.inf, init=False)
     """Memory of the nearest over the budget."""
     taken: float = field(default=math.inf, init=False)
-    """Memory of the best: its arena, or its peak, and what it takes beside that."""
+    """Memory of the best: its arena, or its peak, and what it takes in addition."""
 
     def __post_init__(self) -> None:
         from moccasin_mzn.heuristics.streaming.layers import layers_of
@@ -78,7 +78,7 @@ class Trial:
 
     @property
     def least(self) -> float:
-        """What a schedule takes at least, with what it takes beside its arena; 0 where that does not count."""
+        """What a schedule takes at least, with what it takes in addition to its arena; 0 where that does not count."""
         if self.weigh is None:
             return 0
         graph = self.problem.graph
@@ -191,7 +191,7 @@ def chosen(
 
     Args:
         known: trials that were made before.
-        weigh: what a schedule takes beside its arena: the least in all is best.
+        weigh: what a schedule takes in addition to its arena: the least in total is best.
     """
     ready(STREAMING)
 

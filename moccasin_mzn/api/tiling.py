@@ -98,7 +98,7 @@ def tiled(
         stop: ends the choice.
         cutting: makes the graph of parts.
         whole: the nodes whose outputs that never cuts.
-        weigh: what a schedule takes beside its arena; tilings are chosen for the sum.
+        weigh: what a schedule takes in addition to its arena; tilings are chosen for the sum.
     """
 
     def make(graph: ComputationGraph, budget: Any, order: Any, count_fixed: bool) -> Request:

@@ -39,8 +39,8 @@ ALIGNMENT = click.option(
 
 TILE = click.option(
     "--tile", metavar="auto|ROWS|RxC",
-    help="Compute outputs in parts of so many rows, or tiles, in any order; auto: the coarsest parts that are enough "
-         "for the budget.",
+    help="Compute outputs in parts of so many rows, or tiles, in any order; auto: those that do best within "
+         "the budget.",
 )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def tflite(
     PLAN is what `solve --output` writes for the graph that `import tflite` makes of MODEL. Without PLAN, one whose
     arena is within --budget is searched for. If the plan has no offsets, or some are not multiples of 16, they are
     searched for. With --tile, operators are cut into several of their kind, each for a part of the output, with the
-    slices, concatenations and padding that they need; auto takes the parts with which TFLite Micro takes least in all.
+    slices, concatenations and padding that they need; auto takes the parts with which TFLite Micro's total is least.
     With --zero-copy-concat, inputs of concatenations lie where the output is, wherever they can, so that TFLite Micro
     copies them to where they are; a PLAN is then for such a graph, made with --addresses --alignment 16.
 
@@ -189,11 +189,11 @@ def _print(found: _Planned, done: Checked | None, wrong: str, output: Path, as_j
     click.echo(f"{f'not written: {wrong}' if wrong else output}: arena {found.new.tensors:,} bytes, {recomputed}")
     known = "measured" if new.measured else "estimated"
     click.echo(
-        f"TensorFlow Lite Micro: {new.total:,} bytes in all ({known}), {new.tensors:,} of tensors and "
+        f"TensorFlow Lite Micro: {new.total:,} bytes in total ({known}), {new.tensors:,} of tensors and "
         f"{new.persistent:,} that stay"
     )
     if runs is not None:
-        click.echo(f"the model as it is: {runs.former.total:,} bytes in all, {runs.former.tensors:,} of tensors")
+        click.echo(f"the model as it is: {runs.former.total:,} bytes in total, {runs.former.tensors:,} of tensors")
 
 
 def _notes(found: _Planned, done: Checked | None, runs: object, new: Micro) -> list[str]:
@@ -212,7 +212,7 @@ def _notes(found: _Planned, done: Checked | None, runs: object, new: Micro) -> l
     former = getattr(getattr(runs, "former", None), "total", None)
     if found.in_parts and former is not None and new.total >= former:
         notes.append(
-            f"in parts TensorFlow Lite Micro takes no less in all than the model as it is ({former:,} bytes), since "
+            f"in parts TensorFlow Lite Micro takes no less in total than the model as it is ({former:,} bytes), since "
             "each operator takes memory that stays: a larger budget needs fewer parts"
         )
     return notes

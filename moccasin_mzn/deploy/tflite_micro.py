@@ -127,19 +127,19 @@ def measured(former: bytes, new: bytes, sets: Sequence[Sequence[ndarray]], resul
         (folder / "new.tflite").write_bytes(new)
         given = {f"{at} {k}": value for at, inputs in enumerate(sets) for k, value in enumerate(inputs)}
         np.savez(folder / "inputs.npz", **given)  # type: ignore[arg-type]
-        told = _told(folder, {"sets": len(sets), "outputs": results, "arena": arena})
-        if isinstance(told, str) and (folder / "former.npz").exists():
-            raise InputError(f"the new model: TensorFlow Lite Micro does not run it: {told}")
-        if isinstance(told, str):
-            return told
+        found = _reported(folder, {"sets": len(sets), "outputs": results, "arena": arena})
+        if isinstance(found, str) and (folder / "former.npz").exists():
+            raise InputError(f"the new model: TensorFlow Lite Micro does not run it: {found}")
+        if isinstance(found, str):
+            return found
         outputs_of = [dict(np.load(folder / f"{model}.npz")) for model in MODELS]
     same = all(np.array_equal(value, outputs_of[1][key], equal_nan=value.dtype.kind == "f")
                for key, value in outputs_of[0].items())  # fmt: skip
-    return Runs(told[0], told[1], same and outputs_of[0].keys() == outputs_of[1].keys())
+    return Runs(found[0], found[1], same and outputs_of[0].keys() == outputs_of[1].keys())
 
 
-def _told(folder: Path, asked: JsonObject) -> list[Micro] | str:
-    """What the interpreter tells of both models; or why it runs one of them not."""
+def _reported(folder: Path, asked: JsonObject) -> list[Micro] | str:
+    """What the interpreter reports of both models; or why it runs one of them not."""
     request = json.dumps({"folder": str(folder), **asked})
     command = [sys.executable, "-P", "-m", "moccasin_mzn.deploy.tflite_micro", request]
     try:
@@ -149,10 +149,10 @@ def _told(folder: Path, asked: JsonObject) -> list[Micro] | str:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return f"it takes more than {_SECONDS} s"
-    told = done.stdout + done.stderr
-    heads, tails = (re.findall(rf"Arena allocation {side} (\d+) bytes", told) for side in ("head", "tail"))
+    printed = done.stdout + done.stderr
+    heads, tails = (re.findall(rf"Arena allocation {side} (\d+) bytes", printed) for side in ("head", "tail"))
     if done.returncode or len(heads) != len(MODELS) or len(tails) != len(MODELS):
-        lines = [line for line in told.splitlines() if line.strip() and not line.startswith("[")]
+        lines = [line for line in printed.splitlines() if line.strip() and not line.startswith("[")]
         return lines[-1].strip() if lines else f"it ends with status {done.returncode}"
     return [Micro(int(head), int(tail), measured=True) for head, tail in zip(heads, tails, strict=True)]
 

@@ -282,7 +282,7 @@ class Cutter:
         return found
 
     def persistent(self, graph: ComputationGraph, sequence: Sequence[int]) -> int:
-        """About what TensorFlow Lite Micro takes beside the arena for a schedule of a graph that was made here."""
+        """About what TensorFlow Lite Micro takes in addition to tensors for a schedule of a graph made here."""
         return persistent_of(self.model_of(graph), graph, sequence)
 
     def model_of(self, graph: ComputationGraph) -> ModelT:
