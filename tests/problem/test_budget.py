@@ -1,5 +1,6 @@
 """Budgets as people give them."""
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -77,3 +78,10 @@ def test_an_int_is_an_amount():
 def test_budget_rejects_what_is_no_amount(value, message):
     with pytest.raises(InputError, match=message):
         Budget.of(value)
+
+
+@pytest.mark.parametrize("text", ["7.999999999", "1.0000001", "8.0", "1234567.5"])
+def test_a_fraction_that_is_none_is_printed_as_it_was_given(text):
+    number = text.removesuffix(".0")
+    with pytest.raises(InputError, match=f"^budget {re.escape(number)} is not a fraction of the peak"):
+        Budget.parse(text)
