@@ -124,7 +124,7 @@ def solve(
         zero_copy_concat: concatenations whose inputs, side by side in memory, are their output are taken out: they take
             no memory and no time. The answer's `graph` has none of them.
         tile: compute outputs in parts of so many rows, such as 4, or tiles, such as (4, 16), in any order; "auto": in
-            the coarsest parts that are enough for the budget. The answer's `graph` is that of the parts; see `tile`.
+            those that do best within the budget. The answer's `graph` is that of the parts; see `tile`.
         strategy: the name of a rule from the literature, in place of a search.
         paging: what writing to slow memory and reading back costs per size unit, which is then possible; such as
             {"out_time": 0.25, "in_time": "0.5", "out_energy": 2}. What is not given for reading is as for writing.

@@ -166,9 +166,9 @@ def within_least(prepare: Prepare, on_note: Callable[[str], None], stop: Callabl
 
 
 def with_rest(request: Request, begin: float) -> Request:
-    """The request with what is left of its time limit since `begin`; a second, if little is left."""
-    left = request.options.time_limit
-    if left is None or left <= _SHORTEST:
+    """The request with what is left of its time limit since `begin`; if little is, a tenth, of a second at most."""
+    limit = request.options.time_limit
+    if limit is None or limit <= _SHORTEST:
         return request
-    left = max(1.0, left - (time.monotonic() - begin))
+    left = max(min(1.0, 0.1 * limit), limit - (time.monotonic() - begin))
     return replace(request, options=replace(request.options, time_limit=left))

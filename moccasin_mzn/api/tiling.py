@@ -1,41 +1,37 @@
-"""Problems on tiled graphs: the parts that are asked for, or the coarsest ones that are enough for the budget.
+"""Problems on tiled graphs: the parts that are asked for, or those that do best within the budget.
 
 ::
 
-    graph ── tilings, coarse to fine ──> cut ──> search for a schedule, for a while ──> the first one that is found,
-                                                                                  or a finer one that computes less
+    graph ── what no parts make smaller is over the budget ──> no schedule, at once
+      └── tilings, fine to coarse ── tile_trials ──> the one that computes least, of those the coarsest
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from moccasin_mzn.api.least import PEAK_SECONDS, PEAK_SHARE, Smallest, is_least, smallest, with_rest
 from moccasin_mzn.api.request import Prepare, Request
-from moccasin_mzn.api.solve import answer
+from moccasin_mzn.api.tile_trials import NO_LIMIT, Maker, Weigh, chosen, lowest, of_whole_layers
 from moccasin_mzn.checks import plain
-from moccasin_mzn.clock import never
+from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.tiling.choosing import tilings
-from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, cut, cuts_of, layers_of
+from moccasin_mzn.graphs.tiling.choosing import candidates, needed_in_any_parts
+from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, cut, cuts_of, nodes_of, shape_of
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import FREE, Instance
-from moccasin_mzn.search.options import STOP, Options
-from moccasin_mzn.search.result import Result
 
 AUTO = "auto"
-TRIAL_SHARE, LEAST_TRIAL, TRIAL = 0.15, 1.0, 10.0
-"""Share of the time limit that the search with each tiling has at first, its least seconds, and those without limit."""
-LITTLE = 1.01
-"""A finer tiling is not tried where no more than this is computed, over everything once."""
-FINER_SHARE, LOWER, IN_VAIN = 0.06, 0.98, 2
-"""Share of the time limit in which the least peak of a tiling is sought, what is lower than the best, and how many
-finer tilings in turn may be no lower."""
+LOWEST_SHARE = 0.6
+"""Share of the time in which a least peak is sought that is for all tilings; the rest is for the best one."""
+_SHORTEST = 0.2
+"""Seconds in which that one is sought at least."""
 
 
 @dataclass(frozen=True)
@@ -90,16 +86,19 @@ Cutting = Callable[[ComputationGraph, Mapping[int, Cuts]], ComputationGraph]
 
 def tiled(
     prepare: Prepare, tiles: Tiles, on_note: Callable[[str], None], stop: Callable[[], bool] = never,
-    cutting: Cutting = cut,
+    cutting: Cutting = cut, whole: Callable[[ComputationGraph], Collection[int]] = lambda graph: (),
+    weigh: Weigh | None = None,
 ) -> Prepare:  # fmt: skip
     """Turn what makes a request for a graph into what makes one for its parts, in any order.
 
-    The budget may be "least": with tilings of ever finer parts, as long as that needs less.
+    The budget may be "least": then parts are those with which least is needed.
 
     Args:
         on_note: called with a line on what was chosen.
         stop: ends the choice.
         cutting: makes the graph of parts.
+        whole: the nodes whose outputs that never cuts.
+        weigh: what a schedule takes in addition to its arena; tilings are chosen for the sum.
     """
 
     def make(graph: ComputationGraph, budget: Any, order: Any, count_fixed: bool) -> Request:
@@ -108,27 +107,101 @@ def tiled(
         _check_order(order)
         least = is_least(budget)
         # fractions are of the graph as it is
-        whole = Instance.build(graph, "100%" if least else budget, count_fixed=count_fixed)
+        layers = Instance.build(graph, "100%" if least else budget, count_fixed=count_fixed)
 
         def request(parts: ComputationGraph) -> Request:
-            return prepare(parts, budget=whole.budget + whole.fixed, order=FREE, count_fixed=count_fixed)
+            return prepare(parts, budget=max(1, layers.budget + layers.fixed), order=FREE, count_fixed=count_fixed)
 
-        if tiles.rows is not None:
-            requests: Iterator[Request] = iter([request(_cut(graph, tiles, cutting))])
-        else:
-            requests = (request(cutting(graph, cuts)) for cuts in tilings(graph, whole.budget))
+        if not least and (why := _known_at_once(layers, whole(graph))):
+            on_note(f"tiling: no layer is cut: {why}")
+            return request(cutting(graph, {}))
+        choice = _Choice(graph, tiles, cutting, request, begin, stop)
         if least:
-            found = _least(requests, begin, stop)
+            found = choice.least()
             on_note(found.text())
             made = found.request
-        elif tiles.rows is not None:
-            made = next(requests)
         else:
-            made = _chosen(requests, graph, whole.budget, begin, stop) or request(cutting(graph, {}))
-        on_note(tiling_text(graph, made.problem.graph))
+            made = choice.of_rows() if tiles.rows is not None else choice.best(weigh)
+        on_note(tiling_text(graph, made.problem.graph, choice.asked))
         return with_rest(made, begin)
 
     return make
+
+
+def _known_at_once(layers: Instance, whole: Collection[int]) -> str:
+    """Why no tiling is within the budget, where that is known without any; empty: it is not."""
+    graph, unit = layers.graph, layers.graph.size_unit
+    need = needed_in_any_parts(graph, whole)
+    if need.memory <= layers.budget or layers.baseline.peak <= layers.budget:
+        return ""
+    over = over_text(need.memory, layers.budget, unit)
+    return f"node {node_text(graph, need.node)} needs {memory_text(need.memory, unit)} whatever the parts, {over}"
+
+
+@dataclass
+class _Choice:
+    """The tilings of a graph, and which of them is taken."""
+
+    graph: ComputationGraph
+    tiles: Tiles
+    cutting: Cutting
+    request: Callable[[ComputationGraph], Request]
+    begin: float
+    stop: Callable[[], bool]
+    asked: Mapping[int, Cuts] = field(default_factory=dict)
+    """The last cuts that were asked for."""
+
+    def of_rows(self) -> Request:
+        """That of given parts."""
+        return self.request(self._made(cuts_of(self.graph, rows=self.tiles.rows, columns=self.tiles.columns)))
+
+    def best(self, weigh: Weigh | None) -> Request:
+        """The tiling that computes least within the budget, of those the coarsest; or one that is near to it."""
+        whole = self.request(self._made({}))
+        budget, limit = whole.problem.instance.budget, whole.options.time_limit
+        deadline = Deadline(NO_LIMIT if limit is None else limit, self.begin)
+        smallest: tuple[int, Request] = max(whole.problem.graph.working_sets), whole
+        known = [of_whole_layers(whole, deadline, weigh)] if smallest[0] <= budget else []
+        if known and known[0].done and weigh is None:
+            return known[0].started()
+
+        def possible() -> Iterator[Request]:
+            nonlocal smallest
+            for request in self._requests(budget, deadline, coarse_first=weigh is not None):
+                need = max(request.problem.graph.working_sets)
+                smallest = min(smallest, (need, request), key=lambda each: each[0])
+                if need <= budget:
+                    yield request
+
+        trials = chosen(possible(), deadline, self.stop, weigh, known)
+        return trials[0].started() if trials else smallest[1]
+
+    def least(self) -> Smallest:
+        """The tiling of least peak."""
+        whole = self.request(self._made({}))
+        limit = whole.options.time_limit
+        deadline = Deadline(PEAK_SECONDS if limit is None else PEAK_SHARE * limit, self.begin)
+        if self.tiles.rows is not None:
+            found: Request | None = self.of_rows()
+        else:
+            share = deadline.part(LOWEST_SHARE)
+            found = lowest(self._requests(None, share), share, self.stop)
+        left = deadline.remaining()
+        return smallest(found or whole, max(_SHORTEST, left or 0.0), self.stop)
+
+    def _requests(self, budget: int | None, deadline: Deadline, *, coarse_first: bool = False) -> Iterator[Request]:
+        """One for each tiling, as long as there is time to make it."""
+
+        def nodes(cuts: Mapping[int, Cuts]) -> int:
+            return nodes_of(self.graph, cuts)
+
+        maker = Maker(self._made, nodes, deadline)
+        tilings = candidates(self.graph, budget, coarse_first=coarse_first)
+        return map(self.request, maker.made(tilings, lambda: self.stop() or deadline.over()))
+
+    def _made(self, cuts: Mapping[int, Cuts]) -> ComputationGraph:
+        self.asked = cuts or self.asked
+        return self.cutting(self.graph, cuts)
 
 
 def cut_for_all(graph: ComputationGraph, tiles: Tiles, order: object) -> ComputationGraph:
@@ -140,11 +213,7 @@ def cut_for_all(graph: ComputationGraph, tiles: Tiles, order: object) -> Computa
     if tiles.rows is None:
         raise InputError("tile auto is for one budget: give rows such as 4, or rows and columns such as 4x16")
     _check_order(order)
-    return _cut(graph, tiles, cut)
-
-
-def _cut(graph: ComputationGraph, tiles: Tiles, cutting: Cutting) -> ComputationGraph:
-    return cutting(graph, cuts_of(graph, rows=tiles.rows, columns=tiles.columns))
+    return cut(graph, cuts_of(graph, rows=tiles.rows, columns=tiles.columns))
 
 
 def _check_order(order: object) -> None:
@@ -152,68 +221,33 @@ def _check_order(order: object) -> None:
         raise InputError("tile: parts are computed in any order: leave out the order, or give free")
 
 
-def _least(requests: Iterator[Request], begin: float, stop: Callable[[], bool]) -> Smallest:
-    """The tiling of least peak: each has a short time, as long as finer ones need less, and the best what is left."""
-    best: Smallest | None = None
-    in_vain = 0
-    for request in requests:
-        limit = request.options.time_limit or PEAK_SECONDS
-        if best is not None and max(request.problem.graph.working_sets) > best.peak:
-            continue
-        found = smallest(request, max(LEAST_TRIAL, FINER_SHARE * limit), stop)
-        if best is None or found.peak < LOWER * best.peak:
-            best, in_vain = found, 0
-        else:
-            in_vain += 1
-        if in_vain == IN_VAIN or time.monotonic() - begin > PEAK_SHARE * limit or found.interrupted or stop():
-            break
-    assert best is not None
-    left = PEAK_SHARE * (best.request.options.time_limit or PEAK_SECONDS) - (time.monotonic() - begin)
-    return smallest(best.request, left, stop) if left > LEAST_TRIAL and not best.interrupted and not stop() else best
+def tiling_text(graph: ComputationGraph, parts: ComputationGraph, asked: Mapping[int, Cuts] | None = None) -> str:
+    """What a tiling has, in a line.
 
-
-def tiling_text(graph: ComputationGraph, parts: ComputationGraph) -> str:
-    """What a tiling has, in a line."""
-    counts = [len(nodes) for _, nodes in layers_of(parts) if len(nodes) > 1]
+    Args:
+        asked: the cuts that were asked for, of which perhaps none could be made.
+    """
+    names = {str(node) for node in graph.nodes}
+    nodes = Counter(part.layer for part in parts.parts or () if part is not None and part.layer in names)
+    counts = [count for count in nodes.values() if count > 1]
+    total = f"{count_text(len(parts.nodes), 'node')} in total"
+    if not counts and parts.parts is None and len(parts.nodes) > len(graph.nodes):
+        return f"tiling: layers are cut, {total} where parts are merged"
     if not counts:
-        return "tiling: no layer is cut"
+        return f"tiling: no layer is cut{_why_whole(graph, asked)}"
     of = f"{len(counts)} of {count_text(len(graph.nodes), 'layer')}"
     each = str(counts[0]) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    return f"tiling: {of} cut into {each} parts, {count_text(len(parts.nodes), 'node')} in total"
+    return f"tiling: {of} cut into {each} parts, {total}"
 
 
-def _chosen(
-    requests: Iterator[Request], graph: ComputationGraph, budget: int, begin: float, stop: Callable[[], bool]
-) -> Request | None:
-    """The request for the coarsest tiling with which a schedule is found soon; for a finer one, if that computes less.
-
-    It starts from that schedule. If none is found, it is for the tiling with the least peak that was seen; None: all
-    have parts that are over the budget.
-    """
-    best: tuple[float, Request] | None = None
-    nearest: tuple[float, Request | None] = math.inf, None
-    for tried in requests:
-        if max(tried.problem.graph.working_sets) > budget:
-            continue
-        limit = tried.options.time_limit
-        if stop() or (limit is not None and time.monotonic() - begin > limit / 2):
-            break
-        found = _tried(tried, stop)
-        if found.valid and found.sequence:
-            duration = float(found.simulation.duration)
-            if best is not None and duration >= best[0]:
-                break
-            best = duration, replace(tried, start=tuple(found.sequence))
-            if duration <= LITTLE * graph.total_duration:
-                break
-        elif found.shortfall is not None and found.shortfall.least_peak < nearest[0]:
-            nearest = found.shortfall.least_peak, tried
-    return best[1] if best is not None else nearest[1]
-
-
-def _tried(request: Request, stop: Callable[[], bool]) -> Result:
-    """What is found in a share of the time."""
-    options = request.options
-    assert isinstance(options, Options)
-    limit = TRIAL if options.time_limit is None else max(LEAST_TRIAL, TRIAL_SHARE * options.time_limit)
-    return answer(replace(request, options=replace(options, time_limit=limit, if_none=STOP)), stop=stop)
+def _why_whole(graph: ComputationGraph, asked: Mapping[int, Cuts] | None) -> str:
+    """Why none of the cuts that were asked for was made; empty: none was needed."""
+    if asked is None:
+        return ""
+    wanted = [v for v, own in asked.items() if any(len(points) > 2 for points in own.values())]
+    if not wanted:
+        return ": there is nothing to cut them along" if asked else ": whole layers are enough for the budget"
+    batches = [shape[0] for v in wanted if len(shape := shape_of(graph, v)) > 3 and shape[0] > 1]
+    if len(batches) == len(wanted):
+        return f": these are batches of {max(batches)} images, of which this target computes parts only one at a time"
+    return f": this target has no parts of {node_text(graph, wanted[0])}, or they would take no less memory"

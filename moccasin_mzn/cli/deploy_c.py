@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,21 +13,25 @@ import click
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, ZERO_COPY_CONCAT, check_apart, check_outputs
 from moccasin_mzn.cli.deploy_options import (
     EFFORT,
+    JSON,
     TILE,
     files_read,
     output,
     request_maker,
     schedule_of,
+    searched_dict,
     searching,
 )
 from moccasin_mzn.cli.options import OptionValue, command
 from moccasin_mzn.errors import InputError, located
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text
 
 if TYPE_CHECKING:
     from moccasin_mzn.deploy.c.network import Network
     from moccasin_mzn.deploy.c.program import Program
     from moccasin_mzn.graphs.graph import NodeId
+    from moccasin_mzn.search.result import Result
 
 
 @command()
@@ -46,9 +51,10 @@ if TYPE_CHECKING:
 @click.option("--tests", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N",
               help="Random inputs that the test program runs, drawn with --seed.")  # fmt: skip
 @searching(default="60, for offsets alone 10")
+@JSON
 def c(
     model: Path, output: Path, alignment: int, prefix: str, tile: str | None, zero_copy_concat: bool, tests: int,
-    **options: OptionValue,
+    as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Write the int8 TFLite MODEL as a folder of C99 that runs in one static array: the arena.
 
@@ -74,9 +80,10 @@ def c(
         network = network_of(network_model, model.stem)
     if zero_copy_concat and tile is not None:
         raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
-    program = _program(network, alignment, tile, zero_copy_concat, options)
-    if program is None:
+    found = _program(network, alignment, tile, zero_copy_concat, options)
+    if found is None:
         return EXIT_NONE
+    program, searched = found
     with located(model):
         texts = folder_of(program, tests, options["seed"] or 0, prefix)
     try:
@@ -85,7 +92,8 @@ def c(
         raise InputError(f"{output}: cannot make this folder: {error.strerror or error}") from None
     for name in names:
         replace_file(output / name, texts[name])
-    click.echo(f"{output}: {_text(program)}\n{summary(program)}")
+    shown = f"{output}: {_text(program)}\n{summary(program)}"
+    click.echo(json.dumps(_document(program, names, searched)) if as_json else shown)
     return EXIT_FOUND
 
 
@@ -115,8 +123,9 @@ def _check_folder(folder: Path, names: Sequence[str], inputs: dict[str, object])
 
 def _program(
     network: Network, alignment: int, tile: str | None, zero_copy: bool, options: dict[str, OptionValue]
-) -> Program | None:
-    """The program of the plan that is searched for, or of the order of the model; None: none is within the budget."""
+) -> tuple[Program, Result | None] | None:
+    """The program of the plan that is searched for, and what was found, or of the order of the model; None: no plan is
+    within the budget."""
     from moccasin_mzn.deploy.c.deployment import plan_in_order
     from moccasin_mzn.deploy.c.program import check_inputs, program_of
     from moccasin_mzn.deploy.source import planned
@@ -133,11 +142,21 @@ def _program(
     check_inputs(network, taken_out)
     if make_request is None:
         effort = Effort(*(options[name] for name in EFFORT))
-        return program_of(network, graph, plan_in_order(graph, alignment, effort), taken_out)
+        return program_of(network, graph, plan_in_order(graph, alignment, effort), taken_out), None
     if tile is not None:
         make_request = partial(make_request, cutting=network.cut)
     result = schedule_of(graph, make_request)
-    return None if result is None else program_of(network, result.problem.graph, planned(result), taken_out)
+    if result is None:
+        return None
+    return program_of(network, result.problem.graph, planned(result), taken_out), result
+
+
+def _document(program: Program, names: Sequence[str], searched: Result | None) -> JsonObject:
+    """The same for JSON."""
+    return {
+        "arena": program.arena, "steps": len(program.calls), "layers": len(program.network.layers),
+        "work": program.work, "files": [*names], **searched_dict(searched),
+    }  # fmt: skip
 
 
 def _text(program: Program) -> str:

@@ -192,6 +192,13 @@ def _deployment_line(deployed: Deployment) -> str:
     )
 
 
+_QUANTIZING = frozenset(("QuantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"))
+_TIES = (
+    "a number halfway between two steps of a quantized tensor may go to either, by how a kernel adds up an image of "
+    "that size, and the step is that large: round scales, such as powers of two, make many of these"
+)
+
+
 def _comparison_lines(deployed: Deployment, found: Comparison) -> list[str]:
     """Return the results of running both models, in lines."""
     equal = {
@@ -201,7 +208,10 @@ def _comparison_lines(deployed: Deployment, found: Comparison) -> list[str]:
     }
     if deployed.in_parts and not found.equal:
         units = f"{found.rounding:.3g} units in the last place of the largest number"
-        equal[False] = f"outputs are equal within {units}" if found.is_rounded else f"outputs are not equal: {units}"
+        why = f"; {_TIES}" if any(node.op_type in _QUANTIZING for node in deployed.model.graph.node) else ""
+        equal[False] = (
+            f"outputs are equal within {units}" if found.is_rounded else f"outputs are not equal: {units}{why}"
+        )
     elif deployed.folded and not found.equal and found.is_rounded:
         units = f"{found.rounding:.3g} units in the last place of the largest number"
         equal[False] += f", by {units}: constants are rounded otherwise once they are folded, see --fold none"

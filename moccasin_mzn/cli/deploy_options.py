@@ -15,13 +15,14 @@ from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER
 from moccasin_mzn.cli.options import Decorator, OptionValues, added, named_options
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.option import flag
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.placing import padded
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.request import Request
-    from moccasin_mzn.api.tiling import Cutting
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.search.result import Result
 
@@ -38,9 +39,12 @@ ALIGNMENT = click.option(
 
 TILE = click.option(
     "--tile", metavar="auto|ROWS|RxC",
-    help="Compute outputs in parts of so many rows, or tiles, in any order; auto: the coarsest parts that are enough "
-         "for the budget.",
+    help="Compute outputs in parts of so many rows, or tiles, in any order; auto: those that do best within "
+         "the budget.",
 )  # fmt: skip
+
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def output(help_text: str) -> Decorator:
@@ -77,10 +81,11 @@ def request_maker(
 
     Args:
         options: the options of `searching`.
-        alignment: the alignment of offsets in an arena, which the budget is for; None: there are no offsets.
+        alignment: the alignment of offsets in an arena, which the budget is for; a fraction is one of the peak with
+            sizes rounded up to multiples of it. None: there are no offsets.
         others: names of options that are also used without a search.
-        tile: in which parts outputs are computed, see `Tiles`; the function gets what makes the graph of parts as well,
-            `cutting`.
+        tile: in which parts outputs are computed, see `Tiles`; the function gets what `tiled` has to know of the target
+            as well, `cutting` at least.
         step: a runtime takes a multiple of it for an arena, so that the budget is one: an amount is rounded down, a
             fraction up, as what it is a fraction of may be none.
 
@@ -103,27 +108,34 @@ def request_maker(
         return None
     budget = Budget.parse(given.pop("budget"))
     given = {"time_limit": SEARCH_SECONDS, **({} if tiles is None else {"max_computations": "auto"}), **given}
-    prepare = prepared(given, alignment=alignment, spelled=flag)
+    prepare, lengths = prepared(given, alignment=alignment, spelled=flag), (alignment or 1, step)
     if tiles is None:
-        return lambda graph: prepare(graph, budget=_rounded(graph, budget, step, problem), **problem)
+        return lambda graph: prepare(graph, budget=_rounded(graph, budget, lengths, problem), **problem)
 
-    def make(graph: ComputationGraph, cutting: Cutting) -> Request:
+    def make(graph: ComputationGraph, **of_target: Any) -> Request:
         note = partial(click.echo, err=True)
-        whole = _rounded(graph, budget, step, problem)
-        return tiled(prepare, tiles, note, cutting=cutting)(graph, budget=whole, **problem)
+        amount = _rounded(graph, budget, lengths, problem)
+        return tiled(prepare, tiles, note, **of_target)(graph, budget=amount, **problem)
 
     return make
 
 
-def _rounded(graph: ComputationGraph, budget: Budget, step: int, problem: Mapping[str, Any]) -> Budget:
-    """The budget of which outputs get a multiple of `step`, see `request_maker`; with a line if it is another one."""
-    if step == 1:
-        return budget
+def _rounded(graph: ComputationGraph, budget: Budget, lengths: tuple[int, int], problem: Mapping[str, Any]) -> Budget:
+    """The budget of an arena, with a line if it is not the one that was given.
+
+    Args:
+        lengths: a fraction is one of the peak of outputs whose sizes are multiples of the first; outputs get a multiple
+            of the second, see `request_maker`.
+    """
+    size, step = lengths
     given = Instance.build(graph, budget, **problem)
-    steps = given.budget // step if budget.fraction is None else -(-given.budget // step)
-    if steps * step != given.budget:
-        click.echo(f"budget: {steps * step:,} bytes, as an arena takes a multiple of {step}", err=True)
-    return Budget(max(1, steps * step + given.fixed))
+    amount = given.budget // step * step
+    if budget.fraction is not None:
+        amount = -(-Instance.build(padded(graph, size), budget, **problem).budget // step) * step
+    if amount != given.budget:
+        text = f"as an arena takes a multiple of {step}" if step > 1 else f"of outputs in multiples of {size}"
+        click.echo(f"budget: {amount:,} bytes, {text}", err=True)
+    return Budget(max(1, amount + given.fixed))
 
 
 def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result | None:
@@ -137,6 +149,13 @@ def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result |
         return result
     click.echo(Page.INFEASIBLE.after(f"no schedule: {result.reason}"), err=True)
     return None
+
+
+def searched_dict(result: Result | None) -> JsonObject:
+    """What is known of a schedule that was searched for, for JSON; nothing without one."""
+    if result is None:
+        return {}
+    return {name: getattr(result, name) for name in ("status", "reason", "duration", "bound", "tdi_percent")}
 
 
 def files_read(options: OptionValues, **others: Path | None) -> dict[str, object]:

@@ -92,8 +92,8 @@ def checker_lines(result: Result) -> list[str]:
     IN_PLACE,
     ZERO_COPY_CONCAT,
     option("--tile", metavar="auto|ROWS|RxC",
-           help="Compute outputs in parts of so many rows, or tiles, in any order; auto: the coarsest parts that are "
-           "enough for the budget. GRAPH must know its operators, see `tile`."),
+           help="Compute outputs in parts of so many rows, or tiles, in any order; auto: parts with which least is "
+           "computed within the budget. GRAPH must know its operators, see `tile`."),
 )  # fmt: skip
 @option_group(
     "Search",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,11 +31,13 @@ from moccasin_mzn.deploy.gathering import (
     useful_cuts,
     with_reductions,
 )
+from moccasin_mzn.deploy.tflite_micro import persistent_of
 from moccasin_mzn.graphs.access_maps import Axes, total_padding
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.tflite import (
     case_of,
     graph_of,
+    inputs,
     operator_name,
     outputs,
     producers,
@@ -61,6 +64,8 @@ _KINDS = {
     "BOOL": np.bool_,
 }  # fmt: skip
 """Types whose constants can be sliced and padded with."""
+MOST_JOINED = 10
+"""Inputs of a CONCATENATION in TensorFlow Lite Micro."""
 Sides = tuple[tuple[int, int], tuple[int, int]]
 """Padding before and after rows and columns."""
 
@@ -229,7 +234,8 @@ def tiled_model(model: ModelT, graph: ComputationGraph, cuts: Mapping[int, Cuts]
     for at in range(len(model.subgraphs[0].operators)):
         tiling.add(at, by_operator.get(at, {}))
     made = tiling.finished()
-    tiled = graph_of(made, graph.name, inputs_in_arena="inputs" not in graph.fixed_memory)
+    in_arena = "inputs" not in graph.fixed_memory
+    tiled = graph_of(made, graph.name, inputs_in_arena=in_arena, with_operators=not tiling.part_of)
     parts = [tiling.part_of.get(int(node)) if isinstance(node, int) else None for node in tiled.nodes]
     return made, replace(tiled, parts=tuple(parts)) if tiling.part_of else tiled
 
@@ -263,6 +269,22 @@ class Cutter:
         self.made.append(tiled_model(self.model, graph, chosen))
         return self.made[-1][1]
 
+    def whole(self, graph: ComputationGraph) -> set[int]:
+        """The nodes that are never cut: no operator of the kind, or of the types, is known to compute parts."""
+        sources, operators, found = sources_of(self.model), self.model.subgraphs[0].operators, set[int]()
+        for v, node in enumerate(graph.nodes):
+            if not isinstance(node, int) or graph.operators is None or graph.operators[v] is None:
+                found.add(v)
+                continue
+            case = case_of(self.model, operators[node], sources)
+            if case.name not in _RULES or not all(each.kind in _KINDS for each in (case.put_out, *case.read)):
+                found.add(v)
+        return found
+
+    def persistent(self, graph: ComputationGraph, sequence: Sequence[int]) -> int:
+        """About what TensorFlow Lite Micro takes in addition to tensors for a schedule of a graph made here."""
+        return persistent_of(self.model_of(graph), graph, sequence)
+
     def model_of(self, graph: ComputationGraph) -> ModelT:
         """The one that has a graph which was made here."""
         return next(model for model, made in reversed(self.made) if made.nodes == graph.nodes)
@@ -276,6 +298,8 @@ class _Tiling(Gathering[int]):
     operators: list[OperatorT] = field(default_factory=list)
     part_of: dict[int, Part] = field(default_factory=dict)
     """By number of a new operator the part that it computes."""
+    added: set[int] = field(default_factory=set)
+    """Tensors that new operators put out, but for parts of what nothing reads in the original."""
 
     def __post_init__(self) -> None:
         self.model = copy(self.original)
@@ -285,6 +309,8 @@ class _Tiling(Gathering[int]):
         self.subgraph.tensors = list(self.subgraph.tensors)
         self.maker = producers(self.original)
         self.sources = sources_of(self.original)
+        of = self.original.subgraphs[0]
+        self.used = {int(x) for operator in of.operators for x in inputs(operator)} | {int(x) for x in of.outputs}
 
     def add(self, at: int, cuts: Cuts) -> None:
         """Add an operator of the model, or its parts."""
@@ -305,8 +331,21 @@ class _Tiling(Gathering[int]):
         """The model."""
         for x in self.subgraph.outputs:
             self.whole(int(x))
+        self._leave_out_unread()
         self._number_anew()
         return self.model
+
+    def _leave_out_unread(self) -> None:
+        """Leave out new operators whose output is not read, such as rows between the windows of a stride."""
+        read, kept = {int(x) for x in self.subgraph.outputs}, list[int]()
+        for at in range(len(self.operators) - 1, -1, -1):
+            made = outputs(self.operators[at])
+            if not read.isdisjoint(made) or not self.added.issuperset(made):
+                kept.append(at)
+                read.update(inputs(self.operators[at]))
+        number = {at: new for new, at in enumerate(reversed(kept))}
+        self.operators = [self.operators[at] for at in number]
+        self.part_of = {number[at]: part for at, part in self.part_of.items() if at in number}
 
     def _number_anew(self) -> None:
         """Drop tensors that nobody reads or puts out any more, which TensorFlow Lite Micro would place."""
@@ -331,6 +370,11 @@ class _Tiling(Gathering[int]):
         return () if shape is None else tuple(map(int, shape))
 
     def add_concatenation(self, pieces: Sequence[int], axis: int, whole: int | None) -> int:
+        if (count := len(pieces)) > MOST_JOINED:  # no more memory than at once: pieces are dropped group by group
+            groups = -(-count // MOST_JOINED)
+            cuts = [count * at // groups for at in range(groups + 1)]
+            pieces = [self._joined(pieces[start:stop], axis, None) for start, stop in pairwise(cuts)]
+            return self.add_concatenation(pieces, axis, whole)
         made = self._like(pieces[0], self._joined_shape(pieces, axis), "+") if whole is None else whole
         options = schema().ConcatenationOptionsT()
         options.axis = axis
@@ -367,6 +411,7 @@ class _Tiling(Gathering[int]):
         new.inputs = read
         made = self._like(outputs(operator)[0], [stop - start for start, stop in box], suffix_of(box, axes))
         new.outputs = [made]
+        self.added.update([made] if outputs(operator)[0] in self.used else [])
         if recipe.valid:
             new.builtinOptions = copy(operator.builtinOptions)
             new.builtinOptions.padding = schema().Padding.VALID
@@ -396,6 +441,7 @@ class _Tiling(Gathering[int]):
         operator = schema().OperatorT()
         operator.opcodeIndex = self._code(name, _VERSIONS[name].get(type_name(self.model, read[0]), 1))
         operator.inputs, operator.outputs = list(read), [made]
+        self.added.add(made)
         operator.builtinOptionsType, operator.builtinOptions = getattr(schema().BuiltinOptions, kind), options
         self.operators.append(operator)
 

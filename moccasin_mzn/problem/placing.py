@@ -70,6 +70,17 @@ def check_places(graph: ComputationGraph, alignment: int) -> None:
             raise InputError(f"alignment {alignment}: {text}: take concatenations out for this alignment")
 
 
+def padded(graph: ComputationGraph, alignment: int) -> ComputationGraph:
+    """The graph with all sizes rounded up to multiples of `alignment`: what they take in an arena, one on another."""
+    if alignment == 1:
+        return graph
+
+    def up(amounts: Sequence[int]) -> tuple[int, ...]:
+        return tuple(-(-amount // alignment) * alignment for amount in amounts)
+
+    return replace(graph, sizes=up(graph.sizes), workspaces=None if graph.workspaces is None else up(graph.workspaces))
+
+
 def placing_of(graph: ComputationGraph, simulation: Simulation) -> Placing:
     """The buffers of a schedule: one for each retention interval, but that copies which are written over each other
     share one; then one for each workspace.

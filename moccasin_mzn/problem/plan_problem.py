@@ -210,6 +210,9 @@ def why_impossible(problem: PlanProblem) -> str | None:
     for v in range(len(graph.nodes)):
         need = graph.working_set(v)
         rooms = [need if memory.budget is None else memory.budget for memory in platform.memories if memory.computes(v)]
+        if platform.one_device and graph.sizes[v] > max(rooms):
+            amount, over = graph.sizes[v], over_text(graph.sizes[v], max(rooms), graph.size_unit, "the largest memory")
+            return f"the output of node {node_text(graph, v)} is {memory_text(amount, graph.size_unit)}, {over}"
         if platform.one_device:
             if sum(rooms) >= need:
                 continue

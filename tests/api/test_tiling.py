@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 import moccasin_mzn as mz
 from moccasin_mzn.api.request import prepared
+from moccasin_mzn.api.tile_trials import Maker
 from moccasin_mzn.api.tiling import Tiles, tiled, tiling_text
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
-from moccasin_mzn.graphs.tiling.choosing import tilings
+from moccasin_mzn.graphs.tiling.choosing import MANY_NODES, candidates, needed_in_any_parts, tilings
 from moccasin_mzn.graphs.tiling.cutting import cut, tile
 
 LAYERS = ((4, 1), (8, 1), (8, 2), (2, 1))
@@ -133,6 +136,113 @@ def test_every_graph_that_is_asked_about_is_made_by_what_cuts():
     for budget in (1, WHOLE // 3):
         graph = prepare(GRAPH, budget, "free", False).problem.graph
         assert any(graph is each for each in made)
+
+
+def whole_input(side: int = 16) -> mz.ComputationGraph:
+    """The network with its input in the graph, which is never cut."""
+    operators = [
+        None,
+        *(
+            replace(of, reads=tuple(replace(read, source=(read.source or 0) + 1 if at else 0) for read in of.reads))
+            for at, of in enumerate(GRAPH.operators)
+        ),
+    ]
+    sizes = [side * side * 3, *GRAPH.sizes]
+    return mz.ComputationGraph(
+        nodes=["input", *GRAPH.nodes], durations=[0, *GRAPH.durations], sizes=sizes, operators=operators,
+        edges=[(at, at + 1) for at in range(len(sizes) - 1)], computed_once=[0], size_unit="byte",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("budget", [1, 16 * 16 * 3 - 1, 16 * 16 * 3])
+def test_what_no_parts_make_smaller_is_said_without_making_any(budget):
+    notes, made = [], []
+
+    def cutting(graph, cuts):
+        made.append(cuts)
+        return cut(graph, cuts)
+
+    graph = whole_input()
+    request = tiled(prepared({"time_limit": 5.0}), Tiles(), notes.append, cutting=cutting)(graph, budget, "free", False)
+    assert made == [{}] and request.problem.graph.parts is None
+    assert notes == [notes[0]] and re.fullmatch(
+        r"tiling: no layer is cut: node layer0 needs .* whatever the parts, .* over the budget .*", notes[0]
+    )
+
+
+def test_what_no_parts_make_smaller_is_a_bound_for_all_parts():
+    for graph in (GRAPH, whole_input()):
+        need = needed_in_any_parts(graph)
+        least = min(max(cut(graph, cuts).working_sets) for cuts in candidates(graph, None))
+        assert 0 < need.memory <= least
+    assert needed_in_any_parts(whole_input()).memory > 16 * 16 * 3
+    assert needed_in_any_parts(GRAPH, range(len(GRAPH.nodes))).memory == WHOLE
+
+
+@pytest.mark.parametrize("share", [0.5, 0.35, 0.25])
+def test_auto_is_never_worse_than_given_parts(share):
+    budget = int(share * WHOLE)
+    found = mz.solve(GRAPH, budget, tile="auto", time_limit=4, seed=0)
+    assert found.valid and found.duration == GRAPH.total_duration
+
+
+def test_the_least_budget_in_parts_is_never_worse_than_given_parts():
+    auto = mz.solve(GRAPH, "least", tile="auto", time_limit=4, seed=0)
+    assert all(auto.peak <= mz.solve(GRAPH, "least", tile=rows, time_limit=1, seed=0).peak for rows in (2, 8))
+
+
+def test_a_tiling_that_would_take_too_long_is_not_made():
+    """The clock is one of work: making a node is said to take a second."""
+    made = []
+
+    def slow(cuts):
+        made.append(cuts)
+        return cut(GRAPH, cuts)
+
+    tilings = candidates(GRAPH, WHOLE // 4)
+    maker = Maker(slow, lambda cuts: 1000, Deadline(10.0), seconds=1.0)
+    assert len(list(maker.made(tilings, lambda: False))) == len(made) == 1  # one is made, whatever the limit
+    made.clear()
+    different = {cut(GRAPH, cuts).nodes for cuts in tilings}
+    assert len(list(Maker(slow, lambda cuts: 1, Deadline(None)).made(tilings, lambda: False))) == len(different)
+
+
+def test_tilings_are_tried_from_fine_to_coarse_and_are_all_that_have_rows_of_powers_of_two():
+    counts = [len(cut(GRAPH, cuts).nodes) for cuts in candidates(GRAPH, WHOLE // 4)]
+    few = [count for count in counts if count <= MANY_NODES]
+    assert few == sorted(few, reverse=True) and len(few) > 4
+    coarse = [len(cut(GRAPH, cuts).nodes) for cuts in candidates(GRAPH, WHOLE // 4, coarse_first=True)]
+    assert coarse == sorted(counts)
+    assert {len(tile(GRAPH, rows=rows).nodes) for rows in (1, 2, 4, 8)} <= set(counts)
+
+
+@pytest.mark.parametrize(("shape", "asked", "reason"), [
+    ((2, 8, 8, 3), {0: {1: (0, 4, 8)}}, ": these are batches of 2 images, of which this target computes parts only"),
+    ((1, 8, 8, 3), {0: {1: (0, 4, 8)}}, ": this target has no parts of a, or they would take no less memory"),
+    ((1, 8, 8, 3), {}, ": whole layers are enough for the budget"),
+    ((1, 8, 8, 3), {0: {1: (0, 8)}}, ": there is nothing to cut them along"),
+])  # fmt: skip
+def test_why_no_layer_is_cut(shape, asked, reason):
+    graph = mz.ComputationGraph(
+        nodes=["a"], durations=[1], sizes=[4], edges=[], operators=[Operator("conv", shape)], size_unit="byte"
+    )
+    assert tiling_text(graph, graph, asked).startswith(f"tiling: no layer is cut{reason}")
+
+
+def test_tiling_in_a_line_where_parts_are_merged():
+    merged = mz.ComputationGraph(nodes=range(20), durations=[1] * 20, sizes=[1] * 20, edges=[])
+    assert tiling_text(GRAPH, merged) == "tiling: layers are cut, 20 nodes in total where parts are merged"
+
+
+@pytest.mark.parametrize(("shape", "parts"), [
+    ((1, 1, 64, 6), 4), ((1, 64, 1, 6), 64), ((1, 8, 16, 6), 8), ((1, 64, 6), 64),
+])  # fmt: skip
+def test_tiles_of_an_image_of_one_row_are_columns(shape, parts):
+    """1x16: one row, 16 columns."""
+    windows = [1 + 2 * (extent > 1 and axis + 1 < len(shape)) for axis, extent in enumerate(shape)]
+    of = Operator("conv", shape, (Read(None, shape, tuple(Reach(axis, window=by) for axis, by in enumerate(windows))),))
+    graph = mz.ComputationGraph(nodes=["a"], durations=[1], sizes=[of.elements], edges=[], operators=[of])
+    assert len(tile(graph, rows=1, columns=16).nodes) == parts
 
 
 def test_tiling_in_a_line():

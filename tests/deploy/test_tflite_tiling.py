@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -14,6 +15,8 @@ pytest.importorskip("ai_edge_litert")
 import tflite_models
 from tflite_operator_cases import KINDS, Case, cases
 
+from moccasin_mzn.cli import deploy_tflite
+from moccasin_mzn.deploy.tflite_micro import Runs, measured, persistent_of
 from moccasin_mzn.deploy.tflite_model import packed
 from moccasin_mzn.deploy.tflite_tiling import Cutter, possible_cuts, tiled_model
 from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
@@ -186,3 +189,108 @@ def test_micro_runs_parts_in_the_arena_of_the_plan(command, tmp_path, capfd):
         made.print_allocations()
         found.append((made.get_output(0).copy(), int(re.search(r"head (\d+) bytes", "".join(capfd.readouterr()))[1])))
     assert np.array_equal(found[0][0], found[1][0]) and found[1][1] < found[0][1]
+
+
+# --- What runs, what is written, and what TensorFlow Lite Micro takes -----------------------------------------
+
+
+def test_rows_between_the_windows_of_a_stride_are_not_computed(tmp_path):
+    """Of 31 rows a window of one row reads every tenth: 4 rows of the layer before are computed."""
+    net = tflite_models.Builder(side=31)
+    strided = net.convolution("strided", net.convolution("first", net.input, 8), 4, kernel=1)
+    net.graph.operators[1].builtinOptions.strideH = net.graph.operators[1].builtinOptions.strideW = 10
+    net.graph.tensors[strided].shape = [1, 4, 4, 4]
+    model = read_model(file_of(net.packed(strided), tmp_path))
+    cutter, graph = Cutter(model), graph_of(model)
+    parts = cutter.cut(graph, cuts_of(graph, rows=1))
+    first = [part.box[1][0] for part in parts.parts if part is not None and part.layer == "0"]
+    assert first == [0, 10, 20, 30]
+    numbers = [np.random.default_rng(0).standard_normal((1, 31, 31, 4)).astype(np.float32)]
+    assert np.array_equal(run(packed(cutter.model_of(parts)), numbers)[0], run(packed(model), numbers)[0])
+    used = {int(x) for each in cutter.model_of(parts).subgraphs[0].operators for x in each.inputs}
+    made = {int(x) for each in cutter.model_of(parts).subgraphs[0].operators for x in each.outputs}
+    assert made - used == {int(x) for x in cutter.model_of(parts).subgraphs[0].outputs}
+
+
+def test_what_is_never_cut_is_known_without_cutting(tmp_path):
+    """A mirrored padding has no parts: whole, with what it reads, it is over the budget, whatever the parts."""
+    model = read_model(network(tmp_path))
+    graph, cutter = graph_of(model), Cutter(model)
+    assert cutter.whole(graph) == {0, len(graph.nodes) - 1} and not cutter.made
+    model.operatorCodes[0].builtinCode = model.operatorCodes[0].deprecatedBuiltinCode = 100
+    assert cutter.whole(graph) == set(range(len(graph.nodes)))
+
+
+@pytest.mark.parametrize("rows", [None, 8, 2])
+def test_the_persistent_part_is_estimated_as_micro_measures_it(rows, tmp_path):
+    pytest.importorskip("tflite_micro")
+    model = read_model(network(tmp_path))
+    graph = graph_of(model)
+    cutter = Cutter(model)
+    parts = graph if rows is None else cutter.cut(graph, cuts_of(graph, rows=rows))
+    made = model if rows is None else cutter.model_of(parts)
+    found = measured(packed(model), packed(made), [[np.zeros((1, 16, 16, 4), np.float32)]], 1, 2**20)
+    assert isinstance(found, Runs) and found.equal
+    assert found.new.persistent == pytest.approx(persistent_of(made, parts, parts.input_order()), rel=0.12)
+    assert rows is None or found.new.persistent > 1.2 * found.former.persistent
+
+
+def test_the_total_is_printed_as_micro_reports_it(command, tmp_path):
+    pytest.importorskip("tflite_micro")
+    path, new = network(tmp_path), tmp_path / "new.tflite"
+    status, out, _ = command("deploy", "tflite", path, "--tile", 2, "--budget", 0.8, "-o", new, "--json", *QUICK)
+    told = json.loads(out)
+    micro = measured(path.read_bytes(), new.read_bytes(), [[np.zeros((1, 16, 16, 4), np.float32)]], 1, 2**20)
+    assert status == 0 and told["written"] and told["equal"] and told["micro"]["measured"]
+    assert told["arena"] == told["micro"]["tensors"] == micro.new.tensors < told["former"]["tensors"]
+    assert told["micro"]["total"] == sum(told["micro"][part] for part in ("tensors", "persistent"))
+    assert told["micro"]["total"] == pytest.approx(micro.new.total, abs=32)  # by the address of the arena
+
+
+@pytest.mark.full
+def test_auto_takes_parts_no_finer_than_it_pays(command, tmp_path):
+    """In parts the network takes more in total than whole: whole it stays, where the budget allows that."""
+    path, new, totals = network(tmp_path), tmp_path / "new.tflite", []
+    for budget, tile in (("1.0", "auto"), ("0.8", "auto"), ("0.8", 1)):
+        status, out, err = command(
+            "deploy", "tflite", path, "--tile", tile, "--budget", budget, "-o", new, "--json", *QUICK
+        )
+        assert status == 0
+        totals.append(json.loads(out)["micro"]["total"])
+        noted = "takes no less in total" in err or budget == "1.0"
+        assert noted == (totals[-1] >= json.loads(out)["former"]["total"])
+    assert totals[1] <= totals[2]
+
+
+def test_a_model_that_differs_or_does_not_run_is_not_written(command, tmp_path, monkeypatch):
+    path, new = network(tmp_path), tmp_path / "new.tflite"
+    asked = ("deploy", "tflite", path, "--budget", "1.0", "-o", new, *QUICK)
+    assert command(*asked)[0] == 0
+    good = new.read_bytes()
+    spoiled = read_model(path)
+    spoiled.subgraphs[0].operators[1].builtinOptions.fusedActivationFunction = 0
+    monkeypatch.setattr(deploy_tflite, "_data_of", lambda *given: packed(spoiled))
+    status, out, err = command(*asked)
+    assert status == 1 and "not written: outputs are not equal in" in out and new.read_bytes() == good
+    status, out, _ = command(*asked, "--json")
+    assert status == 1 and json.loads(out)["written"] is False and new.read_bytes() == good
+    spoiled.subgraphs[0].operators[1].opcodeIndex = 1  # an addition of three tensors
+    status, _, err = command(*asked)
+    assert status == 2 and "the new model: LiteRT's reference kernels do not run it" in err and new.read_bytes() == good
+    status, _, err = command(*asked, "--no-check")
+    assert status == 0 and "the new model has not been run" in err and new.read_bytes() != good
+
+
+@pytest.mark.parametrize(("sizes", "arena"), [((2, 2), 32), ((6, 4), 48), ((1, 3), 32), ((4, 4), 32)])
+def test_all_of_the_peak_is_enough_whatever_the_sizes(sizes, arena, command, tmp_path):
+    """A fraction is one of sizes that are rounded up, as offsets are."""
+    net = tflite_models.Builder(side=1, channels=sizes[0])
+    path = file_of(
+        net.packed(net.convolution("last", net.convolution("first", net.input, sizes[1]), sizes[0])), tmp_path
+    )
+    graph = graph_of(read_model(path))
+    for tile in ((), ("--tile", "auto")):
+        status, out, _ = command(
+            "deploy", "tflite", path, "--budget", "100%", *tile, "-o", tmp_path / "new.tflite", *QUICK
+        )
+        assert status == 0 and f"arena {arena} bytes" in out and max(graph.working_sets) <= arena

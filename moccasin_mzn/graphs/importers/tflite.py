@@ -18,6 +18,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from operator import add
 from os import PathLike
 from pathlib import Path
@@ -164,10 +165,13 @@ def nodes_of(model: ModelT, *, inputs_in_arena: bool = True) -> tuple[Node, ...]
     return (*nodes, Node(RESULTS, None, None))
 
 
-def graph_of(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> ComputationGraph:
+def graph_of(
+    model: ModelT, name: str = "", *, inputs_in_arena: bool = True, with_operators: bool = True
+) -> ComputationGraph:  # fmt: skip
     """The graph of a model; see the module.
 
     Args:
+        with_operators: the graph knows what its nodes compute, so that it can be cut.
         inputs_in_arena: the inputs of the network are tensors in the arena until their last read, as in TensorFlow Lite
             and TensorFlow Lite Micro; otherwise they are fixed memory, of the caller's.
 
@@ -176,14 +180,16 @@ def graph_of(model: ModelT, name: str = "", *, inputs_in_arena: bool = True) -> 
             puts out, or a tensor that is not there, or has no data and comes from nowhere.
     """
     try:
-        return _graph(model, name, inputs_in_arena=inputs_in_arena)
+        return _graph(model, name, inputs_in_arena=inputs_in_arena, with_operators=with_operators)
     except InputError:
         raise
     except _DAMAGE:
         raise InputError("the model is damaged") from None
 
 
-def _graph(model: ModelT, name: str, *, inputs_in_arena: bool, reordered: bool = True) -> ComputationGraph:
+def _graph(
+    model: ModelT, name: str, *, inputs_in_arena: bool, reordered: bool = True, with_operators: bool = True
+) -> ComputationGraph:  # fmt: skip
     """See `graph_of`; nothing keeps the order of variables in what is not `reordered`."""
     subgraph = model.subgraphs[0]
     _check_tensors(model)
@@ -213,7 +219,7 @@ def _graph(model: ModelT, name: str, *, inputs_in_arena: bool, reordered: bool =
             None if operator is None or any(nodes[u].id == INPUTS for u in found)
             else _operator(model, operator, sources)
             for operator, found in zip(by_node, reads, strict=True)
-        ),
+        ) if with_operators else None,
         fixed_memory={**caller, **fixed},
         output_of=tuple(node.first for node in nodes),
     )  # fmt: skip
@@ -388,7 +394,18 @@ def operator_name(model: ModelT, operator: OperatorT) -> str:
     """Such as "CONV_2D"."""
     code = model.operatorCodes[operator.opcodeIndex]
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
-    return next((name for name, value in vars(schema().BuiltinOperator).items() if value == number), str(number))
+    return _operator_names().get(number, str(number))
+
+
+@cache
+def _operator_names() -> dict[int, str]:
+    pairs = [(value, name) for name, value in vars(schema().BuiltinOperator).items() if isinstance(value, int)]
+    return dict(reversed(pairs))  # of two names of a number the first
+
+
+@cache
+def _type_names() -> dict[int, str]:
+    return {value: name for name, value in vars(schema().TensorType).items() if name.isupper()}
 
 
 def _shape(model: ModelT, x: int) -> list[int]:
@@ -398,8 +415,7 @@ def _shape(model: ModelT, x: int) -> list[int]:
 
 def type_name(model: ModelT, x: int) -> str:
     """The type of a tensor, such as "INT8"; empty if it is not known."""
-    kinds = {value: name for name, value in vars(schema().TensorType).items() if name.isupper()}
-    return kinds.get(model.subgraphs[0].tensors[x].type, "")
+    return _type_names().get(model.subgraphs[0].tensors[x].type, "")
 
 
 def sources_of(model: ModelT, *, inputs_in_arena: bool = True) -> dict[int, int | None]:

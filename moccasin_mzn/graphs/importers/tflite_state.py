@@ -54,7 +54,7 @@ def state_edges(
             subgraph that an operator runs reads or assigns variables, and others do so too.
     """
     found = [(u, one.node) for u in begin for one in accesses if one.node > u]
-    if _alone(accesses):
+    if not accesses or _alone(accesses):
         return found
     before = _ancestors(results + 1, edges)
     reads, assigned = dict[Variable, list[Access]](), dict[Variable, list[int]]()

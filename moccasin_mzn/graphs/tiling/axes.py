@@ -19,6 +19,7 @@ has little memory and no window is for channels, also where an output has no row
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Operator
@@ -49,6 +50,12 @@ def tiling_axes(graph: ComputationGraph) -> tuple[Axes, ...]:
 
     most = max((memory for _, memory in weights.values()), default=0)
     return tuple(map(ranked, range(len(operators))))
+
+
+def is_one_row(shape: Sequence[int], axes: Axes) -> bool:
+    """Return whether an output is an image of one row, so that what its first axis has is columns."""
+    first = axes[0]
+    return first is not None and len(shape) > 3 and first > 1 and shape[first - 1] == 1
 
 
 def _is_large(weight: tuple[bool, int], most: int) -> bool:

@@ -7,14 +7,15 @@
     mean over rows     step 0 -> 1 -> 2            a chain of partial results, each overwriting the one before
 
 Each part is computed at once and is a tensor of its own. Parts of one layer do not overlap, so that they are the whole
-together: their sizes and durations add up to those of the layer. What several parts read is kept, or recomputed, which
-is what schedules decide.
+together: their sizes and durations add up to those of the layer. Parts that nothing reads, such as rows between the
+windows of a stride, are left out, unless nothing reads the layer either. What several parts read is kept, or
+recomputed, which is what schedules decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise, product
 from math import prod
@@ -27,7 +28,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.memory_model import refuse_adjacent
 from moccasin_mzn.graphs.operators import Operator, Part, Read
-from moccasin_mzn.graphs.tiling.axes import tiling_axes
+from moccasin_mzn.graphs.tiling.axes import is_one_row, tiling_axes
 
 Box = tuple[tuple[int, int], ...]
 Cuts = Mapping[int, tuple[int, ...]]
@@ -50,7 +51,7 @@ def tile(
     Args:
         graph: one whose `operators` are known, as those of imported models.
         rows, columns, channels: places along the axes that `axes.tiling_axes` finds: rows of images, positions of
-            sequences. None: all.
+            sequences; of images of one row columns, where both are given. None: all.
         layers: patterns such as "conv*" of ids or labels; only these layers are cut. Empty: all that can be.
 
     Returns:
@@ -93,7 +94,9 @@ def cuts_of(
     for v, axes in enumerate(tiling_axes(graph)):
         if v in chosen:
             shape = shape_of(graph, v)
-            pairs = zip(axes, extents.values(), strict=True)
+            one_row = rows is not None and columns is not None and is_one_row(shape, axes)
+            given = (columns, None, channels) if one_row else (rows, columns, channels)
+            pairs = zip(axes, map(plain, given), strict=True)
             cuts[v] = {axis: steps(shape[axis], by) for axis, by in pairs if axis is not None and by is not None}
     return cuts
 
@@ -158,6 +161,8 @@ def cut(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> ComputationGraph:
     made = _Made()
     for v in graph.input_order():
         _cut_layer(graph, v, cuts, tilings, made)
+    if any(cuts.values()):
+        made.leave_out_unread(graph)
     return made.graph_of(graph)
 
 
@@ -253,6 +258,24 @@ class _Made:
         self.nodes.append(node)
         return len(self.nodes) - 1
 
+    def leave_out_unread(self, graph: ComputationGraph) -> None:
+        """Leave out what nothing reads of layers that others read; not what is computed once, as for its effects."""
+        nodes, kept_layers = self.nodes, {*graph.computed_once, *_several(graph)}
+        needed = [node.layer in kept_layers or not graph.successors[node.layer] for node in nodes]
+        for at in range(len(nodes) - 1, -1, -1):
+            for u in nodes[at].reads if needed[at] else ():
+                needed[u] = True
+        if all(needed):
+            return
+        number = {at: new for new, at in enumerate(at for at, kept in enumerate(needed) if kept)}
+        self.nodes = [
+            replace(
+                node, reads=tuple(number[u] for u in node.reads),
+                overwrites=tuple(number[u] for u in node.overwrites if u in number),
+            )
+            for node, kept in zip(nodes, needed, strict=True) if kept
+        ]  # fmt: skip
+
     def graph_of(self, graph: ComputationGraph) -> ComputationGraph:
         def shared(amounts: Sequence[int | None]) -> tuple[int | None, ...]:
             return tuple(_share(amounts[node.layer], node.share) for node in self.nodes)
@@ -289,6 +312,12 @@ class _Made:
         number = {node.layer: at for at, node in enumerate(self.nodes)}
         first = (graph.output_of[node.layer] for node in self.nodes)
         return [None if of is None else number[of] for of in first]
+
+
+def _several(graph: ComputationGraph) -> set[int]:
+    """The outputs of operations that have several."""
+    pairs = [(v, of) for v, of in enumerate(graph.output_of or ()) if of is not None]
+    return {v for pair in pairs for v in pair}
 
 
 def _share(amount: int | None, share: tuple[int, int, int]) -> int | None:

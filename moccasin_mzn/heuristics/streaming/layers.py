@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,12 @@ import numpy as np
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.operators import Part
 from moccasin_mzn.problem.instance import Instance
+
+COPYING = frozenset(("SLICE", "CONCATENATION", "PAD", "PADV2", "Slice", "Concat", "Pad"))
+"""Operators, as labels begin with them, that bring together what a part reads, where kernels cannot read parts."""
+_COPIES = " copies"
 
 
 @dataclass(frozen=True)
@@ -43,19 +49,22 @@ class Layers:
 
 
 def layers_of(graph: ComputationGraph, order: Sequence[int]) -> Layers:
-    """Return the layers of a tiled graph, bands along the first axis that is cut and columns along the others; what is
-    no part is a layer of its own.
+    """Return the layers of a tiled graph, bands along the first axis that is cut and columns along the others; what
+    only copies for parts of a layer is one layer, with the places of these parts, and anything else that is no part is
+    a layer of its own.
 
     Args:
-        order: a topological order, in which layers begin in a topological order too; where one needs another that
-            begins later, every node is a layer of its own.
+        order: a topological order; layers are numbered as they begin in it, but after those that they need. Where two
+            need each other, every node is a layer of its own.
     """
-    parts = graph.parts or (None,) * len(order)
+    parts = _with_copies(graph, order)
     names = [part.layer if part is not None else f"node {v}" for v, part in enumerate(parts)]
     number = {name: x for x, name in enumerate(dict.fromkeys(names[v] for v in order))}
-    layers = [number[name] for name in names]
-    if any(layers[tail] > layers[head] for tail, head in graph.edges):
+    begun = [number[name] for name in names]
+    turns = _in_order(len(number), {(begun[tail], begun[head]) for tail, head in graph.edges})
+    if turns is None:
         return single_layers(order)
+    layers = [turns[x] for x in begun]
     places = [(*(begin for begin, _ in part.box), part.step or 0) if part is not None else (0,) for part in parts]
     bands, columns = [0] * len(parts), [0] * len(parts)
     of_layer: list[list[int]] = [[] for _ in number]
@@ -70,6 +79,42 @@ def layers_of(graph: ComputationGraph, order: Sequence[int]) -> Layers:
             bands[v] = band_of[places[v][cut[0]]]
             columns[v] = column_of[tuple(places[v][axis] for axis in cut[1:])]
     return Layers(tuple(layers), tuple(bands), tuple(columns))
+
+
+def _with_copies(graph: ComputationGraph, order: Sequence[int]) -> list[Part | None]:
+    """The part of each node; of what only copies for parts, such as a slice, that of the first one that reads it, in a
+    layer of all such copies."""
+    parts: list[Part | None] = list(graph.parts or (None,) * len(order))
+    if graph.parts is None or graph.labels is None:
+        return parts
+    place = {v: at for at, v in enumerate(order)}
+    for v in reversed(order):
+        if parts[v] is None and graph.labels[v].split(" ")[0] in COPYING and graph.successors[v]:
+            reader = parts[min(graph.successors[v], key=place.__getitem__)]
+            if reader is not None:
+                copies = reader.layer if reader.layer.endswith(_COPIES) else f"{reader.layer}{_COPIES}"
+                parts[v] = Part(copies, reader.box)
+    return parts
+
+
+def _in_order(count: int, edges: Iterable[tuple[int, int]]) -> list[int] | None:
+    """The turn of each layer: the first one that begins, of those whose inputs have had their turns; None: a circle."""
+    readers: list[list[int]] = [[] for _ in range(count)]
+    missing = [0] * count
+    for tail, head in edges:
+        if tail != head:
+            readers[tail].append(head)
+            missing[head] += 1
+    ready = [x for x in range(count) if not missing[x]]
+    turns, turn = [0] * count, 0
+    while ready:
+        x = heappop(ready)
+        turns[x], turn = turn, turn + 1
+        for y in readers[x]:
+            missing[y] -= 1
+            if not missing[y]:
+                heappush(ready, y)
+    return turns if turn == count else None
 
 
 def single_layers(order: Sequence[int]) -> Layers:

@@ -44,14 +44,16 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
     Args:
         once: computes every node once, whatever the instance allows.
         on_round: gets the best sequence of each round from nothing, made better, within the budget or not.
+        first_round: plans of the first round.
     """
 
     cold = COLD
 
     def __init__(
         self, instance: Instance, layers: Layers, seed: int = 0, once: bool = False,
-        on_round: Callable[[Sequence[int]], object] = ignore,
+        on_round: Callable[[Sequence[int]], object] = ignore, first_round: int = FIRST_ROUND,
     ) -> None:  # fmt: skip
+        self._first_round = first_round
         self.order, self._streams = stream_arrays(instance, layers)
         self._room = room_for(self._streams)
         self._budget, self._once, self._spread = max(1, instance.budget), once, False
@@ -64,7 +66,7 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
         unit = float(max(1, self._streams.duration.sum()))
         self._factor = FACTORS[0]
         penalty = self._factor * unit / self._budget
-        chunk = max(1, min(FIRST_ROUND, PARTS_PER_CHUNK // len(self.order)))
+        chunk = max(1, min(first_round, PARTS_PER_CHUNK // len(self.order)))
         super().__init__(seed, unit, [penalty], chunk, [0.0, math.inf, math.inf, penalty, math.inf, math.inf])
 
     @property
@@ -74,7 +76,7 @@ class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):
     def _rounds(self) -> Iterator[Round]:
         for cycle in self._cycles:
             self._keeps_all = self._once or cycle % ONCE_EVERY == ONCE_EVERY - 1
-            steps = FIRST_ROUND * (1 + cycle // 2)
+            steps = self._first_round * (1 + cycle // 2)
             self._spread = cycle % 2 == 1
             self._factor = FACTORS[cycle % len(FACTORS)]
             yield Round(NOTHING, HOTS[cycle // len(FACTORS) % len(HOTS)], steps)

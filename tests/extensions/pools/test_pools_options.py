@@ -296,3 +296,13 @@ def test_inf_is_no_budget_in_all_forms():
 def test_memories_are_given_by_name(memories):
     with pytest.raises(InputError, match="^memories: expected values by name, got "):
         mz.solve(GRAPH, memories=memories)
+
+
+def test_an_output_that_fits_into_no_memory_is_named(command, tmp_path):
+    graph = mz.ComputationGraph(nodes=["a", "big", "c"], durations=[1] * 3, sizes=[4, 90, 4], edges=[(0, 1), (1, 2)])
+    mz.write_graph(graph, tmp_path / "graph.json")
+    for slow, fits in ((89, False), (90, True)):
+        asked = ("--memory", "fast=40", "--memory", f"slow={slow}:4", "--time-limit", 5)
+        status, out, _ = command("solve", tmp_path / "graph.json", *asked)
+        assert status == (not fits)
+        assert fits or "infeasible: the output of node big is 90, 1 over the largest memory 89" in out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise, product
+from math import prod
 
 import pytest
 from hypothesis import given
@@ -225,21 +226,60 @@ def test_parts_add_up_to_their_layers(case):
     graph, cuts = case
     tiled = cut(graph, cuts)
     places = _places(graph, tiled)
+    needed = _needed(graph, cuts)
     inner = {v: {axis: points for axis, points in own.items() if len(points) > 2} for v, own in cuts.items()}
     assert len(tiled.nodes) <= nodes_of(graph, inner)
     for v in range(len(graph.nodes)):
         own = [at for at, (layer, _) in enumerate(places) if layer == v]
         results = [at for at in own if " step " not in str(tiled.nodes[at])]
-        assert sum(tiled.durations[at] for at in own) == graph.durations[v]
-        assert sum(tiled.sizes[at] for at in results) == graph.sizes[v]
-        assert sorted(places[at][1] for at in results) == sorted(_boxes(graph.operators[v].shape, cuts[v]))
+        boxes = _boxes(graph.operators[v].shape, cuts[v])
+        kept = [box for box in boxes if (v, box) in needed]
+        assert sorted(places[at][1] for at in results) == sorted(kept)
+        volume, whole = (sum(map(_volume, each)) for each in (kept, boxes))
+        assert sum(tiled.sizes[at] for at in results) == graph.sizes[v] * volume // whole
+        rounded = 0 if kept == boxes else len(boxes)
+        assert abs(sum(tiled.durations[at] for at in own) - graph.durations[v] * volume // whole) <= rounded
+
+
+def _needed(graph, cuts):
+    """All parts of layers that no other reads, and what these read, place by place; everything, if nothing is cut."""
+    boxes = [_boxes(operator.shape, cuts[v]) for v, operator in enumerate(graph.operators)]
+    cut_at_all = any(len(row) > 1 for row in boxes)
+    waiting = [(v, box) for v, row in enumerate(boxes) for box in row if not (graph.successors[v] and cut_at_all)]
+    found = set(waiting)
+    while waiting:
+        new = set(_met(graph, *waiting.pop(), boxes)) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _volume(box):
+    return prod(stop - start for start, stop in box)
+
+
+def test_rows_between_the_windows_of_a_stride_are_left_out():
+    """Windows of three rows, ten rows apart: 7 of 21 rows are read, and what only the others read is left out too."""
+    net = graph_of(
+        elementwise("relu", (21, 4, 1), [(None, (21, 4, 1))]),
+        elementwise("relu", (21, 4, 1), [(0, (21, 4, 1))]),
+        window(1, 1, (21, 4, 1), (3, 4, 1), stride=10, window=3),
+    )
+    rows = {0, 1, 9, 10, 11, 19, 20}
+    tiled = tile(net, rows=1)
+    for name in "ab":
+        assert {int(node[2:].split(":")[0]) for node in tiled.nodes if node[0] == name} == rows
+    assert tiled.total_duration < net.total_duration
+    assert tile(net, rows=3).nodes[:4] == ("a[0:3]", "a[9:12]", "a[18:21]", "b[0:3]")
+    once = replace(net, computed_once=(0,))
+    assert sum(node[0] == "a" for node in tile(once, rows=1).nodes) == 21
 
 
 def test_a_sum_that_reads_nothing_but_padding_is_still_computed():
     reads = Read(0, (2, 1), (None, Reach(0, before=1)))
     net = graph_of(Operator("any", (2, 1)), Operator("any", (1, 1), (reads,), 4))
     tiled = cut(net, {0: {0: (0, 1, 2)}, 1: {}})
-    assert len(tiled.nodes) == 3 and sum(tiled.durations) == sum(net.durations)
+    assert tiled.nodes == ("b",) and tiled.durations == net.durations[1:]  # nothing reads a
 
 
 @pytest.mark.parametrize("extents", [(1, None, None), (1, 1, None), (1, 1, 1), (2, 3, 4), (None, None, 1)])
@@ -267,7 +307,7 @@ def test_a_part_reads_the_parts_that_its_places_read(case):
     for at, place in enumerate(places):
         reads.setdefault(place, set()).update({places[u] for u in tiled.predecessors[at]} - {place})
     boxes = [_boxes(operator.shape, cuts[v]) for v, operator in enumerate(graph.operators)]
-    assert reads == {(v, box): set(_met(graph, v, box, boxes)) for v, row in enumerate(boxes) for box in row}
+    assert reads == {(v, box): set(_met(graph, v, box, boxes)) for v, box in _needed(graph, cuts)}
 
 
 def _boxes(shape, cuts):
@@ -341,7 +381,7 @@ def test_single_rows_need_no_more_than_parts_of_rows(case):
     ]
     by_rows = [at for part in sequence for at in inside[part]]
     one, other = simulate(parts, sequence), simulate(rows, by_rows)
-    assert one.feasible and other.feasible and other.duration == one.duration and other.peak <= one.peak
+    assert one.feasible and other.feasible and other.duration <= one.duration and other.peak <= one.peak
 
 
 def _is_within(inner, outer):
