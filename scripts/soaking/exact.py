@@ -474,24 +474,24 @@ def arena_best(g, arena, align=1, limit=2, mode="free", most=3_000_000):
 
     def after(s):
         there, comp, cnt, cur = s
-        held = dict(there)
-        for v in held:
+        resident = dict(there)
+        for v in resident:
             yield 0, (tuple(p for p in there if p[0] != v), comp, cnt, cur), None
         for f in g.ops:
-            if f in held or any(u not in held for u in g.pred[f]) or (lim and cnt[f] >= lim[f]):
+            if f in resident or any(u not in resident for u in g.pred[f]) or (lim and cnt[f] >= lim[f]):
                 continue
             c2 = cnt[:f] + (cnt[f] + 1,) + cnt[f + 1 :]
             cells = [(o, g.size[v]) for v, o in there]
             want = [("o", w) for w in g.outs[f]] + ([("w", f)] if g.ws[f] else [])
 
             opts = []
-            if not any(w in held for w in g.outs[f]):
+            if not any(w in resident for w in g.outs[f]):
                 for got in set(_placements(g, want, cells, arena, align)):
                     opts.append((got, None))
             for u in g.ip[f]:
                 rest = [("o", w) for w in g.outs[f][1:]] + ([("w", f)] if g.ws[f] else [])
                 if next(_placements(g, rest, cells, arena, align), None) is not None:
-                    opts.append((((f, held[u]),), u))
+                    opts.append((((f, resident[u]),), u))
             for got, u in opts:
                 then = tuple(sorted([p for p in there if p[0] != u and p[0] not in dict(got)] + list(got)))
                 comp2 = comp | sum(1 << w for w, _ in got)
