@@ -30,6 +30,10 @@ def never() -> bool:
     return False
 
 
+def nothing() -> None:
+    """Do nothing; the check of what has no time limit."""
+
+
 @contextmanager
 def halting(stop: Callable[[], bool], halt: Callable[[], object]) -> Iterator[None]:
     """Have a second thread call `stop` every 50 ms, and `halt` whenever that returns true, until this context ends."""
