@@ -77,6 +77,11 @@ class Deadline:
         """Return whether such a share of the whole time is over; without a limit it never is."""
         return self.seconds is not None and self.elapsed() >= share * self.seconds
 
+    def short_of(self, seconds: float) -> bool:
+        """Return whether less than so many seconds are left; without a limit there never are."""
+        left = self.remaining()
+        return left is not None and left < seconds
+
     def share(self, share: float, most: float) -> float:
         """Seconds for a part: a share of the whole time, and no more than `most`, which it is without a limit."""
         return most if self.seconds is None else min(most, share * self.seconds)

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from moccasin_mzn.api.frontier.least import Least
+from moccasin_mzn.api.frontier.least import Least, least_schedules
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_in_stages
-from moccasin_mzn.clock import never
+from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound, retained_in_stages
+from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.heuristics.compiled_searches import can_keep, compiled_for, join
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.pytorch.computations import Computation, Root
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, ACTIVATIONS
@@ -26,7 +27,7 @@ from moccasin_mzn.pytorch.joint import where
 from moccasin_mzn.pytorch.memories import Memories, OneMemory
 from moccasin_mzn.pytorch.problem import Accumulation, Planned
 from moccasin_mzn.pytorch.tracing import Traced
-from moccasin_mzn.search.options import STOP
+from moccasin_mzn.search.options import STOP, Options
 from moccasin_mzn.search.result import Result
 
 _PERCENT = 100
@@ -85,17 +86,24 @@ def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, f
     if len(set(amounts)) < len({budget, proven, found}):  # they differ by little
         amounts = [exact_memory_text(amount, "byte") for amount in (budget, proven, found)]
     outcome = "no plan is within it" if proven > budget else "no plan was found"
+    share = f", {100 * found / eager:.1f} % of the step without a plan" if eager else ""
+    return (
+        f"budget {amounts[0]}{_meant(budget)}: {outcome}, it takes at least {amounts[1]}, which is proven, "
+        f"and {amounts[2]} with the least plan that was found{share}: {_worst_text(problem, instance)}"
+    )
+
+
+def _meant(budget: int) -> str:
+    return f" (for {budget} % write {budget}%)" if budget <= _PERCENT else ""
+
+
+def _worst_text(problem: Planned, instance: Instance) -> str:
     worst = largest_need(instance)
     text = need_text(problem, worst)
     returned = not any(isinstance(meaning, Accumulation) for meaning in problem.meanings)
     if returned and problem.meanings[worst.node] is None:
         text += f" (with gradients={ACCUMULATED!r} none of them is kept to the end)"
-    percent = f" (for {budget} % write {budget}%)" if budget <= _PERCENT else ""
-    share = f", {100 * found / eager:.1f} % of the step without a plan" if eager else ""
-    return (
-        f"budget {amounts[0]}{percent}: {outcome}, it takes at least {amounts[1]}, which is proven, "
-        f"and {amounts[2]} with the least plan that was found{share}: {text}"
-    )
+    return text
 
 
 def infeasible_with_copies(problem: Planned, instance: Instance, budget: int) -> str:
@@ -162,11 +170,57 @@ class LeastFound:
     peaks: Peaks
 
     @classmethod
-    def of(cls, traced: Traced, least: Least) -> LeastFound:
-        """Choose among schedules, sorted by peak."""
-        taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
+    def of(cls, traced: Traced, least: Least, over: Callable[[], bool] = never) -> LeastFound:
+        """Choose among schedules, sorted by peak; the first one alone if there is no time for others."""
+        taken: dict[tuple[int, ...], Peaks] = {}
+        for sequence in least.sequences:
+            if not taken or not over():
+                taken[sequence] = peaks(traced.linear(sequence))
         best = min(taken, key=lambda sequence: taken[sequence].whole)
         return cls(least, best, taken[best])
+
+
+def left(deadline: Deadline) -> float:
+    """Seconds that are left; infinitely many without a limit."""
+    remaining = deadline.remaining()
+    return math.inf if remaining is None else remaining
+
+
+def least_in_time(
+    instance: Instance, options: Options, deadline: Deadline, stop: Callable[[], bool] = never, enough: int = 0,
+    known: Sequence[int] | None = None,
+) -> Least:  # fmt: skip
+    """Schedules of ever less peak, as `least_schedules`, within a deadline that is for all: where what searches is not
+    compiled and loaded by then, those that need no search."""
+    searches = compiled_for(instance.free_order)
+    if can_keep() and not join(lambda: stop() or deadline.over(), lambda: left(deadline), *searches):
+        options, deadline = replace(options, search="off"), Deadline(0.0)
+    return least_schedules(instance, options, deadline, stop, enough, known)
+
+
+def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int | None) -> str:
+    """That no plan is within a budget, where that is known without a search; "": it is not.
+
+    Args:
+        instance: the question without a budget.
+        amount: the budget, in bytes.
+        eager: what the step takes without a plan; None: it is not known.
+    """
+    proven = retained_bound(instance)
+    if proven <= amount and traced.costs is not None:  # which takes longer
+        proven = least_budget_bound(instance.graph).memory
+    if proven <= amount:
+        return ""
+    amounts = [memory_text(each, "byte") for each in (amount, proven)]
+    if len(set(amounts)) == 1:
+        amounts = [exact_memory_text(each, "byte") for each in (amount, proven)]
+    share = f", {100 * proven / eager:.1f} % of the step without a plan" if eager else ""
+    without = "" if traced.costs is not None else " (what operators take inside is not counted)"
+    return (
+        f"budget {amounts[0]}{_meant(amount)}: no plan is within it, it takes at least {amounts[1]}{share}, which is "
+        f"proven without a search{without}, and budget='least' seeks the least plan: "
+        f"{_worst_text(traced.problem, instance)}"
+    )
 
 
 def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | None, eager: int) -> str:

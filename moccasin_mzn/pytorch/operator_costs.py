@@ -148,9 +148,10 @@ class OperatorCosts:
         found = {key: self.untimed.get(key) if cost is UNCALLED else cost for key, cost in found.items()}
         self.known |= {key: cost for key, cost in found.items() if key not in unknown}
         if self.kept is not None:
+            known = {_name(key, new[key][0]): cost for key, cost in found.items() if cost is not None}
             self.kept.keep({
-                _name(key, new[key][0]): (cost.nanoseconds if cost.measured else None, cost.workspace, cost.output_bytes)
-                for key, cost in found.items() if cost is not None
+                name: (cost.nanoseconds if cost.measured else None, cost.workspace, cost.output_bytes)
+                for name, cost in known.items()
             })  # fmt: skip
         if unknown:
             raise NoTimeError(
@@ -340,7 +341,7 @@ def _worker_of(process: int) -> Worker:
 
 
 def _wait(seconds: float | None, end: Deadline) -> float | None:
-    """Seconds to wait for a message: no longer than some, nor much longer than to the end; None: as long as it takes."""
+    """Seconds to wait for a message: no longer than some, nor much longer than to the end; None: without a limit."""
     left = end.remaining()
     waits = [each for each in (seconds, None if left is None else left + _GRACE) if each is not None]
     return min(waits, default=None)

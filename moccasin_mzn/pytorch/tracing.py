@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 MEASURED: Final = "measured"
 FLOP: Final = "flop"
 NONE: Final = "none"
+MEASURING_SHARE, MEMORY_SHARE = 0.4, 0.85
+"""Fractions: of the time that is left to time operators; of the whole time limit, until which each is called for the
+memory that it takes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +78,16 @@ class Costs:
             if value not in possible:
                 raise InputError(f"{what} {shown(value)}: expected one of {', '.join(possible)}")
 
+    def within(self, deadline: Deadline) -> Costs:
+        """The same, measured within parts of a time limit."""
+        end = None if deadline.seconds is None else MEMORY_SHARE * deadline.seconds
+        return replace(self, deadline=deadline.part(MEASURING_SHARE), end=Deadline(end, deadline.begin))
+
+    @property
+    def measures(self) -> bool:
+        """Is anything measured?"""
+        return MEASURED in (self.durations, self.workspaces)
+
     def workspace(self, node: fx.Node, mask: Sequence[bool] | None) -> int:
         """Bytes that a call of a traced operator takes in addition to what it returns."""
         if self.workspaces == NONE:
@@ -87,7 +100,7 @@ class Costs:
 
     def applied(self, problem: Planned) -> Planned:
         """The problem with these durations, in nanoseconds, and workspaces, in bytes, where they are measured."""
-        if MEASURED not in (self.durations, self.workspaces):
+        if not self.measures:
             return problem
         graph = problem.graph
         made = {
@@ -244,6 +257,10 @@ class Traced:
             problem = planned(program, self.gradients == ACCUMULATED)
             found = replace(self, program=program, problem=problem, unsplit=whole)
         return found._priced(costs)
+
+    def priced(self, costs: Costs) -> Traced:
+        """The same step with its operators measured if that can be done."""
+        return self if without_memory(self.step.model, self.forms) else self.measured(costs)
 
     def _priced(self, costs: Costs) -> Traced:
         priced = costs.applied(self.problem)

@@ -15,7 +15,7 @@ from step_networks import NETWORKS
 from step_runs import made, planned
 
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.pytorch import Plan, operator_costs, planning
+from moccasin_mzn.pytorch import Plan, planning, tracing
 from moccasin_mzn.pytorch.measuring import peak_and_end, peaks_and_ends
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts
 
@@ -36,9 +36,8 @@ def test_the_first_sign_of_life_comes_before_the_network_is_traced(resnet):
 
 
 def test_what_is_not_timed_is_estimated_and_its_memory_is_known(resnet, monkeypatch):
-    monkeypatch.setattr(operator_costs, "_LEAST_SECONDS", 0.0)
     monkeypatch.setattr(planning, "MEASURED_COSTS", OperatorCosts())
-    monkeypatch.setattr(planning, "MEASURING_SHARE", 0.0)
+    monkeypatch.setattr(tracing, "MEASURING_SHARE", 0.0)
     model, inputs = resnet
     found = planned(model, inputs, 0.9)
     assert found.estimated and not found.traced.costs.estimated
