@@ -173,7 +173,7 @@ class Drive:
             while not ended.wait(SIGN_SECONDS / 4):
                 with self._reporting:
                     now = time.monotonic()
-                    if now - self.last_at > SIGN_SECONDS / 2 and not ended.is_set():
+                    if now - self.last_at > SIGN_SECONDS / 3 and not ended.is_set():
                         self._sign(begin)
 
         thread = threading.Thread(target=live, name="signs of life", daemon=True)

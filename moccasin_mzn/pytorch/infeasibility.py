@@ -52,14 +52,17 @@ class LargestNeed:
     """Nodes whose outputs are in memory then, the largest first."""
 
 
-def largest_need(instance: Instance) -> LargestNeed:
-    """The computation whose proven need of memory is highest, with as few computations as it may have or more."""
+def largest_need(instance: Instance, at_once: bool = False) -> LargestNeed:
+    """The computation whose proven need of memory is highest, with as few computations as it may have or more.
+
+    Args:
+        at_once: leave out what it takes to get inputs into memory, which takes longer to find.
+    """
     graph, order = instance.graph, instance.order
     alone = retained_in_stages(instance)
     highest = max(range(len(order)), key=lambda stage: (alone[stage], -stage))
-    least = least_budget_bound(graph)
     memory, stage = alone[highest], highest
-    if least.memory > memory:
+    if not at_once and (least := least_budget_bound(graph)).memory > memory:
         memory, stage = least.memory, order.index(least.node)
     retained = _retained(instance, stage)
     return LargestNeed(order[stage], memory, alone[stage], tuple(sorted(retained, key=lambda v: (-graph.sizes[v], v))))
@@ -97,8 +100,8 @@ def _meant(budget: int) -> str:
     return f" (for {budget} % write {budget}%)" if budget <= _PERCENT else ""
 
 
-def _worst_text(problem: Planned, instance: Instance) -> str:
-    worst = largest_need(instance)
+def _worst_text(problem: Planned, instance: Instance, at_once: bool = False) -> str:
+    worst = largest_need(instance, at_once)
     text = need_text(problem, worst)
     returned = not any(isinstance(meaning, Accumulation) for meaning in problem.meanings)
     if returned and problem.meanings[worst.node] is None:
@@ -198,16 +201,17 @@ def least_in_time(
     return least_schedules(instance, options, deadline, stop, enough, known)
 
 
-def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int | None) -> str:
+def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int | None, at_once: bool) -> str:
     """That no plan is within a budget, where that is known without a search; "": it is not.
 
     Args:
         instance: the question without a budget.
         amount: the budget, in bytes.
         eager: what the step takes without a plan; None: it is not known.
+        at_once: leave out what it takes to get inputs into memory, which takes longer to find.
     """
     proven = retained_bound(instance)
-    if proven <= amount and traced.costs is not None:  # which takes longer
+    if not at_once and proven <= amount:
         proven = least_budget_bound(instance.graph).memory
     if proven <= amount:
         return ""
@@ -219,7 +223,7 @@ def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int |
     return (
         f"budget {amounts[0]}{_meant(amount)}: no plan is within it, it takes at least {amounts[1]}{share}, which is "
         f"proven without a search{without}, and budget='least' seeks the least plan: "
-        f"{_worst_text(traced.problem, instance)}"
+        f"{_worst_text(traced.problem, instance, at_once)}"
     )
 
 

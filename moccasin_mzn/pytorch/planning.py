@@ -213,7 +213,7 @@ def plan(
             text = f'{error.reason}; to plan the parts that can be: plan(..., regions="auto")'
             raise UntraceableError(text, Page.REGIONS) from error
         tracing = deadline.elapsed()
-        searching = Searching(traced, memory, max_computations, drive, began)
+        searching = Searching(traced, memory, max_computations, drive, began, end=deadline)
         if amount is not None and amount.fraction is not None and not deadline.short_of(tracing):
             drive.begins("running the step as it is", began)
             searching = replace(searching, eager_peak=eager_peak_or_none(traced, inputs, kwargs or {}))

@@ -34,7 +34,7 @@ from moccasin_mzn.pytorch.infeasibility import (
 from moccasin_mzn.pytorch.instructions import Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Search
 from moccasin_mzn.pytorch.plans import Plan
-from moccasin_mzn.pytorch.starts import least_start, start_within
+from moccasin_mzn.pytorch.starts import NO_LIMIT, least_start, start_within
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import MORE
 from moccasin_mzn.search.result import Listener, Progress, Result
@@ -64,6 +64,8 @@ class Searching:
     """The time limit counts from here, by `time.monotonic()`."""
     eager_peak: int | None = None
     """Measured of the step as it is."""
+    end: Deadline = NO_LIMIT
+    """Of the whole call; schedules to begin with are made until then."""
 
     @cached_property
     def unplanned(self) -> Peaks:
@@ -80,8 +82,11 @@ class Searching:
         """Is the search to end?"""
         return self.drive.over() or self.deadline.over()
 
-    def refuse_impossible(self, amount: int) -> None:
+    def refuse_impossible(self, amount: int, at_once: bool = True) -> None:
         """End it where it is known without a search that no plan is within an amount.
+
+        Args:
+            at_once: leave out what takes longer to prove.
 
         Raises:
             NoPlanError: it is.
@@ -94,7 +99,7 @@ class Searching:
                 raise NoPlanError(infeasible_with_copies(self.traced.problem, instance, amount))
             return
         instance = unlimited(self.traced, self._counts(self.memory)[-1])
-        why = why_impossible(self.traced, instance, amount, self.eager_peak)
+        why = why_impossible(self.traced, instance, amount, self.eager_peak, at_once)
         if why:
             raise NoPlanError(why)
 
@@ -117,7 +122,9 @@ class Searching:
                 raise NoPlanError(infeasible_with_copies(traced.problem, unlimited(traced, self.most), amount))
             return self._plan(result, amount), result.interrupted
         start = self._start(self.memory, amount)
-        if start is not None:
+        if start is None:
+            self.refuse_impossible(amount, at_once=False)
+        else:
             instance = with_computations(instance, start)
         result = self._tried(instance, amount, start)
         if result is None or result.answer is None:
@@ -160,7 +167,7 @@ class Searching:
             return None
         asked = amount
         for _ in range(_TRIES):
-            start = start_within(self.traced.problem, asked, self._counts(memory), self.drive.over, self.deadline)
+            start = start_within(self.traced.problem, asked, self._counts(memory), self.drive.over, self.end)
             more = 0 if start is None else self._taken(start).whole - amount
             if more <= 0 or more >= asked:
                 return start if more <= 0 else None
