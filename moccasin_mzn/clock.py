@@ -30,7 +30,7 @@ def never() -> bool:
     return False
 
 
-def nothing() -> None:
+def nothing(*_: object) -> None:
     """Do nothing; the check of what has no time limit."""
 
 

@@ -221,7 +221,7 @@ class _Trials:
 
     def over(self) -> bool:
         """Is no more batch to be tried?"""
-        return self.deadline.over(_CONFIRMED if self.measured else _BISECTED)
+        return self.deadline.over(_CONFIRMED if self.measured or self.without_memory else _BISECTED)
 
     def plan_of(self, batch: int) -> Plan | None:
         """The plan that was found while the batch was tried; None: there is none."""

@@ -47,7 +47,7 @@ class DryRun:
 
 def dry_run(
     step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], optimizer: Maker | None, device: str,
-    differentiate: Differentiate = None, check: Callable[[], object] = nothing,
+    differentiate: Differentiate = None, check: Callable[..., object] = nothing,
 ) -> DryRun:  # fmt: skip
     """Run a step without memory; the network is left as it was.
 
@@ -95,7 +95,7 @@ class _Run:
     optimizer: Maker | None
     device: str
     differentiate: Differentiate
-    check: Callable[[], object]
+    check: Callable[..., object]
 
     def run(self, hidden: bool) -> DryRun:
         import torch

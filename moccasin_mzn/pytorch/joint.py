@@ -103,7 +103,7 @@ class Joint:
 def trace_joint(
     step: Step, arguments: Structure, forms: Sequence[Form], differentiate: Differentiate = None,
     numbers: Sequence[torch.Tensor] | None = None, apart: Collection[int] = (), strides: Strides | None = None,
-    check: Callable[[], object] = nothing,
+    check: Callable[..., object] = nothing,
 ) -> Joint:  # fmt: skip
     """Trace a step, on fake tensors, so that nothing of the network's size is made, or on numbers, as it is run.
 
@@ -172,7 +172,7 @@ def _inputs(
 def _trace(
     step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None,
     differentiate: Differentiate, attributes: Attributes, apart: Sequence[int], strides: Strides,
-    check: Callable[[], object],
+    check: Callable[..., object],
 ) -> Joint:  # fmt: skip
     from torch.fx.experimental.proxy_tensor import make_fx
 

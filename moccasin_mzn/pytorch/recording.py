@@ -101,11 +101,11 @@ class Recorder:
                 made.kind = GRADIENT
 
     @contextlib.contextmanager
-    def recording(self, check: Callable[[], object] = nothing) -> Iterator[None]:
+    def recording(self, check: Callable[..., object] = nothing) -> Iterator[None]:
         """Note every operator that is called meanwhile.
 
         Args:
-            check: called before each; what it raises ends the run.
+            check: called with each before it; what it raises ends the run.
         """
         from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -115,7 +115,7 @@ class Recorder:
             def __torch_dispatch__(
                 self, func: torch._ops.OpOverload, types: object, args: tuple[PyTree, ...] = (), kwargs: PyTree = None
             ) -> PyTree:
-                check()
+                check(func)
                 return recorder._dispatched(func, args, kwargs or {})
 
         with Mode():

@@ -64,8 +64,8 @@ class Calls:
     """Those of another run; None: it is the first."""
     place: str = ""
     """The user's line of the first call that is not the expected one."""
-    check: Callable[[], object] = nothing
-    """Called before each operator; what it raises ends the run."""
+    check: Callable[..., object] = nothing
+    """Called with each operator before it; what it raises ends the run."""
 
 
 class _Tensor:
@@ -85,7 +85,7 @@ def calls_noted(calls: Calls, network: torch.nn.Module) -> Iterator[None]:
         def __torch_dispatch__(
             self, function: torch._ops.OpOverload, types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
-            calls.check()
+            calls.check(function)
             if function.namespace == "aten" and str(function) != _SILENT:
                 self.note(Call(str(function), _constants(function, args, kwargs or {})))
             return function(*args, **(kwargs or {}))

@@ -38,11 +38,11 @@ _READ = "moccasin_read"
 
 
 @contextlib.contextmanager
-def reading(network: torch.nn.Module, check: Callable[[], object] = nothing) -> Iterator[None]:
+def reading(network: torch.nn.Module, check: Callable[..., object] = nothing) -> Iterator[None]:
     """Note what is read while `make_fx` traces, to be entered within what is traced.
 
     Args:
-        check: called before each operator; what it raises ends the trace.
+        check: called with each operator before it; what it raises ends the trace.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
@@ -55,7 +55,7 @@ def reading(network: torch.nn.Module, check: Callable[[], object] = nothing) -> 
         def __torch_dispatch__(
             self, function: torch._ops.OpOverload, types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
-            check()
+            check(function)
             made = function(*args, **(kwargs or {}))
             if torch.Tag.data_dependent_output in function.tags or shaped_by_values(function, args):
                 node = next((node for node in reversed(traced_so_far().nodes) if node.target is function), None)
