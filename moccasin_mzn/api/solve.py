@@ -225,10 +225,9 @@ def _compiled_first(board: Board, options: SearchOptions, searches: tuple[Compil
     """
     check_address_space()
     limit, kept = options.time_limit, all(map(is_kept, searches))
-    left = None if limit is None else limit - board.seconds
     if not kept and (options.search == "only" or is_counted(options) or not can_keep()):
         board.begin += ready(*searches)
-    elif kept and limit is not None and left is not None and loading_seconds() <= left < SHORT:
+    elif kept and limit is not None and limit < SHORT and loading_seconds() <= limit - board.seconds:
         ready(*searches)
         board.begin += max(0.0, board.seconds + LEAST_SEARCH - limit)
 

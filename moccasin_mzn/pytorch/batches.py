@@ -346,7 +346,7 @@ class _Trials:
         if self.measured:
             costs, budget = Costs(FLOP, MEASURED, self.costs, end=self.deadline), Budget(amount=self.budget)
             return traced_as_run(
-                self.step, arguments, tensors, budget, costs, self.gradients, self.differentiate, self.deadline
+                self.step, arguments, tensors, budget, self.gradients, self.differentiate, self.deadline
             ).priced(costs)
         return Traced.of(
             self.step, arguments, forms, None, self.gradients, differentiate=self.differentiate, limit=self.deadline

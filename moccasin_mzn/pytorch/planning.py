@@ -208,7 +208,7 @@ def plan(
                 gradients=gradients, options=memory.options, most=max_computations, drive=drive, deadline=deadline,
             )  # fmt: skip
         try:
-            traced = traced_as_run(step, arguments, tensors, amount, costs, gradients, differentiate, deadline)
+            traced = traced_as_run(step, arguments, tensors, amount, gradients, differentiate, deadline)
         except UntraceableError as error:
             text = f'{error.reason}; to plan the parts that can be: plan(..., regions="auto")'
             raise UntraceableError(text, Page.REGIONS) from error
@@ -272,7 +272,7 @@ def _limit(budget: Budget, of: BudgetOf, traced: Traced, eager_peak: int | None)
 
 
 def traced_as_run(
-    step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], amount: Budget | None, costs: Costs,
+    step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], amount: Budget | None,
     gradients: Gradients, differentiate: Differentiate, limit: Deadline = NO_DEADLINE,
 ) -> Traced:  # fmt: skip
     """The step traced as it runs, where it can be run for that, else on tensors without numbers; nothing is measured.
@@ -289,8 +289,7 @@ def traced_as_run(
     )  # fmt: skip
     if without_memory(step.model, forms):
         return trace()
-    if costs.measures:
-        worker().begin()
+    worker().begin()
     free = free_memory(forms[0].device if forms else CPU)
     if amount is None or amount.fraction is None:
         try:

@@ -32,6 +32,7 @@ from moccasin_mzn.pytorch.infeasibility import left
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Differentiate, Placeholder, differentiated
 from moccasin_mzn.pytorch.loops import has_plan
 from moccasin_mzn.pytorch.measuring import allocator_peak
+from moccasin_mzn.pytorch.operator_costs import worker
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.problem import Cut
 from moccasin_mzn.pytorch.region_budget import Choice, Measured, chosen_within, measured, rooms
@@ -63,7 +64,7 @@ _PEAKS = 0.85, 0.7, 0.55
 _TIMED = 10.0
 """Seconds for steps that are timed."""
 _SHORTEST, _TRACING_SHARE, _SEARCH_SHARE = 0.2, 0.5, 0.8
-"""Seconds of a search; fractions of the time limit until which regions are traced, and plans for them sought."""
+"""Seconds of a search; fractions of what is left in which regions are traced, and plans for them sought."""
 _MORE = 110
 """Percent of its peak without recomputation that a region may take, if it keeps less for that."""
 _NAMED = 3
@@ -172,6 +173,7 @@ def plan_regions(
         raise PlanError("regions are found by running the network, and nothing can be run on the meta device")
     if has_plan(step.model):
         raise PlanError("the network has a plan already: remove it first")
+    worker().begin()
     asked = partial(_copies, step, _differentiable(step, inputs, kwargs, differentiate), gradients)
     copies, device = asked(inputs, kwargs), _device(step.model, tensors)
     with underway("running the step as it is, for the memory that it takes"), copies() as copy:
@@ -179,7 +181,7 @@ def plan_regions(
     amount = budget.resolve(eager)
     drive.begins("looking for parts of the network that can be planned", deadline.begin)
     with underway(drive.doing):
-        found = find_regions(step, copies, within, gradients, Deadline(deadline.remaining(_TRACING_SHARE)))
+        found = find_regions(step, copies, within, gradients, deadline.part(_TRACING_SHARE))
     drive.begins("measuring operators of the regions", deadline.begin)
     costs = costs.within(deadline)
     with underway(drive.doing):
@@ -189,7 +191,7 @@ def plan_regions(
     first = search.run([some[0] for some in search.choices])
     if first.peak > amount:
         room = rooms(first, amount)
-        limit = Deadline(deadline.remaining(_SEARCH_SHARE))
+        limit = deadline.part(_SEARCH_SHARE)
         search.choices = _all_choices([each.traced for each in own], first.chosen, room, options, most, drive, limit)
     best = search.within(first, amount, deadline)
     if best is None:
