@@ -213,6 +213,8 @@ def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int |
     proven = retained_bound(instance)
     if not at_once and proven <= amount:
         proven = least_budget_bound(instance.graph).memory
+    pairs = zip(instance.graph.sizes, traced.problem.meanings, strict=True)
+    proven -= sum(size for size, meaning in pairs if isinstance(meaning, Root))  # gradients of outputs are the caller's
     if proven <= amount:
         return ""
     amounts = [memory_text(each, "byte") for each in (amount, proven)]
@@ -223,7 +225,7 @@ def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int |
     return (
         f"budget {amounts[0]}{_meant(amount)}: no plan is within it, it takes at least {amounts[1]}{share}, which is "
         f"proven without a search{without}, and budget='least' seeks the least plan: "
-        f"{_worst_text(traced.problem, instance, at_once)}"
+        f"{_worst_text(traced.problem, instance, at_once)}{_of_activations(traced, amount, None, eager or 0)}"
     )
 
 
@@ -241,17 +243,22 @@ def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | No
     return text + _of_activations(traced, amount, seen, eager)
 
 
-def _of_activations(traced: Traced, amount: int, seen: int, eager: int) -> str:
-    """What the budget and the least plan are of the activations, where gradients that stay are much of the step."""
+def _of_activations(traced: Traced, amount: int, seen: int | None, eager: int) -> str:
+    """What the budget and the least plan are of the activations, where gradients that stay are much of the step.
+
+    Args:
+        seen: what the least plan takes; None: none was sought.
+    """
     stays = gradient_bytes(traced.linear(traced.problem.graph.input_order()))
     if stays < _MUCH * eager or stays >= eager:
         return ""
-    least, asked = ((each - stays) / (eager - stays) for each in (seen, amount))
+    asked = (amount - stays) / (eager - stays)
     alone = "more than the budget" if asked < 0 else f"the budget is {100 * asked:.0f} % of what is above them"
-    return (
+    text = (
         f"; {memory_text(stays, 'byte')} of every plan's step are gradients, which stay: {alone}; with "
-        f"of={ACTIVATIONS!r} a fraction is of what is above them, and {least:.2f} is the least that was found"
+        f"of={ACTIVATIONS!r} a fraction is of what is above them"
     )
+    return text if seen is None else f"{text}, and {(seen - stays) / (eager - stays):.2f} is the least that was found"
 
 
 def bound_within(result: Result, amount: int, memory: Memories, begin: float, stop: Callable[[], bool] = never) -> int:

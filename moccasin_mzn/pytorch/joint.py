@@ -201,7 +201,7 @@ def _trace(
         _function_of(joined, [*state]), tracing_mode="real" if mode is None else "fake",
         _error_on_data_dependent_ops=mode is not None,
     )  # fmt: skip
-    with contextlib.nullcontext() if mode is not None else _likenesses_alike():
+    with contextlib.nullcontext() if mode is not None else _one_fake_mode():
         graph_module = traced(*given)
     check_repeated(first, while_traced, run_noted)
     attributes.read += unchanged()
@@ -229,7 +229,7 @@ def _function_of(joined: Any, state: Sequence[str]) -> Callable[..., list[torch.
 
 
 @contextlib.contextmanager
-def _likenesses_alike() -> Iterator[None]:
+def _one_fake_mode() -> Iterator[None]:
     """Meanwhile `make_fx` notes what tensors are like in one mode, where it would make a mode for each of them, which
     takes half of its time."""
     from torch._guards import TracingContext, tracing

@@ -91,7 +91,7 @@ def name_of(key: object, device: str) -> str:
     """A name for a call, the same in each process; "": it has none.
 
     Args:
-        key: of the call; its text says all of it.
+        key: of the call; its text has all that is different in others.
     """
     text = repr((key, _card(device)))
     return "" if " at 0x" in text else hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -158,7 +158,7 @@ def plan(
         stop: see `moccasin_mzn.solve`; of the search, as the time limit; `Iterations` is refused, for durations are
             measured and differ from call to call.
         on_progress: called with a `moccasin_mzn.Progress` at once, for every new incumbent and bound, and at least
-            once a second, by another thread where nothing is new; its `source` then says what is being done. See
+            once a second, by another thread where nothing is new; its `source` then states what is being done. See
             `moccasin_mzn.solve`.
         interrupts: see `moccasin_mzn.solve`.
         shapes: "one": inputs of another shape are refused; "each": when they come first, a plan is made for them by the

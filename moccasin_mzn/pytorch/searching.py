@@ -65,7 +65,7 @@ class Searching:
     eager_peak: int | None = None
     """Measured of the step as it is."""
     end: Deadline = NO_LIMIT
-    """Of the whole call; schedules to begin with are made until then."""
+    """The deadline of the whole call, until which schedules to begin with are made."""
 
     @cached_property
     def unplanned(self) -> Peaks:
@@ -74,7 +74,7 @@ class Searching:
 
     @property
     def deadline(self) -> Deadline:
-        """Of the search."""
+        """The deadline of the search."""
         memory = self.memory
         return Deadline(memory.options.time_limit if isinstance(memory, OneMemory) else None, self.begin)
 
