@@ -30,6 +30,10 @@ def never() -> bool:
     return False
 
 
+def nothing(*_: object) -> None:
+    """Do nothing; the check of what has no time limit."""
+
+
 @contextmanager
 def halting(stop: Callable[[], bool], halt: Callable[[], object]) -> Iterator[None]:
     """Have a second thread call `stop` every 50 ms, and `halt` whenever that returns true, until this context ends."""
@@ -72,6 +76,11 @@ class Deadline:
     def over(self, share: float = 1.0) -> bool:
         """Return whether such a share of the whole time is over; without a limit it never is."""
         return self.seconds is not None and self.elapsed() >= share * self.seconds
+
+    def short_of(self, seconds: float) -> bool:
+        """Return whether less than so many seconds are left; without a limit there never are."""
+        left = self.remaining()
+        return left is not None and left < seconds
 
     def share(self, share: float, most: float) -> float:
         """Seconds for a part: a share of the whole time, and no more than `most`, which it is without a limit."""

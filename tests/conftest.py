@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ settings.load_profile("few")  # `make test-all` takes the other, which has 100 e
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; processes of tests inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+os.environ["MOCCASIN_OPERATORS"] = "off"  # what tests measure is not for the user's own plans, nor the other way round
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
 

@@ -10,9 +10,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from moccasin_mzn.api.frontier.points import FrontierPoint
@@ -27,6 +29,8 @@ from moccasin_mzn.stop import Criteria
 
 Interrupts: TypeAlias = Literal["keep", "raise"]
 """What Ctrl-C does: "keep": the best answer so far is returned; "raise": `Interrupted` is raised, which has it."""
+SIGN_SECONDS = 1.0
+"""Longest time between two signs of life, in seconds, where they are given."""
 Answered = TypeVar("Answered")
 
 
@@ -118,6 +122,14 @@ class Drive:
     """When it was found, by `time.monotonic()`."""
     errors: list[BaseException] = field(default_factory=list)
     """What the caller's function has raised."""
+    doing: str = ""
+    """What takes time now, for signs of life."""
+    last: Progress | None = None
+    """What was reported last."""
+    last_at: float = 0.0
+    """When that was, by `time.monotonic()`."""
+    _reporting: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    """The caller's function is called by one thread at a time."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.interrupts, str) or self.interrupts not in ("keep", "raise"):
@@ -148,8 +160,49 @@ class Drive:
             return f"TimeLimit({limit:g})"
         return "" if iterations is None else f"Iterations({iterations})"
 
+    @contextmanager
+    def signs_of_life(self, begin: float) -> Iterator[None]:
+        """Meanwhile the caller's function is called once a second at least, by another thread where nothing is new.
+
+        Args:
+            begin: seconds count from here, by `time.monotonic()`.
+        """
+        ended = threading.Event()
+
+        def live() -> None:
+            while not ended.wait(SIGN_SECONDS / 4):
+                with self._reporting:
+                    now = time.monotonic()
+                    if now - self.last_at > SIGN_SECONDS / 3 and not ended.is_set():
+                        self._sign(begin)
+
+        thread = threading.Thread(target=live, name="signs of life", daemon=True)
+        if self.on_progress is not None:
+            thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            if self.on_progress is not None:
+                thread.join()
+
+    def begins(self, doing: str, begin: float) -> None:
+        """Report what takes time from now on."""
+        self.doing = doing
+        self._sign(begin)
+
+    def _sign(self, begin: float) -> None:
+        with self._reporting:
+            seen = self.last or Progress(0.0, None, 0)
+            self._report(replace(seen, seconds=time.monotonic() - begin, nodes=None, source=self.doing))
+
     def report(self, progress: Progress) -> None:
         """Pass an improvement on, in the caller's thread; errors of the caller's function wait until all is stopped."""
+        with self._reporting:
+            self._report(progress)
+
+    def _report(self, progress: Progress) -> None:
+        self.last, self.last_at = progress, time.monotonic()
         if progress.value is not None and (self.best is None or progress.value < self.best):
             self.best, self.latest = progress.value, time.monotonic()
         LOGGER.log(logging.DEBUG if progress.nodes is None else logging.INFO, "%s: %s", self.what, progress)
@@ -159,8 +212,11 @@ class Drive:
             return
         try:
             ends = self.on_progress(progress) is True
-        except KeyboardInterrupt:
-            raise
+        except KeyboardInterrupt as error:
+            if threading.current_thread() is threading.main_thread():
+                raise
+            self.errors.append(error)
+            ends = True
         except StopIteration:
             ends = True
         except BaseException as error:

@@ -227,7 +227,7 @@ def _compiled_first(board: Board, options: SearchOptions, searches: tuple[Compil
     limit, kept = options.time_limit, all(map(is_kept, searches))
     if not kept and (options.search == "only" or is_counted(options) or not can_keep()):
         board.begin += ready(*searches)
-    elif kept and limit is not None and loading_seconds() <= limit < SHORT:
+    elif kept and limit is not None and limit < SHORT and loading_seconds() <= limit - board.seconds:
         ready(*searches)
         board.begin += max(0.0, board.seconds + LEAST_SEARCH - limit)
 

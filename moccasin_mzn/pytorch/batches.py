@@ -11,22 +11,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.api.frontier.least import least_schedules, prepare_least
 from moccasin_mzn.api.frontier.variants import fitting_schedule
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
+from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import exact_memory_text, memory_text
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
+from moccasin_mzn.heuristics.compiled_searches import compiled_for, join
 from moccasin_mzn.log import note
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
+from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import forked_python_state, forked_random_state
-from moccasin_mzn.pytorch.errors import NoPlanError, check_grad_mode
+from moccasin_mzn.pytorch.errors import NoPlanError, NoTimeError, check_grad_mode
 from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
-from moccasin_mzn.pytorch.infeasibility import LeastFound, unlimited
+from moccasin_mzn.pytorch.infeasibility import LeastFound, least_in_time, left, unlimited
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
@@ -37,7 +39,7 @@ from moccasin_mzn.pytorch.problem import SCOPE
 from moccasin_mzn.pytorch.starts import least_start, start_within
 from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.vocabulary import Gradients
+from moccasin_mzn.vocabulary import Gradients, Status
 
 if TYPE_CHECKING:
     import torch
@@ -47,10 +49,16 @@ if TYPE_CHECKING:
 
 MOST = 1 << 20
 """No larger batch is tried, where nothing else is asked for."""
-_SECONDS = 20.0
-"""Time limit of the search for a plan."""
-_SHARE, _WITHIN = 0.5, 0.2
-"""Fraction of that for each batch that is not decided at once; and of this, for a schedule within the budget alone."""
+_SECONDS = 60.0
+"""Time limit where none is given."""
+_BISECTED, _CONFIRMED, _PLANNED = 0.35, 0.6, 0.6
+"""Fractions of the time limit until which batches are tried, without workspaces and with them; and of what is left
+then, for a plan."""
+_SHARE, _WITHIN = 0.25, 0.2
+"""Fraction of what is left for each batch that is not decided at once; and of this, for a schedule within the budget
+alone."""
+_AGAIN = 0.7
+"""Fraction of the time limit until which a search for a plan of a larger batch is begun."""
 _COMPUTATIONS = 2
 _GROWTH = 8
 """While batches fit, the next one that is tried is so many times as large."""
@@ -111,13 +119,16 @@ def largest_batch(
         budget: of the step, as for `plan`; an amount.
         loss, differentiate, gradients: as for `plan`.
         most: the largest batch to try.
-        time_limit: seconds for the search of the plan; half of it for each batch that is not decided at once.
+        time_limit: seconds for all of it: for trying batches, at most 60 %, and for the plan. Once that is over, the
+            largest batch so far is the answer.
 
     Raises:
-        NoPlanError: there is none for a batch of one.
+        NoPlanError: there is none for a batch of one, or none was found in time.
         PlanError: the network cannot be planned.
         InputError: nonsense in an argument.
     """
+    check_time_limit(time_limit)
+    deadline = Deadline(time_limit)
     require_torch()
     check_grad_mode()
     check_gradients(gradients)
@@ -129,15 +140,18 @@ def largest_batch(
     searching = {"time_limit": time_limit, "threads": threads, "seed": seed}
     memory = memories_asked(None, None, searching)
     assert isinstance(memory, OneMemory)
-    trials = _Trials(Step(model, loss), make_inputs, limit.amount, differentiate, gradients, memory.options)
+    trials = _Trials(Step(model, loss), make_inputs, limit.amount, differentiate, gradients, memory.options, deadline)
     best, above = trials.bisected(most)
     found: Plan | None = None
 
     def planned(batch: int) -> Plan:
         args, kwargs = _inputs(make_inputs, batch)
+        seconds = _PLANNED * left(deadline)
+        if seconds <= 0:
+            raise NoTimeError(_late(deadline, trials.tried))
         return plan(
             model, args, kwargs=kwargs, loss=loss, differentiate=differentiate, gradients=gradients,
-            budget=limit, time_limit=time_limit, threads=threads, seed=seed,
+            budget=limit, time_limit=seconds, threads=threads, seed=seed,
         )  # fmt: skip
 
     while not trials.without_memory:
@@ -146,12 +160,17 @@ def largest_batch(
         try:
             found = planned(best.batch)
             break
-        except NoPlanError:
+        except NoPlanError as error:
+            found = trials.plan_of(best.batch)
+            if found is not None:
+                break
+            if isinstance(error, NoTimeError):
+                raise
             above = replace(best, peak=max(best.peak, limit.amount + 1))
             trials.known[best.batch, True] = above
             best = Trial(best.batch - 1, 0, 0)
-    while found is not None and above.batch <= most and above.proven <= limit.amount:  # the search has more time
-        try:
+    while found is not None and above.batch <= most and above.proven <= limit.amount and not deadline.over(_AGAIN):
+        try:  # the search has more time
             found = planned(above.batch)
         except NoPlanError:
             break
@@ -162,6 +181,12 @@ def largest_batch(
         best.batch, limit.amount, peak, found, 0 if nothing else above.proven, 0 if nothing else above.peak,
         tuple(trials.tried),
     )  # fmt: skip
+
+
+def _late(deadline: Deadline, tried: Sequence[int]) -> str:
+    """That there was no time for a plan."""
+    some = ", ".join(map(str, tried))
+    return f"time_limit {deadline.seconds:g}: there was no time for a plan after batches were tried ({some})"
 
 
 @dataclass(frozen=True)
@@ -183,6 +208,7 @@ class _Trials:
     differentiate: Differentiate
     gradients: Gradients
     options: Options
+    deadline: Deadline
     measured: bool = False
     """Count the workspaces of operators."""
     without_memory: bool = False
@@ -192,28 +218,46 @@ class _Trials:
     costs: QuickCosts = field(default_factory=QuickCosts)
     schedules: list[tuple[Traced, tuple[int, ...]]] = field(default_factory=list)
     """Schedules that were within the budget, or nearest to it, the latest first."""
+    fitting: dict[int, tuple[Traced, tuple[int, ...]]] = field(default_factory=dict)
+    """Schedules within the budget, workspaces included, by batch."""
+
+    def over(self) -> bool:
+        """Is no more batch to be tried?"""
+        return self.deadline.over(_CONFIRMED if self.measured or self.without_memory else _BISECTED)
+
+    def plan_of(self, batch: int) -> Plan | None:
+        """The plan that was found while the batch was tried; None: there is none."""
+        if batch not in self.fitting:
+            return None
+        traced, sequence = self.fitting[batch]
+        order = traced.problem.graph.input_order()
+        taken, unplanned = (peaks(traced.linear(each)) for each in (sequence, order))
+        duration, least = (simulate(traced.problem.graph, each).duration for each in (sequence, order))
+        increase = (duration - least) / least if least else 0.0
+        status = Status.OPTIMAL if duration == least else Status.FEASIBLE
+        return Plan(traced, sequence, taken, unplanned, self.budget, status, increase, 0.0)
 
     def bisected(self, most: int) -> tuple[Trial, Trial]:
         """The largest batch that fits, and the next one, which does not."""
         best = self._first()
-        while best.batch < most:
+        while best.batch < most and not self.over():
             trial = self.of(min(_GROWTH * best.batch, most))
             if not self._fits(trial):
                 return self._between(best, trial)
             best = trial
-        return best, Trial(most + 1, 0, 0)
+        return best, Trial(min(best.batch, most) + 1, 0, 0)
 
     def confirmed(self, best: Trial, most: int) -> tuple[Trial, Trial]:
         """The same with the workspaces of operators, and traced as it runs where that can be."""
         now, step = self.of(max(1, best.batch)), 1
         if not self._fits(now):
             return self._between(self._first(), now)
-        while now.batch < most:
+        while now.batch < most and not self.over():
             trial = self.of(min(now.batch + step, most))
             if not self._fits(trial):
                 return self._between(now, trial)
             now, step = trial, 2 * step
-        return now, Trial(most + 1, 0, 0)
+        return now, Trial(min(now.batch, most) + 1, 0, 0)
 
     def _first(self) -> Trial:
         one = self.of(1)
@@ -228,7 +272,7 @@ class _Trials:
 
     def _between(self, best: Trial, above: Trial) -> tuple[Trial, Trial]:
         halve = False
-        while (width := above.batch - best.batch) > 1:
+        while (width := above.batch - best.batch) > 1 and not self.over():
             middle = self.of(best.batch + (width // 2 if halve else self._guess(best, above)))
             best, above = (middle, above) if self._fits(middle) else (best, middle)
             halve = 2 * (above.batch - best.batch) > width
@@ -250,7 +294,12 @@ class _Trials:
         key = batch, self.measured
         if key not in self.known:
             self.tried.append(batch)
-            self.known[key] = trial = self._tried(batch)
+            try:
+                self.known[key] = trial = self._tried(batch)
+            except NoTimeError:
+                if not (self.fitting if self.measured else self.known):
+                    raise
+                trial = self.known[key] = Trial(batch, self.budget + 1, 0)
             peak, proven = memory_text(trial.peak, "byte"), memory_text(trial.proven, "byte")
             note(f"batch {batch}: {'a plan' if self._fits(trial) else 'none'}, {peak}, proven {proven}")
         return self.known[key]
@@ -263,30 +312,34 @@ class _Trials:
         taken = {each: peaks(traced.linear(each)).whole for each in candidates}
         best = min(taken, key=taken.__getitem__)
         floor = min(max(retained_bound(instance), least_budget_bound(traced.problem.graph).memory), taken[best])
+        if taken[best] <= self.budget and self.measured:
+            self.fitting[batch] = traced, best
         if taken[best] <= self.budget or floor > self.budget:
             return Trial(batch, taken[best], floor)
         sequence, proven = self._sought(traced, instance)
         peak = peaks(traced.linear(sequence)).whole
         self.schedules.insert(0, (traced, sequence))
+        if peak <= self.budget and self.measured:
+            self.fitting[batch] = traced, sequence
         return Trial(batch, min(peak, taken[best]), min(max(floor, proven), peak, taken[best]))
 
     def _sought(self, traced: Traced, instance: Instance) -> tuple[tuple[int, ...], int]:
         """A schedule within the budget, or of least peak; and what is proven of the least."""
-        prepare_least(instance)
-        seconds = _SHARE * (self.options.time_limit or _SECONDS)
-        soon = Deadline(_WITHIN * seconds)
+        limit = Deadline(_SHARE * left(self.deadline))
+        loaded = join(limit.over, lambda: left(limit), *compiled_for(False))
         order = tuple(instance.order)
         constant = peaks(traced.linear(order)).whole - unlimited(traced, 1).baseline.peak
         asked = self.budget - max(0, constant)
         if asked > 0:
-            within = start_within(traced.problem, asked, (AUTO_COMPUTATIONS,))
-            if within is None:
+            within = start_within(traced.problem, asked, (AUTO_COMPUTATIONS,), limit=limit)
+            if within is None and loaded:
+                soon = Deadline(_WITHIN * left(limit))
                 within = fitting_schedule(replace(instance, budget=asked), self.options.seed or 0, soon.over)
             if within is not None and peaks(traced.linear(within)).whole <= self.budget:
                 return within, 0
-        known = least_start(traced.problem, AUTO_COMPUTATIONS)
-        least = least_schedules(instance, self.options, Deadline(seconds), known=known)
-        return LeastFound.of(traced, least).sequence, least.proven
+        known = least_start(traced.problem, AUTO_COMPUTATIONS, limit=limit)
+        least = least_in_time(instance, self.options, limit, known=known)
+        return LeastFound.of(traced, least, limit.over).sequence, least.proven
 
     def _traced(self, batch: int) -> Traced:
         args, kwargs = _shapes(self.make_inputs, batch) if not self.measured else _inputs(self.make_inputs, batch)
@@ -294,9 +347,13 @@ class _Trials:
         forms = [Form.of(tensor) for tensor in tensors]
         self.without_memory = without_memory(self.step.model, forms)
         if self.measured:
-            costs, budget = Costs(FLOP, MEASURED, self.costs), Budget(amount=self.budget)
-            return traced_as_run(self.step, arguments, tensors, budget, costs, self.gradients, self.differentiate)
-        return Traced.of(self.step, arguments, forms, None, self.gradients, differentiate=self.differentiate)
+            costs, budget = Costs(FLOP, MEASURED, self.costs, end=self.deadline), Budget(amount=self.budget)
+            return traced_as_run(
+                self.step, arguments, tensors, budget, self.gradients, self.differentiate, self.deadline
+            ).priced(costs)
+        return Traced.of(
+            self.step, arguments, forms, None, self.gradients, differentiate=self.differentiate, limit=self.deadline
+        )
 
 
 def _same_nodes(one: Traced, other: Traced) -> bool:

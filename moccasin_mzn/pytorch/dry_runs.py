@@ -7,11 +7,12 @@ as long as true ones would, as Python and autograd retain them. What operators a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from moccasin_mzn.clock import nothing
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.torch.paths import Paths
 from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
@@ -46,7 +47,7 @@ class DryRun:
 
 def dry_run(
     step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], optimizer: Maker | None, device: str,
-    differentiate: Differentiate = None,
+    differentiate: Differentiate = None, check: Callable[..., object] = nothing,
 ) -> DryRun:  # fmt: skip
     """Run a step without memory; the network is left as it was.
 
@@ -54,12 +55,13 @@ def dry_run(
         tensors: the inputs among the arguments.
         optimizer: makes it; None: there is no step of one.
         device: by whose allocator bytes are counted.
+        check: called before each operator, for as long as it may take; what it raises ends that.
 
     Raises:
         PlanError: the network reads values that are not there, or fails without them; or nothing requires a gradient.
         InputError: the optimizer cannot be run so.
     """
-    run = _Run(step, arguments, tensors, optimizer, device, differentiate)
+    run = _Run(step, arguments, tensors, optimizer, device, differentiate, check)
     try:
         return run.run(hidden=True)
     except InputError:
@@ -93,6 +95,7 @@ class _Run:
     optimizer: Maker | None
     device: str
     differentiate: Differentiate
+    check: Callable[..., object]
 
     def run(self, hidden: bool) -> DryRun:
         import torch
@@ -108,7 +111,7 @@ class _Run:
                 inputs = [Form.of(tensor).empty() for tensor in self.tensors]
             for fake, real in [*zip(inputs, self.tensors, strict=True), *zip(model.buffers(), buffers, strict=True)]:
                 recorder.know(fake, real)
-            with mode, recorder.recording():
+            with mode, recorder.recording(self.check):
                 return self._recorded(recorder, inputs, dict(zip(own, model.parameters(), strict=True)), not hidden)
 
     def _recorded(

@@ -67,6 +67,10 @@ class NoPlanError(PlanError):
         super().__init__(message, page)
 
 
+class NoTimeError(NoPlanError):
+    """The time limit was over before anything was known of a plan; the message names what took it."""
+
+
 class OtherValueError(PlanError):
     """A step reads another value than when its plan was made."""
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.api.frontier.least import least_schedules, prepare_least
 from moccasin_mzn.arguments import checked
+from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import JsonObject
@@ -26,7 +26,7 @@ from moccasin_mzn.pytorch.devices import CPU, CUDA, given_out, kind_of_device
 from moccasin_mzn.pytorch.dry_runs import DryRun, dry_run
 from moccasin_mzn.pytorch.errors import PlanError, check_grad_mode
 from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
-from moccasin_mzn.pytorch.infeasibility import LeastFound, unlimited
+from moccasin_mzn.pytorch.infeasibility import LeastFound, least_in_time, left, unlimited
 from moccasin_mzn.pytorch.instructions import Linear, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
@@ -35,7 +35,7 @@ from moccasin_mzn.pytorch.optimizers import maker_of, name_of
 from moccasin_mzn.pytorch.problem import SCOPE
 from moccasin_mzn.pytorch.recording import BACKWARD, FORWARD, OPTIMIZER
 from moccasin_mzn.pytorch.timelines import KINDS, Timeline, timeline_of
-from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, NONE, Costs, Traced, without_memory
+from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, MEMORY_SHARE, NONE, Costs, Traced, within, without_memory
 from moccasin_mzn.report.shown import Drawing, Shown
 from moccasin_mzn.vocabulary import Gradients, Workspaces
 
@@ -45,8 +45,11 @@ if TYPE_CHECKING:
 
     from moccasin_mzn.pytorch.optimizers import Chosen
 
-LEAST_SECONDS = 5.0
-"""Time limit of the search for the least peak where none is given."""
+ESTIMATE_SECONDS = 20.0
+"""Time limit where none is given."""
+_LEAST_SECONDS, _LEAST_SHARE, _END_SHARE = 5.0, 0.25, 0.9
+"""Seconds, or a fraction of the time limit if that is longer, that the search for the least peak takes at most; and the
+fraction of what is left then."""
 _FEWEST = 4
 """A table by module has more rows than this, if there are modules enough."""
 
@@ -265,7 +268,7 @@ def estimate(
     workspaces: Workspaces | None = None,
     gradients: Gradients = RETURNED,
     least: bool = True,
-    time_limit: float = LEAST_SECONDS,
+    time_limit: float = ESTIMATE_SECONDS,
     threads: int | None = None,
     seed: int | None = None,
 ) -> Estimate:
@@ -283,12 +286,16 @@ def estimate(
             them. None: measured if the network is on a device here, and no other one is meant.
         gradients: as for `plan`, for the least peak.
         least: seek the least peak with a plan.
-        time_limit: seconds for that.
+        time_limit: seconds for all of it. The step without memory is run in any case, unless that takes longer; the
+            least peak is sought for what is left of 5 seconds or, with a longer limit, of a quarter of it.
 
     Raises:
+        NoPlanError: the step without memory was not done in time.
         PlanError: the network cannot be run on tensors without values.
         InputError: nonsense in an argument, or an optimizer that cannot be run so.
     """
+    check_time_limit(time_limit)
+    deadline = Deadline(time_limit)
     require_torch()
     check_grad_mode()
     check_gradients(gradients)
@@ -301,28 +308,33 @@ def estimate(
         raise InputError(f"workspaces {shown(workspaces)}: expected one of {MEASURED}, {NONE}")
     measured = workspaces == MEASURED or (workspaces is None and here)
     with underway("running the step without memory"):
-        run = dry_run(step, arguments, tensors, maker_of(optimizer, target.kind == CUDA), target.kind, differentiate)
-    timeline = timeline_of(run, measured)
+        run = dry_run(
+            step, arguments, tensors, maker_of(optimizer, target.kind == CUDA), target.kind, differentiate,
+            within(deadline, "running the step without memory"),
+        )  # fmt: skip
+    end = Deadline(MEMORY_SHARE * time_limit, deadline.begin)
+    timeline = timeline_of(run, measured, end)
     found, no_plan = None, ""
     if least:
-        costs = Costs(FLOP, MEASURED, QuickCosts()) if measured else None
+        costs = Costs(FLOP, MEASURED, QuickCosts(), end=end) if measured else None
         try:
-            traced = Traced.of(step, arguments, forms, costs, gradients, differentiate=differentiate)
-            found = _least(traced, target, {"time_limit": time_limit, "threads": threads, "seed": seed})
+            traced = Traced.of(step, arguments, forms, costs, gradients, differentiate=differentiate, limit=deadline)
+            found = _least(traced, target, {"time_limit": time_limit, "threads": threads, "seed": seed}, deadline)
         except PlanError as error:
             no_plan = str(error).partition(" (see ")[0]
     return _estimate(run, timeline, found, no_plan, name_of(optimizer), target, measured)
 
 
-def _least(traced: Traced, target: Target, searching: Mapping[str, object]) -> LeastPeak:
-    """The least peak with a plan that is found in a time."""
+def _least(traced: Traced, target: Target, searching: Mapping[str, object], deadline: Deadline) -> LeastPeak:
+    """The least peak with a plan that is found in a part of the time."""
     memory = memories_asked(None, None, searching)
     assert isinstance(memory, OneMemory)
     instance = unlimited(traced, 2)
-    prepare_least(instance)
+    longest = max(_LEAST_SECONDS, _LEAST_SHARE * (deadline.seconds or 0.0))
+    limit = Deadline(min(longest, _END_SHARE * left(deadline)))
     with underway("seeking the least peak with a plan"):
-        found = least_schedules(instance, memory.options, Deadline(memory.options.time_limit))
-    best = LeastFound.of(traced, found)
+        found = least_in_time(instance, memory.options, limit)
+    best = LeastFound.of(traced, found, limit.over)
     return LeastPeak(_peak_on(traced.linear(best.sequence), target.kind), min(found.proven, best.peaks.whole))
 
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from moccasin_mzn.api.frontier.least import Least
+from moccasin_mzn.api.frontier.least import Least, least_schedules
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_in_stages
-from moccasin_mzn.clock import never
+from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound, retained_in_stages
+from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.heuristics.compiled_searches import can_keep, compiled_for, join
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.pytorch.computations import Computation, Root
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, ACTIVATIONS
@@ -26,7 +27,7 @@ from moccasin_mzn.pytorch.joint import where
 from moccasin_mzn.pytorch.memories import Memories, OneMemory
 from moccasin_mzn.pytorch.problem import SCOPE, Accumulation, Planned
 from moccasin_mzn.pytorch.tracing import Traced
-from moccasin_mzn.search.options import STOP
+from moccasin_mzn.search.options import STOP, Options
 from moccasin_mzn.search.result import Result
 
 _PERCENT = 100
@@ -51,14 +52,17 @@ class LargestNeed:
     """Nodes whose outputs are in memory then, the largest first."""
 
 
-def largest_need(instance: Instance) -> LargestNeed:
-    """The computation whose proven need of memory is highest, with as few computations as it may have or more."""
+def largest_need(instance: Instance, at_once: bool = False) -> LargestNeed:
+    """The computation whose proven need of memory is highest, with as few computations as it may have or more.
+
+    Args:
+        at_once: leave out what it takes to get inputs into memory, which takes longer to find.
+    """
     graph, order = instance.graph, instance.order
     alone = retained_in_stages(instance)
     highest = max(range(len(order)), key=lambda stage: (alone[stage], -stage))
-    least = least_budget_bound(graph)
     memory, stage = alone[highest], highest
-    if least.memory > memory:
+    if not at_once and (least := least_budget_bound(graph)).memory > memory:
         memory, stage = least.memory, order.index(least.node)
     retained = _retained(instance, stage)
     return LargestNeed(order[stage], memory, alone[stage], tuple(sorted(retained, key=lambda v: (-graph.sizes[v], v))))
@@ -85,17 +89,25 @@ def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, f
     if len(set(amounts)) < len({budget, proven, found}):  # they differ by little
         amounts = [exact_memory_text(amount, "byte") for amount in (budget, proven, found)]
     outcome = "no plan is within it" if proven > budget else "no plan was found"
-    worst = largest_need(instance)
+    share = f", {100 * found / eager:.1f} % of the step without a plan" if eager else ""
+    return (
+        f"budget {amounts[0]}{_meant(budget)}: {outcome}, it takes at least {amounts[1]}, which is proven, "
+        f"and {amounts[2]} with the least plan that was found{share}: {_worst_text(problem, instance)}; "
+        f"proofs are about plans {SCOPE}"
+    )
+
+
+def _meant(budget: int) -> str:
+    return f" (for {budget} % write {budget}%)" if budget <= _PERCENT else ""
+
+
+def _worst_text(problem: Planned, instance: Instance, at_once: bool = False) -> str:
+    worst = largest_need(instance, at_once)
     text = need_text(problem, worst)
     returned = not any(isinstance(meaning, Accumulation) for meaning in problem.meanings)
     if returned and problem.meanings[worst.node] is None:
         text += f" (with gradients={ACCUMULATED!r} none of them is kept to the end)"
-    percent = f" (for {budget} % write {budget}%)" if budget <= _PERCENT else ""
-    share = f", {100 * found / eager:.1f} % of the step without a plan" if eager else ""
-    return (
-        f"budget {amounts[0]}{percent}: {outcome}, it takes at least {amounts[1]}, which is proven, "
-        f"and {amounts[2]} with the least plan that was found{share}: {text}; proofs are about plans {SCOPE}"
-    )
+    return text
 
 
 def infeasible_with_copies(problem: Planned, instance: Instance, budget: int) -> str:
@@ -162,11 +174,60 @@ class LeastFound:
     peaks: Peaks
 
     @classmethod
-    def of(cls, traced: Traced, least: Least) -> LeastFound:
-        """Choose among schedules, sorted by peak."""
-        taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
+    def of(cls, traced: Traced, least: Least, over: Callable[[], bool] = never) -> LeastFound:
+        """Choose among schedules, sorted by peak; the first one alone if there is no time for others."""
+        taken: dict[tuple[int, ...], Peaks] = {}
+        for sequence in least.sequences:
+            if not taken or not over():
+                taken[sequence] = peaks(traced.linear(sequence))
         best = min(taken, key=lambda sequence: taken[sequence].whole)
         return cls(least, best, taken[best])
+
+
+def left(deadline: Deadline) -> float:
+    """Seconds that are left; infinitely many without a limit."""
+    remaining = deadline.remaining()
+    return math.inf if remaining is None else remaining
+
+
+def least_in_time(
+    instance: Instance, options: Options, deadline: Deadline, stop: Callable[[], bool] = never, enough: int = 0,
+    known: Sequence[int] | None = None,
+) -> Least:  # fmt: skip
+    """Schedules of ever less peak, as `least_schedules`, within a deadline that is for all: where what searches is not
+    compiled and loaded by then, those that need no search."""
+    searches = compiled_for(instance.free_order)
+    if can_keep() and not join(lambda: stop() or deadline.over(), lambda: left(deadline), *searches):
+        options, deadline = replace(options, search="off"), Deadline(0.0)
+    return least_schedules(instance, options, deadline, stop, enough, known)
+
+
+def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int | None, at_once: bool) -> str:
+    """That no plan is within a budget, where that is known without a search; "": it is not.
+
+    Args:
+        instance: the question without a budget.
+        amount: the budget, in bytes.
+        eager: what the step takes without a plan; None: it is not known.
+        at_once: leave out what it takes to get inputs into memory, which takes longer to find.
+    """
+    proven = retained_bound(instance)
+    if not at_once and proven <= amount:
+        proven = least_budget_bound(instance.graph).memory
+    pairs = zip(instance.graph.sizes, traced.problem.meanings, strict=True)
+    proven -= sum(size for size, meaning in pairs if isinstance(meaning, Root))  # gradients of outputs are the caller's
+    if proven <= amount:
+        return ""
+    amounts = [memory_text(each, "byte") for each in (amount, proven)]
+    if len(set(amounts)) == 1:
+        amounts = [exact_memory_text(each, "byte") for each in (amount, proven)]
+    share = f", {100 * proven / eager:.1f} % of the step without a plan" if eager else ""
+    without = "" if traced.costs is not None else " (what operators take inside is not counted)"
+    return (
+        f"budget {amounts[0]}{_meant(amount)}: no plan is within it, it takes at least {amounts[1]}{share}, which is "
+        f"proven without a search{without}, and budget='least' seeks the least plan: "
+        f"{_worst_text(traced.problem, instance, at_once)}{_of_activations(traced, amount, None, eager or 0)}"
+    )
 
 
 def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | None, eager: int) -> str:
@@ -183,17 +244,22 @@ def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | No
     return text + _of_activations(traced, amount, seen, eager)
 
 
-def _of_activations(traced: Traced, amount: int, seen: int, eager: int) -> str:
-    """What the budget and the least plan are of the activations, where gradients that stay are much of the step."""
+def _of_activations(traced: Traced, amount: int, seen: int | None, eager: int) -> str:
+    """What the budget and the least plan are of the activations, where gradients that stay are much of the step.
+
+    Args:
+        seen: what the least plan takes; None: none was sought.
+    """
     stays = gradient_bytes(traced.linear(traced.problem.graph.input_order()))
     if stays < _MUCH * eager or stays >= eager:
         return ""
-    least, asked = ((each - stays) / (eager - stays) for each in (seen, amount))
+    asked = (amount - stays) / (eager - stays)
     alone = "more than the budget" if asked < 0 else f"the budget is {100 * asked:.0f} % of what is above them"
-    return (
+    text = (
         f"; {memory_text(stays, 'byte')} of every plan's step are gradients, which stay: {alone}; with "
-        f"of={ACTIVATIONS!r} a fraction is of what is above them, and {least:.2f} is the least that was found"
+        f"of={ACTIVATIONS!r} a fraction is of what is above them"
     )
+    return text if seen is None else f"{text}, and {(seen - stays) / (eager - stays):.2f} is the least that was found"
 
 
 def bound_within(result: Result, amount: int, memory: Memories, begin: float, stop: Callable[[], bool] = never) -> int:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from moccasin_mzn.clock import nothing
 from moccasin_mzn.errors import shown
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
@@ -24,7 +25,7 @@ from moccasin_mzn.pytorch.attributes import Attributes, Reading, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
 from moccasin_mzn.pytorch.devices import draws, forked_random_state, no_autocast, none_drawn_by_python, recurrent_cells
-from moccasin_mzn.pytorch.errors import NothingToPlanError, PlanError, UntraceableError
+from moccasin_mzn.pytorch.errors import NothingToPlanError, NoTimeError, PlanError, UntraceableError
 from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated
 from moccasin_mzn.pytorch.settings import check_no_global_hooks
 from moccasin_mzn.pytorch.summands import summands
@@ -103,6 +104,7 @@ class Joint:
 def trace_joint(
     step: Step, arguments: Structure, forms: Sequence[Form], differentiate: Differentiate = None,
     numbers: Sequence[torch.Tensor] | None = None, apart: Collection[int] = (), strides: Strides | None = None,
+    check: Callable[..., object] = nothing,
 ) -> Joint:  # fmt: skip
     """Trace a step, on fake tensors, so that nothing of the network's size is made, or on numbers, as it is run.
 
@@ -114,6 +116,7 @@ def trace_joint(
             reads is compared in each step of a plan. None: on fake tensors, of which nothing can be read.
         apart: positions of parameters, buffers and inputs whose gradients are returned summand by summand.
         strides: of the gradients of outputs, by name, where they are laid out in another way than the outputs.
+        check: called before each operator, for as long as tracing may take; what it raises ends that.
 
     Raises:
         PlanError: the network has data-dependent control flow, nothing in it requires a gradient, or it takes other
@@ -129,7 +132,9 @@ def trace_joint(
         attributes_read(step.model, {"the loss": step.loss, "arguments": arguments.rest}) as reading,
     ):  # fmt: skip
         try:
-            joint = _trace(step, arguments, inputs, mode, differentiate, reading, sorted(apart), strides or {})
+            joint = _trace(step, arguments, inputs, mode, differentiate, reading, sorted(apart), strides or {}, check)
+        except NoTimeError:
+            raise
         except Exception as error:
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
@@ -170,15 +175,15 @@ def _inputs(
 def _trace(
     step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None,
     differentiate: Differentiate, reading: Reading, apart: Sequence[int], strides: Strides,
+    check: Callable[..., object],
 ) -> Joint:  # fmt: skip
-    import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
     parameters, buffers = dict(step.model.named_parameters()), dict(step.model.named_buffers())
     state = {**parameters, **buffers}
     if not any(tensor.requires_grad for tensor in (*state.values(), *inputs)):
         raise NothingToPlanError("nothing requires a gradient: there is no backward pass to plan")
-    first, while_traced = Calls(), Calls()
+    first, while_traced = Calls(check=check), Calls(check=check)
 
     def run_noted(calls: Calls) -> tuple[list[torch.Tensor], list[str]]:
         with forked_random_state(), reading.running(variables=True):  # each run draws the same numbers
@@ -195,15 +200,12 @@ def _trace(
     given = [*state.values(), *inputs, *tangents]
     split = [at for at in apart if given[at].requires_grad]
     joined = _joined(step, arguments, len(state), differentiable, split, while_traced, reading)
-
-    def joint(*tensors: torch.Tensor) -> list[torch.Tensor | None]:
-        replaced = {f"model.{name}": tensor for name, tensor in zip(state, tensors, strict=False)}
-        return torch.func.functional_call(joined, replaced, (tensors,))
-
     traced = make_fx(
-        joint, tracing_mode="real" if mode is None else "fake", _error_on_data_dependent_ops=mode is not None
-    )
-    graph_module = traced(*given)
+        _function_of(joined, [*state]), tracing_mode="real" if mode is None else "fake",
+        _error_on_data_dependent_ops=mode is not None,
+    )  # fmt: skip
+    with contextlib.nullcontext() if mode is not None else _one_fake_mode():
+        graph_module = traced(*given)
     check_repeated(first, while_traced, run_noted)
     _turned_into_views(graph_module)
     _added_in_place(graph_module)
@@ -215,6 +217,28 @@ def _trace(
     found = _joint(graph_module, placeholders, differentiable, joined.returned)
     nodes = list(found.given)
     return replace(found, left_out=left_out, apart=tuple(nodes[at] for at in joined.order))
+
+
+def _function_of(joined: Any, state: Sequence[str]) -> Callable[..., list[torch.Tensor | None]]:
+    """A module of a step as a function of parameters and buffers by these names, inputs, and gradients of outputs."""
+    import torch
+
+    def joint(*tensors: torch.Tensor) -> list[torch.Tensor | None]:
+        replaced = {f"model.{name}": tensor for name, tensor in zip(state, tensors, strict=False)}
+        return torch.func.functional_call(joined, replaced, (tensors,))
+
+    return joint
+
+
+@contextlib.contextmanager
+def _one_fake_mode() -> Iterator[None]:
+    """Meanwhile `make_fx` notes what tensors are like in one mode, where it would make a mode for each of them, which
+    takes half of its time."""
+    from torch._guards import TracingContext, tracing
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with tracing(TracingContext(FakeTensorMode(allow_fallback_kernels=True))):
+        yield
 
 
 def _differentiable(
@@ -257,7 +281,12 @@ def _joined(
         def forward(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
             paths = Paths(self.model)
             positions = len(tensors) - sum(differentiable)
-            with paths.forward(), reading(self.model), calls_noted(calls, self.model), while_read.running(False):
+            with (
+                paths.forward(),
+                reading(self.model, calls.check),
+                calls_noted(calls, self.model),
+                while_read.running(False),
+            ):
                 args, kwargs = arguments.filled(tensors[state:positions])
                 self.returned, made = Structure.of(step(*args, **kwargs))
             for node in traced_so_far().nodes:
@@ -267,7 +296,7 @@ def _joined(
             split = [tensors[at] for at in apart]
             parts = summands(sources, tensors[positions:], split)
             called_back = while_read.running(while_read.reads.in_backward)
-            with _backward_paths(paths, sources), no_autocast(), reading(self.model), called_back:
+            with _backward_paths(paths, sources), no_autocast(), reading(self.model, calls.check), called_back:
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
             pairs = zip(leaves, gradients, strict=True)
             whole = [None if any(leaf is each for each in split) else gradient for leaf, gradient in pairs]

@@ -37,6 +37,8 @@ from moccasin_mzn.graphs.importers.torch.nodes import (
 )
 from moccasin_mzn.log import note
 from moccasin_mzn.pytorch.devices import CPU, device_of
+from moccasin_mzn.pytorch.errors import NoTimeError
+from moccasin_mzn.pytorch.kept_costs import KEPT, KeptCosts, name_of
 from moccasin_mzn.pytorch.operator_worker import (
     Argument,
     Begun,
@@ -46,6 +48,7 @@ from moccasin_mzn.pytorch.operator_worker import (
     Job,
     Memory,
     OperatorCall,
+    Ready,
     Sample,
     Settings,
     TensorLike,
@@ -64,8 +67,8 @@ _NOTE_SECONDS = 2.0
 _PATIENCE = 300.0
 """Seconds to wait for an operator, after which its process is killed."""
 NO_DEADLINE = Deadline()
-_LEAST_SECONDS = 3.0
-"""Seconds to time operators in any case, from when the process is there."""
+_GRACE = 0.5
+"""Seconds after the end of a job for the call that is underway, after which its process is killed."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ class OperatorCost:
 
 _COMPARING = OperatorCost(1, 0)
 """What comparing takes, next to nothing: on values made for measuring it would fail."""
+UNCALLED = OperatorCost(0, 0, measured=False)
+"""Stands for what a call takes for which there was no time."""
 
 
 @dataclass
@@ -93,10 +98,16 @@ class OperatorCosts:
 
     known: dict[object, OperatorCost | None] = field(default_factory=dict)
     """None: the call failed."""
+    untimed: dict[object, OperatorCost] = field(default_factory=dict, repr=False)
+    """Calls of which only the memory is known, for where there is no time now either."""
+    kept: KeptCosts | None = None
+    """What earlier processes have measured, added to; None: it is not asked."""
 
     def forget_failures(self) -> None:
         """Forget which calls failed: there may have been too little memory or time for them, and more now."""
-        self.known = {key: cost for key, cost in self.known.items() if cost is not None and cost.measured}
+        found = {key: cost for key, cost in self.known.items() if cost is not None}
+        self.known = {key: cost for key, cost in found.items() if cost.measured}
+        self.untimed |= {key: cost for key, cost in found.items() if not cost.measured}
 
     def of(
         self, node: fx.Node, mask: Sequence[bool] | None = None, deadline: Deadline = NO_DEADLINE
@@ -111,19 +122,59 @@ class OperatorCosts:
 
     def measure(
         self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = REPEATS,
-        deadline: Deadline = NO_DEADLINE,
+        deadline: Deadline = NO_DEADLINE, end: Deadline = NO_DEADLINE,
     ) -> None:  # fmt: skip
         """Measure what is not known yet, in turns, so that a machine that is slower for a while is so for all, and
-        what touches most memory first, as there may not be the time for all."""
+        what touches most memory first, as there may not be the time for all.
+
+        Args:
+            deadline: no operator is timed after it.
+            end: none is called after it for the memory that it takes.
+
+        Raises:
+            NoTimeError: after the end there are operators whose memory is not known; what is known stays so.
+        """
         calls = {_key(node, mask): (node, mask) for node, mask in wanted}
         self.known |= {key: _COMPARING for key, (node, _) in calls.items() if is_check(node)}
+        self._look_up({key: call for key, call in calls.items() if key not in self.known}, deadline)
         new = {key: call for key, call in calls.items() if key not in self.known}
         new = dict(sorted(new.items(), key=lambda item: -_bytes_touched(item[1][0])))
-        if new:
-            found = worker().measured([_call(*call) for call in new.values()], max(1, repeats), deadline)
-            self.known.update(zip(new, found, strict=True))
+        if not new:
+            return
+        found = dict(zip(new, worker().measured(
+            [_call(*call) for call in new.values()], max(1, repeats), deadline, end
+        ), strict=True))  # fmt: skip
+        unknown = {key for key, cost in found.items() if cost is UNCALLED and key not in self.untimed}
+        found = {key: self.untimed.get(key) if cost is UNCALLED else cost for key, cost in found.items()}
+        self.known |= {key: cost for key, cost in found.items() if key not in unknown}
+        if self.kept is not None:
+            known = {_name(key, new[key][0]): cost for key, cost in found.items() if cost is not None}
+            self.kept.keep({
+                name: (cost.nanoseconds if cost.measured else None, cost.workspace, cost.output_bytes)
+                for name, cost in known.items()
+            })  # fmt: skip
+        if unknown:
+            raise NoTimeError(
+                f"the time limit was over when the memory that {count_text(len(unknown), 'operator')} of "
+                f"{len(calls)} take was not known yet: ask for more time, or again, for what was measured is kept"
+            )
 
-    def unsplit(self, nodes: Sequence[fx.Node], deadline: Deadline = NO_DEADLINE) -> frozenset[str]:
+    def _look_up(self, calls: Mapping[object, tuple[fx.Node, Sequence[bool] | None]], deadline: Deadline) -> None:
+        """Take what earlier processes have measured; what they had no time to time only if there is none now."""
+        if self.kept is not None and calls:
+            names = {key: _name(key, node) for key, (node, _) in calls.items()}
+            for key, found in zip(names, self.kept.of(names.values()), strict=True):
+                if found is not None:
+                    took, workspace, output_bytes = found
+                    self.untimed[key] = OperatorCost(took or 1, workspace, output_bytes, took is not None)
+        for key in calls:
+            cost = self.untimed.get(key)
+            if cost is not None and (cost.measured or deadline.over()):
+                self.known[key] = cost
+
+    def unsplit(
+        self, nodes: Sequence[fx.Node], deadline: Deadline = NO_DEADLINE, end: Deadline = NO_DEADLINE
+    ) -> frozenset[str]:
         """Names of the traced backward operators that cannot make some of their gradients without the others.
 
         They receive a mask of those to make, but not every kernel is written for every choice: some end the process.
@@ -134,23 +185,26 @@ class OperatorCosts:
             for node in nodes
             if node.op == "call_function" and is_masked(node) and len(groups := output_groups(node, needed)) > 1
         }
-        self.measure(((node, mask) for node, every in masks.items() for mask in every), deadline=deadline)
+        self.measure(((node, mask) for node, every in masks.items() for mask in every), deadline=deadline, end=end)
         return frozenset(
             node.name for node, every in masks.items() if any(self.known[_key(node, mask)] is None for mask in every)
         )
 
 
 class QuickCosts(OperatorCosts):
-    """Costs of operators, each called once, where only workspaces are asked for."""
+    """Costs of operators, each called for the memory that it takes, where only workspaces are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(kept=KEPT)
 
     def measure(
         self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = 1,
-        deadline: Deadline = NO_DEADLINE,
+        deadline: Deadline = NO_DEADLINE, end: Deadline = NO_DEADLINE,
     ) -> None:  # fmt: skip
-        super().measure(wanted, 1, deadline)
+        super().measure(wanted, 1, Deadline(0.0), end)
 
 
-MEASURED_COSTS = OperatorCosts()
+MEASURED_COSTS = OperatorCosts(kept=KEPT)
 """What has been measured in this process: plans of one network for several budgets and shapes measure it once."""
 
 
@@ -163,6 +217,8 @@ class Worker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
+        self._ready = False
+        """The process has imported PyTorch."""
 
     @property
     def running(self) -> bool:
@@ -170,12 +226,12 @@ class Worker:
         return self._running is not None
 
     def measured(
-        self, calls: Sequence[OperatorCall | None], repeats: int, deadline: Deadline = NO_DEADLINE
-    ) -> list[OperatorCost | None]:
+        self, calls: Sequence[OperatorCall | None], repeats: int, deadline: Deadline = NO_DEADLINE,
+        end: Deadline = NO_DEADLINE,
+    ) -> list[OperatorCost | None]:  # fmt: skip
         """What calls take, so many samples each, or fewer or none when time is over, though each is called for what
-        memory it takes; None: there is no such call, it failed, or the process died of it."""
-        time_left = deadline.remaining()
-        seconds = None if time_left is None else max(_LEAST_SECONDS, time_left)
+        memory it takes; None: there is no such call, it failed, or the process died of it; `UNCALLED`: after the end
+        it was not called."""
         pickled = [_pickled(call) for call in calls]
         found = [Findings(failed=each is None) for each in pickled]
         with self._lock:
@@ -185,26 +241,26 @@ class Worker:
                     for at, (each, known) in enumerate(zip(pickled, found, strict=True))
                     if each is not None and not known.failed and len(known.samples) < repeats
                 ]:
-                    if self._finished(Job(Settings.current(), tuple(left), seconds), found):
+                    if self._finished(tuple(left), found, deadline, end):
                         break
             except BaseException:
                 self._end()
                 raise
-        return [
-            OperatorCost(each.nanoseconds, each.workspace, each.output_bytes, bool(each.samples))
-            if each.called and not each.failed
-            else None
-            for each in found
-        ]
+        return [_cost(each) for each in found]
 
-    def _finished(self, job: Job, found: list[Findings]) -> bool:
-        """Do a job as far as it goes; False: the process has died, and the call that it died of is marked."""
+    def _finished(
+        self, calls: tuple[tuple[int, bytes, int], ...], found: list[Findings], deadline: Deadline, end: Deadline
+    ) -> bool:
+        """Make calls as far as that goes; False: the process has died, and the call that it died of is marked."""
         begun: int | None = None
         fresh = self._running is None
         try:
-            asked = self._asked(job)
-            whole, counted, noted = sum(count for _, _, count in job.calls), 0, time.monotonic()
-            while asked.poll(None if begun is None else _PATIENCE):
+            asked = self._started()
+            if not self._is_ready(asked, end):
+                return True
+            asked.send(Job(Settings.current(), calls, deadline.remaining(), end.remaining()))
+            whole, counted, noted = sum(count for _, _, count in calls), 0, time.monotonic()
+            while asked.poll(_wait(None if begun is None else _PATIENCE, end)):
                 message = asked.recv()
                 if isinstance(message, Done):
                     return True
@@ -222,23 +278,27 @@ class Worker:
                     found[message.number].failed = True
         except (EOFError, OSError):
             pass  # it has died
+        late = end.over()
         self._end()
+        if late:
+            return True
         if begun is not None:
             found[begun].failed = True
         elif fresh:  # it cannot even begin: there is not the memory, or no other process
-            for number, _, _ in job.calls:
+            for number, _, _ in calls:
                 found[number].failed = True
         return False
+
+    def _is_ready(self, asked: Connection, end: Deadline) -> bool:
+        """Wait for the process to have imported PyTorch; False: the end came before that."""
+        if not self._ready and asked.poll(end.remaining()):
+            self._ready = isinstance(asked.recv(), Ready)
+        return self._ready
 
     def begin(self) -> None:
         """Start the process, which takes some seconds to import PyTorch, while there is something else to do."""
         with self._lock:
             self._started()
-
-    def _asked(self, job: Job) -> Connection:
-        connection = self._started()
-        connection.send(job)
-        return connection
 
     def _started(self) -> Connection:
         if self._running is None:
@@ -254,7 +314,7 @@ class Worker:
         return self._running[1]
 
     def _end(self) -> None:
-        running, self._running = self._running, None
+        running, self._running, self._ready = self._running, None, False
         if running is not None:
             process, connection = running
             with contextlib.suppress(OSError):
@@ -278,6 +338,27 @@ def _worker_of(process: int) -> Worker:
     made = Worker()
     atexit.register(made.close)
     return made
+
+
+def _wait(seconds: float | None, end: Deadline) -> float | None:
+    """Seconds to wait for a message: no longer than some, nor much longer than to the end; None: without a limit."""
+    left = end.remaining()
+    waits = [each for each in (seconds, None if left is None else left + _GRACE) if each is not None]
+    return min(waits, default=None)
+
+
+def _cost(found: Findings) -> OperatorCost | None:
+    if found.failed:
+        return None
+    if not found.called:
+        return UNCALLED
+    return OperatorCost(found.nanoseconds, found.workspace, found.output_bytes, bool(found.samples))
+
+
+def _name(key: object, node: fx.Node) -> str:
+    """The name of a call among what is kept; "": it is not kept, as only PyTorch's own operators stay the same."""
+    namespace = getattr(node.target, "namespace", "")
+    return name_of(key, device_of(node)) if namespace in ("aten", "prims") else ""
 
 
 def _pickled(call: OperatorCall | None) -> bytes | None:
@@ -362,6 +443,7 @@ def measure_operators(
     repeats: int = REPEATS,
     costs: OperatorCosts | None = None,
     deadline: Deadline = NO_DEADLINE,
+    end: Deadline = NO_DEADLINE,
 ) -> dict[str, OperatorCost]:
     """What each operation of a traced network takes on this machine, with the threads and libraries that are set now.
 
@@ -369,7 +451,11 @@ def measure_operators(
         nodes: of the traced graph.
         members: traced nodes of each operation, see `memory.Accounted`.
         costs: what is known already, added to.
-        deadline: of measuring; what is not measured then is estimated.
+        deadline: of timing; what is not timed then is estimated.
+        end: of measuring what memory they take.
+
+    Raises:
+        NoTimeError: see `OperatorCosts.measure`.
 
     Returns:
         By operation. Groups of outputs that can be computed alone share the operator's time as in `torch.graph`, of
@@ -379,7 +465,7 @@ def measure_operators(
     costs = costs if costs is not None else OperatorCosts()
     called = dict.fromkeys(member for operation in members.values() for member in operation)
     calls = [(by_name[each.node], mask) for each in called for mask in _masks(by_name[each.node], each)]
-    costs.measure(calls, repeats, deadline)
+    costs.measure(calls, repeats, deadline, end)
     whole = {each.node: costs.of(by_name[each.node], None, deadline) for each in called}
     nodes = [by_name[each.node] for each in called]
     general, rates = nanoseconds_per_byte(nodes, costs), _rates(nodes, costs)

@@ -4,6 +4,7 @@ Kernels take much for granted: a mask of gradients that autograd never asks for,
 the process. So the user's own process calls nothing but what the network calls, and asks this one: ::
 
     user's process                      this process
+                              <------   Ready()
         Job(settings, calls)  ------>
                               <------   Begun(0), Memory(0, workspace, output_bytes)
                               <------   Sample(0, nanoseconds, workspace, output_bytes), or Failed(0)
@@ -120,6 +121,13 @@ class Job:
     """The number of a call, the call (an `OperatorCall`, pickled), and how many samples to take."""
     seconds: float | None = None
     """Time to take samples; None: as much as that takes."""
+    longest: float | None = None
+    """Time for all; no call is begun after it."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """PyTorch is imported, jobs can come."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +264,7 @@ def work(job: Job, asker: Connection) -> None:
 
     measured: dict[int, _Measured] = {}
     samples = {number: count for number, _, count in job.calls}
-    deadline, waiting = Deadline(job.seconds), deque(job.calls)
+    deadline, end, waiting = Deadline(job.seconds), Deadline(job.longest), deque(job.calls)
 
     def sample(number: int) -> None:
         asker.send(Begun(number))
@@ -270,13 +278,13 @@ def work(job: Job, asker: Connection) -> None:
 
     with quiet(), job.settings.applied(), torch.no_grad(), no_denormals():
         torch.manual_seed(0)
-        while waiting:
-            for number in _memory_of_some(waiting, measured, asker):
-                if not deadline.over():
+        while waiting and not end.over():
+            for number in _memory_of_some(waiting, measured, asker, end):
+                if not end.over() and (not deadline.over() or measured[number].workspace is None):
                     sample(number)
         for turn in range(1, max(samples.values(), default=0)):
             for number in [*measured]:
-                if turn < samples[number] and not deadline.over():
+                if turn < samples[number] and not deadline.over() and not end.over():
                     sample(number)
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
@@ -284,7 +292,7 @@ def work(job: Job, asker: Connection) -> None:
 
 
 def _memory_of_some(
-    waiting: deque[tuple[int, bytes, int]], measured: dict[int, _Measured], asker: Connection
+    waiting: deque[tuple[int, bytes, int]], measured: dict[int, _Measured], asker: Connection, end: Deadline
 ) -> list[int]:
     """Take the memory of the first calls that wait, as many as a moment allows; the numbers of those that did not fail.
 
@@ -294,10 +302,10 @@ def _memory_of_some(
 
     from moccasin_mzn.pytorch.measuring import peaks_and_ends
 
-    end, numbers, elsewhere = Deadline(_MOMENT), list[int](), list[int]()
+    moment, numbers, elsewhere = Deadline(_MOMENT), list[int](), list[int]()
 
     def calls() -> Iterator[Callable[[], object]]:
-        while waiting and not (end.over() and (numbers or elsewhere)):
+        while waiting and not end.over() and not (moment.over() and (numbers or elsewhere)):
             number, pickled, _ = waiting.popleft()
             asker.send(Begun(number))
             try:
@@ -330,6 +338,7 @@ def main() -> None:
 
     asker = Connection(int(sys.argv[1]))
     with contextlib.suppress(EOFError, OSError):
+        asker.send(Ready())
         while asker.poll(IDLE_SECONDS):
             work(asker.recv(), asker)
     os._exit(0)  # nothing is to be put in order, and libraries that have been damaged might not end

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Required, Unpack, overload
 
-from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
+from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.doc_links import Page
@@ -19,14 +19,14 @@ from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
-from moccasin_mzn.pytorch.errors import PlanError, UntraceableError, check_grad_mode
+from moccasin_mzn.pytorch.errors import NoTimeError, PlanError, UntraceableError, check_grad_mode
 from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP, check_gradients
 from moccasin_mzn.pytorch.instructions import gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.loops import Make
 from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import OneMemory, Paging, memories_asked
-from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
+from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS, NO_DEADLINE, worker
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
 from moccasin_mzn.pytorch.regions import RegionPlan
@@ -48,10 +48,10 @@ LEAST = "least"
 """The budget that asks for the plan of least peak."""
 SEARCH_SECONDS = 60.0
 """Time limit of the search where none is given."""
-MEASURING_SHARE, SEARCH_SHARE, TIMING_SHARE = 0.4, 0.5, 0.1
-"""Fractions of the time limit: for measuring operators, at most; for the search, at least; and for running steps."""
-LEAST_SEARCH = 2.0
-"""Seconds of the search of which a short limit leaves as many as it has."""
+TIMING_SHARE = 0.1
+"""Fraction of the time limit to run steps at the end."""
+_AFTERWARDS = 0.5
+"""What follows the search takes as a fraction of tracing, whatever else the machine does."""
 
 
 class PlanArguments(SearchArguments, total=False):
@@ -139,10 +139,10 @@ def plan(
             bytes and "least" the step as it is is run only where four times the memory that it takes is free.
         of: what a fraction is of: "step", or "activations": then it is of what is above the gradients that stay to the
             end of the step, which no plan changes, and these are added.
-        time_limit: seconds for all of it. Operators are timed until 40 % of it is over, or for 3 seconds, those that
-            touch most memory first; the time of others is estimated, see `Plan.estimated`. A tenth is for timing the
-            step at the end. The search has the rest, but at least half of all, or 2 seconds. Tracing, calling each
-            operator for the memory that it takes, and running the step once, take as long as they take.
+        time_limit: seconds for all of it, imports and tracing included. Operators are timed for 40 % of what tracing
+            leaves, those that touch most memory first; the time of others is estimated, see `Plan.estimated`. A tenth
+            is for timing the step at the end, the search has the rest. Steps that there is no time for are not run. If
+            tracing, or calling each operator for the memory that it takes, is not done in time, that is an error.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
         durations: "measured", or "flop" to minimize floating-point operations.
@@ -158,7 +158,8 @@ def plan(
             of submodules in which they are sought.
         stop: see `moccasin_mzn.solve`; of the search, as the time limit; `Iterations` is refused, for durations are
             measured and differ from call to call.
-        on_progress: called with a `moccasin_mzn.Progress` at once, and for every new incumbent and bound; see
+        on_progress: called with a `moccasin_mzn.Progress` at once, for every new incumbent and bound, and at least
+            once a second, by another thread where nothing is new; its `source` then states what is being done. See
             `moccasin_mzn.solve`.
         interrupts: see `moccasin_mzn.solve`.
         shapes: "one": inputs of another shape, and another mode of the network (which parameters require a gradient,
@@ -168,7 +169,7 @@ def plan(
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
-        NoPlanError: no plan within the budget was found; the message names what is proven.
+        NoPlanError: no plan within the budget was found; the message names what is proven, or what took the time.
         PlanError: the network cannot be planned.
         InputError: nonsense in an argument.
         Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
@@ -191,38 +192,48 @@ def plan(
     check_gradients(gradients)
     arguments, tensors = Structure.of_call(inputs, kwargs)
     amount = _amount(budget, of)
-    limit = None if deadline.seconds is None else (1 - TIMING_SHARE) * deadline.seconds
-    options = {"time_limit": limit, "threads": threads, "seed": seed, **how}
+    options = {"time_limit": deadline.seconds, "threads": threads, "seed": seed, **how}
     options |= {} if criteria.gap is None else {"until_gap": criteria.gap}
     memory = memories_asked(paging, slow_memory, options)
     if amount is None and not isinstance(memory, OneMemory):
         raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with offloading to host memory")
-    drive.report(Progress(0.0, None, 0, source="tracing the network"))
-    MEASURED_COSTS.forget_failures()
-    costs = Costs(durations, workspaces, MEASURED_COSTS, deadline.part(MEASURING_SHARE))
+    costs = Costs(durations, workspaces, MEASURED_COSTS)
     step = Step(model, loss)
-    if regions is not None:
-        if amount is None or not isinstance(memory, OneMemory) or of != STEP or shapes != ONE:
-            text = f"an amount or a fraction of the step, not {LEAST}, and with shapes {ONE}"
-            raise InputError(f"regions go with recomputation alone, with {text}")
-        with _gradients_on():
-            return plan_regions(
-                step, inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
-                costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
-            )  # fmt: skip
-    try:
-        traced = traced_as_run(step, arguments, tensors, amount, costs, gradients, differentiate)
-    except UntraceableError as error:
-        text = f'{error.reason}; to plan the parts that can be: plan(..., regions="auto")'
-        raise UntraceableError(text, Page.REGIONS) from error
-    fraction = amount is not None and amount.fraction is not None
-    peak = eager_peak_or_none(traced, inputs, kwargs or {}) if fraction else None
-    searching = Searching(traced, memory, max_computations, drive, _search_begin(deadline), peak)
-    if amount is None:
-        found, interrupted = searching.of_least_peak()
-    else:
-        found, interrupted = searching.within(_limit(amount, of, traced, peak))
-    found = _timed(found, inputs, kwargs or {}, deadline)
+    with drive.signs_of_life(began):
+        drive.begins("tracing the network", began)
+        MEASURED_COSTS.forget_failures()
+        if regions is not None:
+            if amount is None or not isinstance(memory, OneMemory) or of != STEP or shapes != ONE:
+                text = f"an amount or a fraction of the step, not {LEAST}, and with shapes {ONE}"
+                raise InputError(f"regions go with recomputation alone, with {text}")
+            with _gradients_on():
+                return plan_regions(
+                    step, inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
+                    costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
+                    deadline=deadline,
+                )  # fmt: skip
+        try:
+            traced = traced_as_run(step, arguments, tensors, amount, gradients, differentiate, deadline)
+        except UntraceableError as error:
+            text = f'{error.reason}; to plan the parts that can be: plan(..., regions="auto")'
+            raise UntraceableError(text, Page.REGIONS) from error
+        tracing = deadline.elapsed()
+        searching = Searching(traced, memory, max_computations, drive, began, end=deadline)
+        if amount is not None and amount.fraction is not None and not deadline.short_of(tracing):
+            drive.begins("running the step as it is", began)
+            searching = replace(searching, eager_peak=eager_peak_or_none(traced, inputs, kwargs or {}))
+        _refuse_impossible(searching, amount, of)
+        drive.begins("measuring operators", began)
+        searching = replace(searching, traced=traced.priced(costs.within(deadline)))
+        drive.begins("searching for a plan", began)
+        limit = _search_seconds(deadline, tracing)
+        searching = replace(searching, memory=memories_asked(paging, slow_memory, {**options, "time_limit": limit}))
+        if amount is None:
+            found, interrupted = searching.of_least_peak()
+        else:
+            found, interrupted = searching.within(_limit(amount, of, searching.traced, searching.eager_peak))
+        drive.begins("timing steps", began)
+        found = _timed(found, inputs, kwargs or {}, deadline)
     return drive.ended(replace(found, of=of, another=_for_calls(again) if shapes == EACH else None), interrupted)
 
 
@@ -232,12 +243,29 @@ def _gradients_on() -> AbstractContextManager[object]:
     return torch.enable_grad()
 
 
-def _search_begin(deadline: Deadline) -> float:
-    """When the search begins to count its time, by `time.monotonic()`: with the call, unless too little is left."""
-    if deadline.seconds is None:
-        return time.monotonic()
-    least = max(SEARCH_SHARE * deadline.seconds, min(LEAST_SEARCH, (1 - TIMING_SHARE) * deadline.seconds))
-    return max(deadline.begin, time.monotonic() - (1 - TIMING_SHARE) * deadline.seconds + least)
+def _search_seconds(deadline: Deadline, tracing: float) -> float | None:
+    """When the search is to end, in seconds from the beginning of the call.
+
+    Args:
+        tracing: seconds that tracing has taken.
+    """
+    left = deadline.remaining()
+    if deadline.seconds is None or left is None:
+        return None
+    afterwards = min(TIMING_SHARE * deadline.seconds + _AFTERWARDS * tracing, left / 2)
+    return deadline.elapsed() + left - afterwards
+
+
+def _refuse_impossible(searching: Searching, amount: Budget | None, of: BudgetOf) -> None:
+    """Where it is known before anything is measured that no plan is within a budget.
+
+    Raises:
+        NoPlanError: it is.
+    """
+    eager = searching.eager_peak
+    if amount is not None and (amount.fraction is None or eager is not None):
+        limit = _limit(amount, of, searching.traced, eager)
+        searching.refuse_impossible(limit.resolve(eager or 1))
 
 
 def _for_calls(again: Callable[..., Plan]) -> Make:
@@ -255,35 +283,43 @@ def _limit(budget: Budget, of: BudgetOf, traced: Traced, eager_peak: int | None)
 
 
 def traced_as_run(
-    step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], amount: Budget | None, costs: Costs,
-    gradients: Gradients, differentiate: Differentiate,
+    step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], amount: Budget | None,
+    gradients: Gradients, differentiate: Differentiate, limit: Deadline = NO_DEADLINE,
 ) -> Traced:  # fmt: skip
-    """The step traced as it runs, where it can be run for that, else on tensors without numbers.
+    """The step traced as it runs, where it can be run for that, else on tensors without numbers; nothing is measured.
 
     It can where it is run for a fraction of its peak in any case, and where several times its memory is free; of a step
     that cannot be traced without numbers that is not known, so that it is several times the budget.
+
+    Raises:
+        NoTimeError: the limit was over before.
     """
     forms = [Form.of(tensor) for tensor in tensors]
-    trace = partial(Traced.of, step, arguments, forms, gradients=gradients, differentiate=differentiate)
+    trace = partial(
+        Traced.of, step, arguments, forms, gradients=gradients, differentiate=differentiate, limit=limit
+    )  # fmt: skip
     if without_memory(step.model, forms):
-        return trace(costs)
+        return trace()
+    worker().begin()
     free = free_memory(forms[0].device if forms else CPU)
     if amount is None or amount.fraction is None:
         try:
-            seen = trace(None)
+            seen = trace()
             need = peaks(seen.linear(seen.problem.graph.input_order())).whole
+        except NoTimeError:
+            raise
         except PlanError:
             if amount is None:
                 raise
             need = amount.resolve(0)
         if free is None or SAFELY * need > free:
-            return trace(costs)
+            return trace()
     try:
-        return trace(costs, numbers=tensors)
+        return trace(numbers=tensors)
     except PlanError:
         raise
     except Exception:  # too little memory, an operator that can only be traced without numbers, or the network's own
-        return trace(costs)
+        return trace()
 
 
 def _amount(budget: str | int | float | Fraction | Budget, of: BudgetOf) -> Budget | None:
@@ -305,6 +341,14 @@ def _read(budget: str | int | float | Fraction | Budget) -> Budget | None:
         raise InputError(f"{error}, or {LEAST}") from None
 
 
+def _timing(deadline: Deadline) -> Deadline:
+    """For running steps at the end."""
+    left = deadline.remaining()
+    if deadline.seconds is None or left is None:
+        return Deadline()
+    return Deadline(min(left, TIMING_SHARE * deadline.seconds))
+
+
 def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], deadline: Deadline) -> Plan:
     """With increases as fractions of the eager step's time, instead of the operators'; steps are run for a part of the
     time limit."""
@@ -312,10 +356,11 @@ def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], 
     if found.graph.duration_unit != "ns" or not (found.recomputations or known):
         return found
     free = free_memory(found.traced.device)
-    seconds = None if deadline.seconds is None else TIMING_SHARE * deadline.seconds
+    if deadline.over():
+        return found
     times = step_times(
         found.traced, found.runtime(), found.predicted_increase, inputs, kwargs,
-        eager=known or (free is not None and SAFELY * found.unplanned.whole <= free), deadline=Deadline(seconds),
+        eager=known or (free is not None and SAFELY * found.unplanned.whole <= free), deadline=_timing(deadline),
     )  # fmt: skip
     increase, bound = (times.overhead + times.share * value for value in (found.predicted_increase, found.bound))
     return replace(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from moccasin_mzn.clock import nothing
 from moccasin_mzn.pytorch.devices import given_out
 from moccasin_mzn.pytorch.measuring import storages_of
 from moccasin_mzn.pytorch.operator_costs import likeness, plain
@@ -100,8 +101,12 @@ class Recorder:
                 made.kind = GRADIENT
 
     @contextlib.contextmanager
-    def recording(self) -> Iterator[None]:
-        """Note every operator that is called meanwhile."""
+    def recording(self, check: Callable[..., object] = nothing) -> Iterator[None]:
+        """Note every operator that is called meanwhile.
+
+        Args:
+            check: called with each before it; what it raises ends the run.
+        """
         from torch.utils._python_dispatch import TorchDispatchMode
 
         recorder = self
@@ -110,6 +115,7 @@ class Recorder:
             def __torch_dispatch__(
                 self, func: torch._ops.OpOverload, types: object, args: tuple[PyTree, ...] = (), kwargs: PyTree = None
             ) -> PyTree:
+                check(func)
                 return recorder._dispatched(func, args, kwargs or {})
 
         with Mode():

@@ -15,11 +15,11 @@ from operator import le
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.driving import Drive
-from moccasin_mzn.api.frontier.least import prepare_least
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formatting import bytes_text, count_text, nearest
+from moccasin_mzn.heuristics.compiled_searches import compiled_for, join
 from moccasin_mzn.log import underway
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
@@ -28,10 +28,11 @@ from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, out
 from moccasin_mzn.pytorch.devices import CPU, forked_python_state
 from moccasin_mzn.pytorch.errors import NoPlanError, NothingToPlanError, PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED
-from moccasin_mzn.pytorch.infeasibility import unlimited
+from moccasin_mzn.pytorch.infeasibility import left
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Differentiate, Placeholder, differentiated
 from moccasin_mzn.pytorch.loops import has_plan
 from moccasin_mzn.pytorch.measuring import allocator_peak
+from moccasin_mzn.pytorch.operator_costs import worker
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.problem import Cut
 from moccasin_mzn.pytorch.region_budget import Choice, Measured, chosen_within, measured, rooms
@@ -39,6 +40,7 @@ from moccasin_mzn.pytorch.region_search import Region, find_regions
 from moccasin_mzn.pytorch.regions import RegionPlan, named, places_of
 from moccasin_mzn.pytorch.steps import (
     Copies,
+    NoTurnsError,
     ScratchCopy,
     eager_and_ratio,
     scratch_of,
@@ -61,8 +63,8 @@ _PEAKS = 0.85, 0.7, 0.55
 """What a region may take at its peak, as fractions of that without recomputation, where there is no room for that."""
 _TIMED = 10.0
 """Seconds for steps that are timed."""
-_SHORTEST, _SEARCH_SHARE = 0.2, 0.8
-"""Seconds of a search; the fraction of the time limit for all searches."""
+_SHORTEST, _TRACING_SHARE, _SEARCH_SHARE = 0.2, 0.5, 0.8
+"""Seconds of a search; fractions of what is left in which regions are traced, and plans for them sought."""
 _MORE = 110
 """Percent of its peak without recomputation that a region may take, if it keeps less for that."""
 _NAMED = 3
@@ -111,18 +113,19 @@ class _Search:
         pairs = zip(self.regions, chosen, self.choices, strict=True)
         return sum(region.calls * (choice.duration - some[0].duration) for region, choice, some in pairs)
 
-    def within(self, now: Measured, budget: int) -> Measured | None:
+    def within(self, now: Measured, budget: int, deadline: Deadline) -> Measured | None:
         """The step of least time that is found and measured to be within a budget; None: none was found.
 
         Args:
             now: as it was measured first.
+            deadline: no step is run after it.
         """
         target, least = budget, False
         for _ in range(_ROUNDS):
             chosen = chosen_within(now, self.choices, target)
             if chosen is None and not least and not any(each.peak <= budget for each in self.seen):
                 chosen, least = chosen_within(now, self.choices, None), True
-            if chosen is None:
+            if chosen is None or deadline.over():
                 break
             known = next((each for each in self.seen if each.chosen == chosen), None)
             if known is None:
@@ -155,6 +158,7 @@ class _Search:
 def plan_regions(
     step: Step, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], *, differentiate: Differentiate,
     budget: Budget, regions: Regions, costs: Costs, gradients: str, options: Options, most: int, drive: Drive,
+    deadline: Deadline,
 ) -> RegionPlan:  # fmt: skip
     """Plans for the parts of a step that can be traced, which keep it within a budget together; see `planning.plan`.
 
@@ -169,24 +173,31 @@ def plan_regions(
         raise PlanError("regions are found by running the network, and nothing can be run on the meta device")
     if has_plan(step.model):
         raise PlanError("the network has a plan already: remove it first")
+    worker().begin()
     asked = partial(_copies, step, _differentiable(step, inputs, kwargs, differentiate), gradients)
     copies, device = asked(inputs, kwargs), _device(step.model, tensors)
     with underway("running the step as it is, for the memory that it takes"), copies() as copy:
         eager = allocator_peak(partial(copy.step, step), device)
     amount = budget.resolve(eager)
-    with underway("looking for parts of the network that can be planned"):
-        found = find_regions(step, copies, within, gradients)
-    with underway("measuring operators of the regions"):
+    drive.begins("looking for parts of the network that can be planned", deadline.begin)
+    with underway(drive.doing):
+        found = find_regions(step, copies, within, gradients, deadline.part(_TRACING_SHARE))
+    drive.begins("measuring operators of the regions", deadline.begin)
+    costs = costs.within(deadline)
+    with underway(drive.doing):
         own = [replace(each, traced=each.traced.measured(costs)) for each in found.regions]
+    drive.begins("searching for plans of the regions", deadline.begin)
     search = _Search(step, copies, device, own, [[_without(each.traced)] for each in own])
     first = search.run([some[0] for some in search.choices])
     if first.peak > amount:
         room = rooms(first, amount)
-        search.choices = _all_choices([each.traced for each in own], first.chosen, room, options, most, drive)
-    best = search.within(first, amount)
+        limit = deadline.part(_SEARCH_SHARE)
+        search.choices = _all_choices([each.traced for each in own], first.chosen, room, options, most, drive, limit)
+    best = search.within(first, amount, deadline)
     if best is None:
         raise NoPlanError(search.why_none(amount, eager, found.outside))
-    increase, overhead = _increase(search, best)
+    left = deadline.remaining()
+    increase, overhead = _increase(search, best, Deadline(_TIMED if left is None else min(_TIMED, left)))
     plans = _plans(search, best)
     return RegionPlan(step, plans, found.outside, amount, best.peak, increase, eager, overhead, device, asked)
 
@@ -246,30 +257,30 @@ def _copies(
 
 def _all_choices(
     steps: Sequence[Traced], without: Sequence[Choice], room: Sequence[tuple[int, int]], options: Options, most: int,
-    drive: Drive,
+    drive: Drive, deadline: Deadline,
 ) -> list[list[Choice]]:  # fmt: skip
     """Schedules of each region, that without recomputation first; regions with the same graph share the search.
 
     Args:
         without: those without recomputation.
         room: what is left to each, see `rooms`.
+        deadline: no search is begun after it.
     """
     classes: dict[object, list[int]] = {}
     for at, traced in enumerate(steps):
         graph = traced.problem.graph
         key = len(graph.nodes), graph.edges, graph.sizes, graph.durations, graph.workspaces, traced.problem.most
         classes.setdefault(key, []).append(at)
-    prepare_least(unlimited(steps[0], most))
-    limit = options.time_limit
-    seconds = None if limit is None else max(_SHORTEST, _SEARCH_SHARE * limit / (len(classes) * len(_KEPT)))
+    join(lambda: drive.over() or deadline.over(), lambda: left(deadline), *compiled_for(False))
+    limit = deadline.remaining()
+    seconds = None if limit is None else max(_SHORTEST, limit / (len(classes) * len(_KEPT)))
     options = replace(options, time_limit=seconds, if_none=STOP)
-    deadline = Deadline(None if limit is None else _SEARCH_SHARE * limit)
     found: dict[int, list[Choice]] = {}
     for same in sorted(classes.values(), key=lambda some: -sum(without[at].peaks.kept for at in some)):
         within = min(room[at][0] for at in same), max(room[at][1] for at in same)
         tried: list[tuple[int, ...]] = []
         for instance in _questions(steps[same[0]], without[same[0]], within, most):
-            if drive.over() or (tried and deadline.over()):
+            if drive.over() or deadline.over():
                 break
             result = solve_instance(instance, options, stop=drive.over)
             tried += [] if result.answer is None else [tuple(result.answer)]
@@ -319,7 +330,7 @@ def _useful(choices: Sequence[Choice]) -> list[Choice]:
     return [choices[0], *(each for each in good if each is not choices[0])]
 
 
-def _increase(search: _Search, best: Measured) -> tuple[float, float]:
+def _increase(search: _Search, best: Measured, deadline: Deadline) -> tuple[float, float]:
     """Increase of the step's time, and what of it the plans' code takes without recomputing anything."""
     pairs = list(zip(search.regions, search.choices, strict=True))
     again, timed = search.increase(best.chosen), search.regions[0].traced.problem.graph.duration_unit == "ns"
@@ -335,7 +346,10 @@ def _increase(search: _Search, best: Measured) -> tuple[float, float]:
                 stack.callback(place.remove)
             return search.step(*args, **kwargs)
 
-    nanoseconds, overhead = eager_and_ratio(search.copies, search.step, planned, search.device, Deadline(_TIMED))
+    try:
+        nanoseconds, overhead = eager_and_ratio(search.copies, search.step, planned, search.device, deadline)
+    except NoTurnsError:
+        nanoseconds, overhead = sum(each.calls * some[0].duration for each, some in pairs), 0.0
     return overhead + again / max(1, nanoseconds), overhead
 
 

@@ -21,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import finalize
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.importers.torch.spec import one_line
 from moccasin_mzn.pytorch.call import Form, Step, Structure, output_names
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
@@ -28,6 +29,7 @@ from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Joint
+from moccasin_mzn.pytorch.operator_costs import NO_DEADLINE
 from moccasin_mzn.pytorch.steps import Copies
 from moccasin_mzn.pytorch.summands import edge_of, nodes_behind
 from moccasin_mzn.pytorch.tracing import Traced
@@ -61,7 +63,9 @@ class Found:
     """Why submodules that were tried are no regions, by name."""
 
 
-def find_regions(step: Step, scratch: Copies, within: Collection[str], gradients: str) -> Found:
+def find_regions(
+    step: Step, scratch: Copies, within: Collection[str], gradients: str, limit: Deadline = NO_DEADLINE
+) -> Found:
     """The largest submodules that can be traced, do not depend on values, and keep enough to be worth a plan.
 
     Args:
@@ -69,6 +73,7 @@ def find_regions(step: Step, scratch: Copies, within: Collection[str], gradients
         scratch: makes copies of its state.
         within: names of submodules; others are no regions, and nothing in them is.
         gradients: see `plan`.
+        limit: no submodule is traced after it.
 
     Raises:
         PlanError: there are none.
@@ -79,7 +84,7 @@ def find_regions(step: Step, scratch: Copies, within: Collection[str], gradients
         if any(not top or name == top or name.startswith(f"{top}.") for top in within)
     }
     shapes = _Shapes()
-    search = _Search(gradients, shapes)
+    search = _Search(gradients, shapes, limit)
     with scratch() as copy, _calling(chosen, search.note_gradients):
         copy.step(step, search.note_readers)
     search.calls.clear()
@@ -191,6 +196,7 @@ def _sequence_number() -> int:
 class _Search:
     gradients: str
     shapes: _Shapes
+    limit: Deadline = NO_DEADLINE
     used: dict[_Key, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     """The outputs of each call that get a gradient, with the strides of that."""
     reading: dict[_Key, _Reading] = field(default_factory=dict)
@@ -259,7 +265,9 @@ class _Search:
             if traced.forms == forms and traced.arguments.matches(arguments):
                 self.counts[traced] += 1
                 return True
-        if self.shapes.depend(tensors):
+        if self.limit.over():
+            why = "there was no time to trace it"
+        elif self.shapes.depend(tensors):
             why = "the shape of an input depends on values"
         else:
             with _disable_current_modes():
@@ -280,7 +288,7 @@ class _Search:
                 Step(module), arguments, [Form.of(each) for each in tensors], gradients=self.gradients,
                 differentiate=tuple(sorted(used)), numbers=tensors,
                 apart=self.apart.get(call.name, ()),
-                strides=used,
+                strides=used, limit=self.limit,
             )  # fmt: skip
         except PlanError as error:
             return error.reason

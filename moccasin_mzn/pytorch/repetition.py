@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.clock import nothing
 from moccasin_mzn.graphs.importers.torch.spec import line_here
 from moccasin_mzn.pytorch.errors import UntraceableError
 
@@ -54,6 +55,8 @@ class Calls:
     """Those of another run; None: it is the first."""
     place: str = ""
     """The user's line of the first call that is not the expected one."""
+    check: Callable[..., object] = nothing
+    """Called with each operator before it; what it raises ends the run."""
 
 
 class _Tensor:
@@ -73,6 +76,7 @@ def calls_noted(calls: Calls, network: torch.nn.Module) -> Iterator[None]:
         def __torch_dispatch__(
             self, function: torch._ops.OpOverload, types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
+            calls.check(function)
             if function.namespace == "aten" and str(function) != _SILENT:
                 self.note(Call(str(function), _constants(function, args, kwargs or {})))
             return function(*args, **(kwargs or {}))
@@ -121,7 +125,7 @@ def check_repeated(run: Calls, traced: Calls, again: Callable[[Calls], object]) 
     """
     if run.made == traced.made:
         return
-    once_more = Calls(expected=traced.made)
+    once_more = Calls(expected=traced.made, check=traced.check)
     again(once_more)
     if once_more.made == traced.made:
         return

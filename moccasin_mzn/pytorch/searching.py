@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from moccasin_mzn.api.driving import Drive
-from moccasin_mzn.api.frontier.least import least_schedules, prepare_least, with_computations
+from moccasin_mzn.api.frontier.least import with_computations
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
@@ -26,13 +26,15 @@ from moccasin_mzn.pytorch.infeasibility import (
     LeastFound,
     bound_within,
     infeasible_with_copies,
+    least_in_time,
     unlimited,
+    why_impossible,
     why_none,
 )
 from moccasin_mzn.pytorch.instructions import Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Search
 from moccasin_mzn.pytorch.plans import Plan
-from moccasin_mzn.pytorch.starts import least_start, start_within
+from moccasin_mzn.pytorch.starts import NO_LIMIT, least_start, start_within
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import MORE
 from moccasin_mzn.search.result import Listener, Progress, Result
@@ -59,14 +61,47 @@ class Searching:
     """How often anything may be computed, if that is enough."""
     drive: Drive
     begin: float
-    """The time limit of the search counts from here, by `time.monotonic()`."""
+    """The time limit counts from here, by `time.monotonic()`."""
     eager_peak: int | None = None
     """Measured of the step as it is."""
+    end: Deadline = NO_LIMIT
+    """The deadline of the whole call, until which schedules to begin with are made."""
 
     @cached_property
     def unplanned(self) -> Peaks:
         """What the step takes without recomputation."""
         return self._taken(self.traced.problem.graph.input_order())
+
+    @property
+    def deadline(self) -> Deadline:
+        """The deadline of the search."""
+        memory = self.memory
+        return Deadline(memory.options.time_limit if isinstance(memory, OneMemory) else None, self.begin)
+
+    def over(self) -> bool:
+        """Is the search to end?"""
+        return self.drive.over() or self.deadline.over()
+
+    def refuse_impossible(self, amount: int, at_once: bool = True) -> None:
+        """End it where it is known without a search that no plan is within an amount.
+
+        Args:
+            at_once: leave out what takes longer to prove.
+
+        Raises:
+            NoPlanError: it is.
+        """
+        if self.unplanned.whole <= amount:
+            return
+        if not isinstance(self.memory, OneMemory):
+            instance = unlimited(self.traced, self.most)
+            if instance.graph.largest_working_set().memory > amount:
+                raise NoPlanError(infeasible_with_copies(self.traced.problem, instance, amount))
+            return
+        instance = unlimited(self.traced, self._counts(self.memory)[-1])
+        why = why_impossible(self.traced, instance, amount, self.eager_peak, at_once)
+        if why:
+            raise NoPlanError(why)
 
     def within(self, budget: Budget) -> tuple[Plan, bool]:
         """The shortest plan that is found within a budget, and whether an interrupt has ended the search.
@@ -79,6 +114,7 @@ class Searching:
         if self.unplanned.whole <= amount:
             figures = self.unplanned, self.unplanned, amount, Status.OPTIMAL, 0.0, 0.0, before
             return Plan(traced, traced.problem.graph.input_order(), *figures), False
+        self.refuse_impossible(amount)
         instance = Instance.build(traced.problem.graph, amount, max_computations=traced.problem.counts(self.most))
         if not isinstance(self.memory, OneMemory):
             result = self._tried(instance, amount)
@@ -86,7 +122,9 @@ class Searching:
                 raise NoPlanError(infeasible_with_copies(traced.problem, unlimited(traced, self.most), amount))
             return self._plan(result, amount), result.interrupted
         start = self._start(self.memory, amount)
-        if start is not None:
+        if start is None:
+            self.refuse_impossible(amount, at_once=False)
+        else:
             instance = with_computations(instance, start)
         result = self._tried(instance, amount, start)
         if result is None or result.answer is None:
@@ -99,17 +137,12 @@ class Searching:
     def of_least_peak(self) -> tuple[Plan, bool]:
         """The plan of least peak that is found, as short as is found then, and whether an interrupt has ended it."""
         assert isinstance(self.memory, OneMemory)
-        instance, ready = unlimited(self.traced, self.most), time.monotonic()
-        prepare_least(instance)
-        search = replace(self, begin=self.begin + time.monotonic() - ready)
-        deadline = Deadline(self.memory.options.time_limit, search.begin).part(LEAST_SHARE)
-        known = (
-            least_start(self.traced.problem, self._counts(self.memory)[-1], self.drive.over) if self.most > 1 else None
-        )
-        found = least_schedules(instance, self.memory.options, deadline, self.drive.over, known=known)
-        least = LeastFound.of(self.traced, found)
-        result = search._from(least, least.peaks.whole)
-        plan = search._plan(result, least.peaks.whole)
+        instance, deadline = unlimited(self.traced, self.most), self.deadline.part(LEAST_SHARE)
+        known = self._least_start(self.memory, deadline)
+        found = least_in_time(instance, self.memory.options, deadline, self.drive.over, known=known)
+        least = LeastFound.of(self.traced, found, self.over)
+        result = self._from(least, least.peaks.whole)
+        plan = self._plan(result, least.peaks.whole)
         return replace(plan, least_proven=min(found.proven, plan.peaks.whole)), result.interrupted
 
     # --- steps of the search ------------------------------------------------------------------------------------------
@@ -122,13 +155,19 @@ class Searching:
         more = memory.options.if_none == MORE and self.most < AUTO_COMPUTATIONS
         return (self.most, AUTO_COMPUTATIONS) if more else (self.most,)
 
+    def _least_start(self, memory: OneMemory, limit: Deadline) -> tuple[int, ...] | None:
+        """A schedule of little peak to begin with, made without a search."""
+        if self.most < 2:  # noqa: PLR2004
+            return None
+        return least_start(self.traced.problem, self._counts(memory)[-1], self.drive.over, limit)
+
     def _start(self, memory: OneMemory, amount: int) -> tuple[int, ...] | None:
         """A schedule within an amount to begin with, made without a search; None: there is none."""
         if self.most < 2 or memory.options.search == "off":  # noqa: PLR2004
             return None
         asked = amount
         for _ in range(_TRIES):
-            start = start_within(self.traced.problem, asked, self._counts(memory), self.drive.over)
+            start = start_within(self.traced.problem, asked, self._counts(memory), self.drive.over, self.end)
             more = 0 if start is None else self._taken(start).whole - amount
             if more <= 0 or more >= asked:
                 return start if more <= 0 else None
@@ -144,7 +183,7 @@ class Searching:
         known = graph.input_order() if start is None else start
         asked = amount - max(0, self._taken(known).whole - simulate(graph, known).peak)
         search: Search = self.memory.search(self.traced.device, graph.duration_unit, self.unplanned.whole)
-        deadline = Deadline(self.memory.options.time_limit, self.begin) if isinstance(self.memory, OneMemory) else None
+        deadline = self.deadline if isinstance(self.memory, OneMemory) else None
         result: Result | None = None
         for _ in range(_TRIES):
             if asked < 1:
@@ -168,16 +207,13 @@ class Searching:
     def _least(self, memory: OneMemory, amount: int, interrupted: bool) -> LeastFound:
         """A schedule within an amount, or of as little memory as is found in a part of the time that is left."""
         instance = unlimited(self.traced, self.most)
-        prepare_least(instance)
-        left = Deadline(memory.options.time_limit, self.begin).remaining()
+        left = self.deadline.remaining()
         seconds = _SEEK_LONGEST if left is None else min(_SEEK_LONGEST, _SEEK_SHARE * left)
         deadline = Deadline(0.0 if interrupted or self.drive.over() else seconds)
         copied = max(0, self.unplanned.whole - simulate(instance.graph, instance.order).peak)
-        known = least_start(self.traced.problem, self._counts(memory)[-1], self.drive.over) if self.most > 1 else None
-        least = least_schedules(
-            instance, memory.options, deadline, self.drive.over, enough=amount - copied, known=known
-        )
-        return LeastFound.of(self.traced, least)
+        known = self._least_start(memory, deadline)
+        least = least_in_time(instance, memory.options, deadline, self.drive.over, enough=amount - copied, known=known)
+        return LeastFound.of(self.traced, least, self.over)
 
     def _from(self, known: LeastFound, amount: int) -> Result:
         """The shortest schedule that is found within an amount, from one on that is."""

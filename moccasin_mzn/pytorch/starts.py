@@ -28,12 +28,13 @@ BLOCKS, DEMAND, RETENTION = "checkpoints around blocks", "computing on demand", 
 """Names of what makes schedules here."""
 _SECONDS = 2.0
 """Schedules on demand are sought for so long, at most, and what may be retained more."""
+NO_LIMIT = Deadline()
 _STEPS = 400
 """A budget is not halved any more in as small a part of the peak."""
 
 
 def start_within(
-    problem: Planned, budget: int, counts: Sequence[int], stop: Callable[[], bool] = never
+    problem: Planned, budget: int, counts: Sequence[int], stop: Callable[[], bool] = never, limit: Deadline = NO_LIMIT
 ) -> tuple[int, ...] | None:
     """The shortest schedule within a budget that is made by blocks or on demand; None: there is none.
 
@@ -41,13 +42,15 @@ def start_within(
         budget: in the graph's size unit.
         counts: how often anything may be computed, 2 or more; where there is no schedule, that of the next.
         stop: ends it by returning true.
+        limit: ends it as well; the first kind of blocks is tried in any case.
     """
     graph, deadline = problem.graph, Deadline(_SECONDS)
 
     def over() -> bool:
-        return stop() or deadline.over()
+        return stop() or deadline.over() or limit.over()
 
-    found = [judged(graph, sequence, BLOCKS) for sequence in _by_blocks(problem, budget, stop)]
+    by_blocks = _by_blocks(problem, budget, lambda: stop() or limit.over())
+    found = [judged(graph, sequence, BLOCKS) for sequence in by_blocks]
     for count in counts:
         demanded = on_demand(problem, budget, count, over)
         found += [] if demanded is None else [judged(graph, demanded, DEMAND)]
@@ -57,25 +60,42 @@ def start_within(
     return min(tighter, key=lambda one: one.duration).sequence if tighter else None
 
 
-def least_start(problem: Planned, most: int, stop: Callable[[], bool] = never) -> tuple[int, ...]:
+def least_start(
+    problem: Planned, most: int, stop: Callable[[], bool] = never, limit: Deadline = NO_LIMIT
+) -> tuple[int, ...]:
     """The schedule by blocks, on demand or without recomputation that has the least peak.
 
     Args:
         most: how often anything may be computed on demand.
+        stop: ends it by returning true.
+        limit: ends it as well; the first kind of blocks is tried in any case.
     """
     graph, deadline = problem.graph, Deadline(_SECONDS)
-    found = (checkpointed(problem, blocks) for blocks in ([], *_partitions(problem)))
+
+    def over() -> bool:
+        return stop() or deadline.over() or limit.over()
+
+    found = _all_by_blocks(problem, lambda: stop() or limit.over())
     least = min((judged(graph, sequence, BLOCKS) for sequence in found), key=lambda one: (one.peak, one.sequence))
     low, apart = max(graph.working_sets) - 1, max(1, least.peak // _STEPS)
-    while least.peak - low > apart and not deadline.over():
+    while least.peak - low > apart and not over():
         middle = (low + least.peak) // 2
-        sequence = on_demand(problem, middle, most, lambda: stop() or deadline.over())
+        sequence = on_demand(problem, middle, most, over)
         demanded = None if sequence is None else judged(graph, sequence, DEMAND)
         if demanded is None or demanded.peak >= least.peak:
             low = middle
         else:
             least = demanded
     return least.sequence
+
+
+def _all_by_blocks(problem: Planned, stop: Callable[[], bool]) -> Iterator[tuple[int, ...]]:
+    """The schedule without recomputation, and for each kind of blocks that in which all are recomputed."""
+    yield checkpointed(problem, [])
+    for blocks in _partitions(problem):
+        yield checkpointed(problem, blocks)
+        if stop():
+            return
 
 
 def _with_more_retained(

@@ -170,10 +170,18 @@ def eager_peak_or_none(traced: Traced, inputs: Sequence[PyTree], kwargs: Mapping
         return None
 
 
+class NoTurnsError(Exception):
+    """There was no time to run steps in turns."""
+
+
 def eager_and_ratio(
     copies: Copies, eager: Callable[..., PyTree], other: Callable[..., PyTree], device: str, deadline: Deadline
 ) -> tuple[int, float]:
-    """Nanoseconds of the step as it is, and how much more another one takes, as a fraction; both are run in turns."""
+    """Nanoseconds of the step as it is, and how much more another one takes, as a fraction; both are run in turns.
+
+    Raises:
+        NoTurnsError: there is no time for some turns.
+    """
     times = _in_turns(copies, {"eager": eager, "other": other}, device, deadline)
     ratio = median(own / base for own, base in zip(times["other"], times["eager"], strict=True))
     return round(median(times["eager"])), ratio - 1
@@ -191,20 +199,21 @@ def step_times(
     Args:
         again: what the plan recomputes, as a fraction of the operators' time.
         eager: is there the memory to run the step as it is?
-        deadline: of the turns, of which there are some in any case.
+        deadline: of the turns; where there is no time for some, no step is measured.
     """
     operators, order = traced.problem.graph.total_duration, traced.problem.graph.input_order()
-    if without_memory(traced.step.model, traced.forms):
+    if without_memory(traced.step.model, traced.forms) or deadline.short_of(_LEAST_TURNS * 1e-9 * operators):
         return StepTimes()
     try:
         with underway("timing a step"):
             if not eager:
-                whole = _alone(traced, planned, inputs, kwargs) - round(again * operators)
+                whole = _alone(traced, planned, inputs, kwargs, deadline) - round(again * operators)
                 return StepTimes(operators / max(operators, whole))
             calls: dict[str, Callable[..., PyTree]] = {"eager": traced.step, "plan": planned}
             if again:
                 calls["code"] = runtime_of(traced, traced.linear(order))
-            times = _in_turns(partial(scratch_copy, traced, inputs, kwargs), calls, traced.device, deadline)
+            copies, turn = partial(scratch_copy, traced, inputs, kwargs), len(calls) * 1e-9 * operators
+            times = _in_turns(copies, calls, traced.device, deadline, turn)
     except Exception:  # such as indices out of range, where it is enough to know how many there are
         return StepTimes()
     whole = round(median(times["eager"]))
@@ -216,27 +225,41 @@ def step_times(
 
 
 def _in_turns(
-    copies: Copies, calls: Mapping[str, Callable[..., PyTree]], device: str, deadline: Deadline
+    copies: Copies, calls: Mapping[str, Callable[..., PyTree]], device: str, deadline: Deadline, longest: float = 0.0
 ) -> dict[str, list[int]]:
-    """Nanoseconds of steps, in turns of random order; without the first turns, where there are more."""
+    """Nanoseconds of steps, in turns of random order; without the first turns, where there are more.
+
+    Args:
+        longest: seconds that a turn takes, as far as that is known.
+
+    Raises:
+        NoTurnsError: there is no time for some turns.
+    """
     times: dict[str, list[int]] = {name: [] for name in calls}
     chance, turns = random.Random(0), 0
-    while turns < _LEAST_TURNS or (
-        turns < _UNTIMED + _TURNS and sum(map(sum, times.values())) < _ENOUGH_TURNS and not deadline.over()
-    ):
+    while turns < _UNTIMED + _TURNS and sum(map(sum, times.values())) < _ENOUGH_TURNS:
+        needed = longest * max(1, _LEAST_TURNS - turns)
+        if deadline.over() or deadline.short_of(needed):
+            break
+        began = deadline.elapsed()
         turns += 1
         for name in chance.sample([*calls], len(calls)):
             times[name].append(_timed(copies, device, calls[name]))
+        longest = max(longest, deadline.elapsed() - began)
+    if turns < _LEAST_TURNS:
+        raise NoTurnsError
     return {name: each[min(_UNTIMED, turns // 2) :] for name, each in times.items()}
 
 
-def _alone(traced: Traced, call: Runtime, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> int:
+def _alone(
+    traced: Traced, call: Runtime, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], deadline: Deadline
+) -> int:
     """Nanoseconds of a planned step: the median of some."""
     timed = partial(_timed, partial(scratch_copy, traced, inputs, kwargs), traced.device, call)
-    timed()  # libraries prepare something that they keep
     times = [timed()]
-    while len(times) < _STEPS and sum(times) < _ENOUGH:
+    while len(times) < 1 + _STEPS and sum(times) < _ENOUGH and not deadline.over():
         times.append(timed())
+    times = times[1:] or times  # in the first one libraries prepare something that they keep
     return round(median(times))
 
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.pytorch.dry_runs import DryRun
-from moccasin_mzn.pytorch.operator_costs import OperatorCost, worker
+from moccasin_mzn.pytorch.operator_costs import NO_DEADLINE, UNCALLED, OperatorCost, worker
 from moccasin_mzn.pytorch.operator_worker import OperatorCall, Settings
 from moccasin_mzn.pytorch.recording import ACTIVATION, FORWARD, GRADIENT, TEMPORARY, Called, Made
 
@@ -59,13 +60,14 @@ class Timeline:
         return max(self.moments, key=lambda each: each.whole)
 
 
-def timeline_of(run: DryRun, measured: bool) -> Timeline:
+def timeline_of(run: DryRun, measured: bool, end: Deadline = NO_DEADLINE) -> Timeline:
     """Replay a step.
 
     Args:
         measured: measure the workspaces of its operators, each by itself, on this machine.
+        end: of measuring.
     """
-    costs = _measured(run.calls) if measured else {}
+    costs = _measured(run.calls, end) if measured else {}
     calls = [_corrected(call, costs.get(id(call))) for call in run.calls]
     ending: dict[int, Counter[str]] = {}
     for call in calls:
@@ -105,12 +107,13 @@ _KNOWN: dict[bytes, OperatorCost | None] = {}
 """What was measured in this process, by call and settings of PyTorch."""
 
 
-def _measured(calls: Sequence[Called]) -> dict[int, OperatorCost | None]:
-    """What each call takes, by its id; None: it could not be called by itself."""
+def _measured(calls: Sequence[Called], end: Deadline) -> dict[int, OperatorCost | None]:
+    """What each call takes, by its id; None: it could not be called by itself, or not before the end."""
     wanted = {id(call): key for call in calls if (key := _key(call.wanted)) is not None}
     new = {key: call.wanted for call in calls if (key := wanted.get(id(call))) is not None and key not in _KNOWN}
     if new:
-        _KNOWN.update(zip(new, worker().measured(list(new.values()), 1), strict=True))
+        found = worker().measured(list(new.values()), 1, Deadline(0.0), end)
+        _KNOWN.update({key: cost for key, cost in zip(new, found, strict=True) if cost is not UNCALLED})
     return {id(call): _KNOWN.get(wanted.get(id(call), b"")) for call in calls}
 
 

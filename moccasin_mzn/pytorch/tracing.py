@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.clock import Deadline, nothing
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.platforms import LOCAL, CopyCosts, with_slow_memory
 from moccasin_mzn.graphs.importers.torch.memory import Member
@@ -19,12 +19,18 @@ from moccasin_mzn.pytorch.binding import Call
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.computations import Computation, Computations, computations
 from moccasin_mzn.pytorch.devices import CPU, CUDA, kind_of_device
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import NoTimeError, PlanError
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, RETURNED
 from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.joint import Differentiate, Joint, Strides, trace_joint, where
 from moccasin_mzn.pytorch.loops import check_plannable
-from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte, worker
+from moccasin_mzn.pytorch.operator_costs import (
+    NO_DEADLINE,
+    OperatorCosts,
+    measure_operators,
+    nanoseconds_per_byte,
+    worker,
+)
 from moccasin_mzn.pytorch.problem import Cut, Planned, planned
 from moccasin_mzn.pytorch.program import Copied, Meaning, linear
 from moccasin_mzn.pytorch.runtime import Guards
@@ -37,6 +43,9 @@ if TYPE_CHECKING:
 MEASURED: Final = "measured"
 FLOP: Final = "flop"
 NONE: Final = "none"
+MEASURING_SHARE, MEMORY_SHARE = 0.4, 0.85
+"""Fractions: of the time that is left to time operators; of the whole time limit, until which each is called for the
+memory that it takes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +61,8 @@ class Costs:
     table: OperatorCosts = field(default_factory=OperatorCosts)
     deadline: Deadline = field(default_factory=Deadline, repr=False)
     """No operator is timed after it."""
+    end: Deadline = field(default_factory=Deadline, repr=False)
+    """No operator is called after it for the memory that it takes."""
     known: dict[tuple[fx.Node, tuple[bool, ...]], int] = field(default_factory=dict, repr=False)
     """Workspaces that were asked for."""
     estimated: dict[str, None] = field(default_factory=dict, repr=False)
@@ -67,6 +78,16 @@ class Costs:
             if value not in possible:
                 raise InputError(f"{what} {shown(value)}: expected one of {', '.join(possible)}")
 
+    def within(self, deadline: Deadline) -> Costs:
+        """The same, measured within parts of a time limit."""
+        end = None if deadline.seconds is None else MEMORY_SHARE * deadline.seconds
+        return replace(self, deadline=deadline.part(MEASURING_SHARE), end=Deadline(end, deadline.begin))
+
+    @property
+    def measures(self) -> bool:
+        """Is anything measured?"""
+        return MEASURED in (self.durations, self.workspaces)
+
     def workspace(self, node: fx.Node, mask: Sequence[bool] | None) -> int:
         """Bytes that a call of a traced operator takes in addition to what it returns."""
         if self.workspaces == NONE:
@@ -79,7 +100,7 @@ class Costs:
 
     def applied(self, problem: Planned) -> Planned:
         """The problem with these durations, in nanoseconds, and workspaces, in bytes, where they are measured."""
-        if MEASURED not in (self.durations, self.workspaces):
+        if not self.measures:
             return problem
         graph = problem.graph
         made = {
@@ -93,7 +114,7 @@ class Costs:
         }
         made_by_name = {str(node): each for node, each in made.items()}
         called = {member.node: None for each in made.values() for member in each.members}
-        costs = measure_operators(called, members, costs=self.table, deadline=self.deadline)
+        costs = measure_operators(called, members, costs=self.table, deadline=self.deadline, end=self.end)
         copying = 2 * nanoseconds_per_byte(called, self.table)
         durations, workspaces = [], []
         for name, found in costs.items():
@@ -191,6 +212,7 @@ class Traced:
         cls, step: Step, arguments: Structure, forms: Sequence[Form], costs: Costs | None = None,
         gradients: str = RETURNED, unsplit: Collection[str] = (), differentiate: Differentiate = None,
         numbers: Sequence[torch.Tensor] | None = None, apart: Collection[int] = (), strides: Strides | None = None,
+        limit: Deadline = NO_DEADLINE,
     ) -> Traced:  # fmt: skip
         """Trace a step, and measure its operators if that is asked for and can be.
 
@@ -200,6 +222,10 @@ class Traced:
             numbers: the inputs, to run the step on; None: nothing is run, see `joint.trace_joint`.
             apart: what has its gradient returned summand by summand, see `joint.trace_joint`.
             strides: of gradients of outputs, see there.
+            limit: for tracing.
+
+        Raises:
+            NoTimeError: the limit was over before the network was traced, or operators were called.
         """
         _check(step.model, forms)
         if costs is not None and without_memory(step.model, forms):
@@ -207,22 +233,34 @@ class Traced:
         if costs is not None:
             worker().begin()
         with underway("tracing the network"):
-            joint = trace_joint(step, arguments, forms, differentiate, numbers, apart, strides)
-        whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes, costs.deadline)
+            joint = trace_joint(
+                step, arguments, forms, differentiate, numbers, apart, strides, within(limit, "tracing the network")
+            )
+        whole = frozenset(unsplit)
         program = computations(joint, whole)
         guards = Guards.of(joint, Call(step, arguments))
         problem = planned(program, gradients == ACCUMULATED)
         traced = cls(
             step, arguments, tuple(forms), joint, program, problem, guards, None, gradients, whole, differentiate
         )
-        return traced if costs is None else traced._priced(costs)
+        return traced if costs is None else traced.measured(costs)
 
     def measured(self, costs: Costs) -> Traced:
-        """The same step with its operators measured."""
-        whole = costs.table.unsplit(self.joint.nodes, costs.deadline)
-        program = computations(self.joint, whole)
-        problem = planned(program, self.gradients == ACCUMULATED)
-        return replace(self, program=program, problem=problem, unsplit=whole)._priced(costs)
+        """The same step with its operators measured.
+
+        Raises:
+            NoTimeError: the end of measuring was there before all were called for the memory that they take.
+        """
+        found, whole = self, costs.table.unsplit(self.joint.nodes, costs.deadline, costs.end)
+        if whole != self.unsplit:
+            program = computations(self.joint, whole)
+            problem = planned(program, self.gradients == ACCUMULATED)
+            found = replace(self, program=program, problem=problem, unsplit=whole)
+        return found._priced(costs)
+
+    def priced(self, costs: Costs) -> Traced:
+        """The same step with its operators measured if that can be done."""
+        return self if without_memory(self.step.model, self.forms) else self.measured(costs)
 
     def _priced(self, costs: Costs) -> Traced:
         priced = costs.applied(self.problem)
@@ -239,6 +277,26 @@ class Traced:
         """The instructions of a schedule, or of a plan with offloading to host memory."""
         workspace = None if self.costs is None else self.costs.workspace
         return linear(self.program, meant(self.problem, sequence), workspace)
+
+
+def within(limit: Deadline, doing: str) -> Callable[..., object]:
+    """What raises an error once a time limit is over, called with an operator that is about to be called.
+
+    It raises none where PyTorch only looks at a tensor, such as for its device: there the process would end.
+
+    Args:
+        doing: what takes the time, for the message.
+    """
+
+    def check(operator: torch._ops.OpOverload) -> None:
+        returned = [str(each.type) for each in operator._schema.returns] if limit.over() else []
+        if "Tensor" in returned and operator.namespace == "aten" and "detach" not in str(operator):
+            raise NoTimeError(
+                f"{doing} took {limit.elapsed():.1f} s of the {limit.seconds:g} s of the time limit and was not done: "
+                "ask for more"
+            )
+
+    return nothing if limit.seconds is None else check
 
 
 def without_memory(model: torch.nn.Module, forms: Sequence[Form]) -> bool:

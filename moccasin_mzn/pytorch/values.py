@@ -18,6 +18,7 @@ from functools import cache
 from operator import getitem
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.clock import nothing
 from moccasin_mzn.graphs.importers.torch.paths import traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import line_here
 from moccasin_mzn.pytorch.errors import OtherValueError
@@ -37,8 +38,12 @@ _READ = "moccasin_read"
 
 
 @contextlib.contextmanager
-def reading(network: torch.nn.Module) -> Iterator[None]:
-    """Note what is read while `make_fx` traces, to be entered within what is traced."""
+def reading(network: torch.nn.Module, check: Callable[..., object] = nothing) -> Iterator[None]:
+    """Note what is read while `make_fx` traces, to be entered within what is traced.
+
+    Args:
+        check: called with each operator before it; what it raises ends the trace.
+    """
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.overrides import TorchFunctionMode
@@ -50,6 +55,7 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
         def __torch_dispatch__(
             self, function: torch._ops.OpOverload, types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
+            check(function)
             made = function(*args, **(kwargs or {}))
             if torch.Tag.data_dependent_output in function.tags or shaped_by_values(function, args):
                 if _is_outside(args):  # PyTorch takes the value for a constant

@@ -30,7 +30,7 @@ def test_a_step_is_that_without_a_plan(name, budget):
     model, inputs = model.cuda(), [each.cuda() if isinstance(each, torch.Tensor) else each for each in inputs]
     cells = name == "lstm"  # as recurrent layers are traced
     with torch.backends.cudnn.flags(enabled=not cells, benchmark=False, deterministic=True):
-        found = planned(model, inputs, budget, time_limit=1.5)
+        found = planned(model, inputs, budget, time_limit=6.0)
         told = found.verify(inputs)
     assert (told.equal, told.unequal) == (True, ())
     assert told.storage_peak <= told.predicted_storage_peak  # which is of blocks
@@ -52,7 +52,7 @@ def test_what_cudnn_keeps_of_a_batch_norm_is_counted(kind, layout):
         torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True),
         torch.autocast("cuda", kind, enabled=kind is not torch.float32),
     ):
-        found = planned(model, inputs, "least", time_limit=1.5)
+        found = planned(model, inputs, "least", time_limit=6.0)
         told = found.verify(inputs)
     assert found.recomputations > 0
     assert (told.equal, told.unequal) == (True, ())

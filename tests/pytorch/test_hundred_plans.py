@@ -19,7 +19,7 @@ from step_runs import excess, made, planned
 from moccasin_mzn.pytorch import NoPlanError
 
 LIMIT = {"time_limit": 6.0}
-SMALL_LIMIT = {"time_limit": 1.5}
+SMALL_LIMIT = {"time_limit": 5.0}
 BUDGETS = [*((budget, LIMIT) for budget in (0.9, 0.8, 0.7, 0.6, 0.5)), ("least", LIMIT)]
 SMALL_BUDGETS = [(0.9, SMALL_LIMIT), (0.75, SMALL_LIMIT), ("least", SMALL_LIMIT)]
 CASES = [

@@ -28,7 +28,7 @@ def rows(batch):
 def test_a_plan_for_it_runs_and_one_more_is_proven_not_to():
     model = nn.Sequential(nn.Linear(24, 96), nn.ReLU(), nn.Linear(96, 24))
     budget = 200_000
-    found = largest_batch(model, rows, budget, loss=squared, time_limit=4, seed=0)
+    found = largest_batch(model, rows, budget, loss=squared, time_limit=20, seed=0)
     step = found.plan.module()
     (inputs,) = rows(found.batch)
     step(inputs).backward()  # libraries prepare something that they keep
@@ -37,7 +37,7 @@ def test_a_plan_for_it_runs_and_one_more_is_proven_not_to():
     model.zero_grad(set_to_none=True)
     assert peak <= found.predicted_peak + 64 <= budget + 64
     with pytest.raises(NoPlanError):
-        plan(model, rows(found.batch + 1), loss=squared, budget=budget, time_limit=4, seed=0)
+        plan(model, rows(found.batch + 1), loss=squared, budget=budget, time_limit=20, seed=0)
     assert found.next_proven <= found.next_found and found.next_found > budget
     assert len(found.tried) < 20 and str(found.batch) in found.report()
 
@@ -45,10 +45,10 @@ def test_a_plan_for_it_runs_and_one_more_is_proven_not_to():
 def test_nothing_is_run_on_the_meta_device_and_schedules_are_tried_again():
     with torch.device("meta"):
         model = mlp()[0]
-    found = largest_batch(model, rows, "64KiB", loss=squared, time_limit=4, seed=0)
+    found = largest_batch(model, rows, "64KiB", loss=squared, time_limit=20, seed=0)
     assert found.plan is None and found.predicted_peak <= found.budget == 64 << 10
     assert found.next_found > found.budget and found.next_proven > 0
-    most = largest_batch(model, rows, "64KiB", loss=squared, most=found.batch // 2, time_limit=4, seed=0)
+    most = largest_batch(model, rows, "64KiB", loss=squared, most=found.batch // 2, time_limit=20, seed=0)
     assert most.batch == found.batch // 2 and most.next_found == most.next_proven == 0
 
 
@@ -59,7 +59,7 @@ def test_inputs_by_name_that_read_numbers():
 
     with torch.device("meta"):
         model = mlp()[0]
-    found = largest_batch(model, lambda batch: by_name(batch + 3), "64KiB", loss=squared, time_limit=2, seed=0)
+    found = largest_batch(model, lambda batch: by_name(batch + 3), "64KiB", loss=squared, time_limit=12, seed=0)
     assert found.batch > 1 and found.predicted_peak <= found.budget
 
 
@@ -67,7 +67,7 @@ def test_no_batch_fits():
     with torch.device("meta"):
         model = mlp()[0]
     with pytest.raises(NoPlanError, match="for a batch of 1, which takes at least"):
-        largest_batch(model, rows, 1000, loss=squared, time_limit=1)
+        largest_batch(model, rows, 1000, loss=squared, time_limit=12)
 
 
 @pytest.mark.parametrize(

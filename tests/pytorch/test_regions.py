@@ -18,7 +18,7 @@ from moccasin_mzn.pytorch import NoPlanError, Plan, PlanError, RegionPlan, plan
 from moccasin_mzn.pytorch.loops import has_plan
 from moccasin_mzn.pytorch.measuring import Sections, allocator_peak
 
-FAST = {"regions": "auto", "time_limit": 1.0, "seed": 0, "durations": "flop", "workspaces": "none"}
+FAST = {"regions": "auto", "time_limit": 30.0, "seed": 0, "durations": "flop", "workspaces": "none"}
 
 
 class Block(nn.Module):
