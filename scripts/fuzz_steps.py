@@ -75,7 +75,11 @@ class Outcome:
 @contextlib.contextmanager
 def world() -> Iterator[None]:
     """All settings of the process as they were before."""
-    hooks = [table for name, table in vars(torch.nn.modules.module).items() if name.startswith("_global_") and table is not None]
+    hooks = [
+        table
+        for name, table in vars(torch.nn.modules.module).items()
+        if name.startswith("_global_") and table is not None
+    ]
     tables = [(table, dict(table)) for table in hooks if isinstance(table, dict)]
     variables, arguments, threads = dict(os.environ), sys.argv, torch.get_num_threads()
     random.seed(5)

@@ -347,7 +347,7 @@ LOOPS: Final = (
 )  # fmt: skip
 """Ways in which the loop calls the network."""
 
-HEAD: Final = '''import array
+HEAD: Final = """import array
 import collections
 import contextlib
 import contextvars
@@ -447,7 +447,7 @@ class Block(nn.Module):
 
 class Base(nn.Module):
     pass
-'''
+"""
 """What each file has; {loop} and {dropout} differ."""
 
 

@@ -30,8 +30,9 @@ from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
 from moccasin_mzn.pytorch.regions import RegionPlan
 from moccasin_mzn.pytorch.searching import Searching
-from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, step_times
+from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, scratch_copy, step_times
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
+from moccasin_mzn.pytorch.trust import INTERRUPTED, SWITCHED_OFF, Trust, room_for, trusted
 from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.stop import Criteria, Stop
 from moccasin_mzn.vocabulary import BudgetOf, Durations, Gradients, SearchArguments, Shapes, Workspaces
@@ -75,6 +76,7 @@ class PlanArguments(SearchArguments, total=False):
     interrupts: Interrupts
     of: BudgetOf
     shapes: Shapes
+    verify: bool
 
 
 @overload
@@ -114,6 +116,7 @@ def plan(
     on_progress: OnProgress | None = None,
     interrupts: Interrupts = "keep",
     shapes: Shapes = "one",
+    verify: bool = True,
     **how: Unpack[SearchArguments],
 ) -> Plan | RegionPlan:
     """Find what to recompute in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
@@ -163,11 +166,14 @@ def plan(
         shapes: "one": inputs of another shape are refused; "each": when they come first, a plan is made for them by the
             same options, within the budget in bytes that this one has; where nothing has to be recomputed for that,
             the step runs as it is.
+        verify: compare a planned step to the step as it is before the plan is trusted, from the same state, which is
+            left as it was: where there are numbers and enough memory is free. Otherwise the first call of the plan is
+            compared. False: neither.
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
         NoPlanError: no plan within the budget was found; the message names what is proven.
-        PlanError: the network cannot be planned.
+        PlanError: the network cannot be planned, or its planned step is not equal to the step as it is.
         InputError: nonsense in an argument.
         Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
@@ -180,7 +186,8 @@ def plan(
     again = partial(
         plan, model, loss=loss, differentiate=differentiate, time_limit=time_limit, threads=threads, seed=seed,
         max_computations=max_computations, durations=durations, workspaces=workspaces, gradients=gradients,
-        paging=paging, slow_memory=slow_memory, stop=stop, on_progress=on_progress, interrupts=interrupts, **how,
+        paging=paging, slow_memory=slow_memory, stop=stop, on_progress=on_progress, interrupts=interrupts, verify=verify,
+        **how,
     )  # fmt: skip
     criteria = Criteria.of(stop, time_limit, gap_of(how.pop("until_gap", None)), default=SEARCH_SECONDS)
     criteria.refuse("plans of networks, whose operators are measured", "iterations")
@@ -202,10 +209,11 @@ def plan(
         if amount is None or not isinstance(memory, OneMemory) or of != STEP or shapes != ONE:
             text = f"an amount or a fraction of the step, not {LEAST}, and with shapes {ONE}"
             raise InputError(f"regions go with recomputation alone, with {text}")
-        return plan_regions(
+        parts = plan_regions(
             step, inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
             costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
         )  # fmt: skip
+        return parts.checked(inputs, kwargs or {}) if verify else parts
     try:
         traced = traced_as_run(step, arguments, tensors, amount, costs, gradients, differentiate)
     except UntraceableError as error:
@@ -218,6 +226,8 @@ def plan(
         found, interrupted = searching.of_least_peak()
     else:
         found, interrupted = searching.within(_limit(amount, of, traced, peak))
+    found = replace(found, trust=_trust(found, inputs, kwargs or {}, deadline) if verify else SWITCHED_OFF)
+    interrupted = interrupted or found.trust is INTERRUPTED
     found = _timed(found, inputs, kwargs or {}, deadline)
     return drive.ended(replace(found, of=of, another=_for_calls(again) if shapes == EACH else None), interrupted)
 
@@ -293,6 +303,23 @@ def _read(budget: str | int | float | Fraction | Budget) -> Budget | None:
         return Budget.of(budget)
     except InputError as error:
         raise InputError(f"{error}, or {LEAST}") from None
+
+
+def _trust(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], deadline: Deadline) -> Trust:
+    """What comes of comparing a planned step to the step as it is; of long steps that is left to the first call."""
+    traced, graph = found.traced, found.graph
+    if without_memory(traced.step.model, traced.forms):
+        return Trust(left_out="there are no numbers to run it on")
+    two = 2 * graph.total_duration / 1e9 if graph.duration_unit == "ns" else 0.0
+    if deadline.seconds is not None and two > 2 * TIMING_SHARE * deadline.seconds:
+        return Trust(left_out=f"two steps take longer than {2 * TIMING_SHARE:.0%} of the time limit")
+    if (reason := room_for(found.step_bytes, traced.device, found.eager_peak is not None)) is not None:
+        return Trust(left_out=reason)
+    copies = partial(scratch_copy, traced, inputs, kwargs)
+    try:
+        return trusted(copies, found.runtime(), traced.step, [traced.joint])
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], deadline: Deadline) -> Plan:
