@@ -1,4 +1,4 @@
-"""What a network reads of its own attributes while it is traced: a plan is for these values. ::
+"""What a network reads while it is traced: a plan is for these values. ::
 
     if self.dropout.p > 0: ...        compared before each step: another value is refused
     self.count += 1                   refused when the plan is made: a plan would not do it
@@ -11,51 +11,42 @@ something: a plan does not call them, it does what they did to tensors.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from operator import is_
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
-from moccasin_mzn.errors import shown
 from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
+from moccasin_mzn.pytorch.random_state import RandomState
+from moccasin_mzn.pytorch.reads import NOTHING, Reads, reads_noted
+from moccasin_mzn.pytorch.watching import Follower, Watch, equal, is_plain, same_tensors
 
 if TYPE_CHECKING:
     import torch
 
-_PLAIN = bool, int, float, complex, str, bytes, type(None), Enum
-_MOST = 300
-"""An object with more attributes, such as a tokenizer, is compared by itself only."""
 _HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 _RECURRENT = "_flat_weights", "_flat_weight_refs", "_flat_weights_names", "_all_weights"
 _OWN = frozenset(("_parameters", "_buffers", "_modules", *_RECURRENT, *_HOOKS))
 """Attributes of PyTorch's own, which are looked at as such; recurrent layers have their parameters in a list, too."""
-_NOTHING = object()
-_HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
-"""Flags of classes, as Python's C interface has them: Python code makes those of the heap, and may change the mutable
-ones."""
 
 
 @dataclass
 class Attributes:
-    """What a plan relies on besides tensors."""
+    """What a plan relies on besides its tensors."""
 
-    read: list[tuple[str, Mapping[str, object], str, object]] = field(default_factory=list)
-    """The name for messages, where the attribute is, its name there, and its value."""
+    random: RandomState
+    """What the step does to random states."""
+    watch: Watch = field(default_factory=Watch)
+    """Values that are compared."""
     submodules: list[tuple[str, Mapping[str, object], tuple[object, ...]]] = field(default_factory=list)
     """The name of a module, its submodules by name, and which they were."""
-    hooks: list[Mapping[object, object]] = field(default_factory=list)
-    """All hooks of submodules, by kind and module."""
-    hook_count: int = 0
-    after_one_run: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Attributes of each module when the network had run once: what is the same after the second run may stay."""
-
-    def ran_once(self, model: torch.nn.Module) -> None:
-        """Note that the network has run for the first time."""
-        self.after_one_run = {name: dict(vars(module)) for name, module in model.named_modules()}
+    hooks: list[Mapping[int, object]] = field(default_factory=list)
+    """All hooks of submodules, by kind and module, with their numbers."""
+    hook_numbers: tuple[int, ...] = ()
+    """No two hooks have the same in a process."""
 
     def check(self) -> None:
         """Refuse a network that is not as it was.
@@ -63,44 +54,95 @@ class Attributes:
         Raises:
             PlanError: an attribute, a submodule or a hook is another one.
         """
-        for called, place, name, value in self.read:
-            now = place.get(name, _NOTHING)
-            if now is not value and not _equal(now, value) and not _same(now, value):
-                found = "missing" if now is _NOTHING else shown(now)
-                former = "missing" if value is _NOTHING else shown(value)
-                raise PlanError(f"planned with {called} = {former}, it is {found} now: make a new plan")
+        self.watch.check()
         for called, place, those in self.submodules:
             if len(place) != len(those) or not all(map(is_, place.values(), those)):
                 raise PlanError(f"{called} has other submodules than when the plan was made: make a new plan")
-        if sum(map(len, self.hooks)) != self.hook_count:
-            raise PlanError("a submodule has another number of hooks than when the plan was made: make a new plan")
+        numbers = tuple(number for hooks in self.hooks if hooks for number in hooks)
+        if numbers != self.hook_numbers:
+            what = "another number of" if len(numbers) != len(self.hook_numbers) else "other"
+            raise PlanError(f"a submodule has {what} hooks than when the plan was made: make a new plan")
 
 
-def _equal(one: object, other: object) -> bool:
-    return type(one) is type(other) and is_plain(other) and one == other
+@dataclass
+class Reading:
+    """A step while it is traced, and what it has read."""
+
+    model: torch.nn.Module
+    roots: Mapping[str, object]
+    """What is called besides modules, by name: the loss, and arguments that are no tensors."""
+    found: Attributes
+    """Filled at the end."""
+    reads: Reads = field(default_factory=Reads)
+    after_one_run: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Attributes of each module when the network had run once: what is the same after the second run may stay."""
+    first: Watch = field(default_factory=Watch)
+    """What was read in the first run; what is another after the second changes in each."""
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """The step runs meanwhile, or its backward pass."""
+        with self.found.random.running():
+            self.reads.is_on = True
+            try:
+                yield
+            finally:
+                self.reads.is_on = False
+
+    def ran_once(self) -> None:
+        """Note that the network has run for the first time."""
+        self.after_one_run = {name: dict(vars(module)) for name, module in self.model.named_modules()}
+        self.first = self.watched()
+
+    def watched(self) -> Watch:
+        """The values that were read, as they are now."""
+        modules, watch, reads = dict(self.model.named_modules()), Watch(), self.reads
+        follower = Follower(watch, reads, modules.values())
+        for where, module in modules.items():
+            _follow_module(follower, where, module)
+        for kind in {type(module): None for module in modules.values()}:
+            follower.follow(f"'{kind.__name__}'", kind)
+        for (_, name), place in [*reads.variables.items()]:
+            follower.named(f"'{name}'", place, name)
+        for name in sorted(reads.environment):
+            fetch = partial(os.environ.get, name, NOTHING)
+            follower.entry(f"'os.environ[{name!r}]'", os.environ, name, fetch)
+        for name, root in self.roots.items():
+            follower.follow(f"'{name}'", root)
+        for generator in self.found.random.seeds:
+            follower.entry("the initial seed of PyTorch", generator, "initial seed", generator.initial_seed)
+        return watch
 
 
-def is_plain(value: object) -> bool:
-    """True for values that are compared by `==`: numbers, texts, and collections of them."""
-    import torch
-
-    if isinstance(value, list | tuple | set | frozenset):
-        return all(map(is_plain, value))
-    if isinstance(value, dict):
-        return all(is_plain(key) and is_plain(each) for key, each in value.items())
-    return isinstance(value, (*_PLAIN, torch.dtype, torch.device, torch.memory_format))
+def _follow_module(follower: Follower, where: str, module: torch.nn.Module) -> None:
+    """Watch what was read of a module of the network, and its hooks."""
+    own = vars(module)
+    for name, unwritten in follower.reads.modules.get(id(module), {}).items():
+        if name in _OWN or (name == "forward" and not where):  # that of the network is what runs a plan
+            continue
+        if unwritten and not (_has_hooks(module) and _holds_tensor(own.get(name))):  # a hook makes it in each step
+            follower.named(_called(where, name), own, name)
+    if where:
+        follower.named(_called(where, "forward"), own, "forward")
+    for kind in _HOOKS:
+        for hook in own[kind].values():
+            follower.follow(f"a hook of '{where}'", hook)
 
 
 @contextlib.contextmanager
-def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
+def attributes_read(model: torch.nn.Module, roots: Mapping[str, object]) -> Iterator[Reading]:
     """Note what is read while a step is traced, and put back what it changes.
+
+    Args:
+        roots: what is called besides modules, by name: the loss, and arguments that are no tensors.
 
     Raises:
         PlanError: the network changes an attribute each time, or keeps a tensor in one; or a submodule has a hook.
     """
     modules = dict(model.named_modules())
     hooks = _check_hooks(modules)
-    found, seen, inner = Attributes(), dict[tuple[int, str], bool](), dict[int, set[str]]()
+    found = Attributes(RandomState(model))
+    reading = Reading(model, roots, found)
     before = {name: dict(vars(module)) for name, module in modules.items()}
     sizes = {
         (name, key): len(value)
@@ -110,142 +152,41 @@ def attributes_read(model: torch.nn.Module) -> Iterator[Attributes]:
     }
     problem, refused = "", None
     try:
-        with _recording({id(module): before[name] for name, module in modules.items()}, seen, inner):
-            yield found
+        by_identity = {id(module): before[name] for name, module in modules.items()}
+        with reads_noted(modules.values(), by_identity, found.random.called) as reading.reads:
+            yield reading
     except PlanError as error:
         refused = error  # perhaps for what such an attribute has led to
     finally:
-        problem = _written(modules, before, found.after_one_run, seen) or _grown(modules, sizes)
-        found.after_one_run.clear()  # it may have tensors
+        problem = _written(modules, before, reading.after_one_run, reading.reads.modules) or _grown(modules, sizes)
+        reading.after_one_run.clear()  # it may have tensors
     if problem:
         text = f"the network {problem}, which a plan would not do: return it, or leave it out in training"
         raise UntraceableError(text) from refused
     if refused is not None:
         raise refused
     _check_kept(hooks)
-    _note_all(found, modules, seen, inner)
+    _note_all(reading, modules)
 
 
-def _note_all(
-    found: Attributes, modules: Mapping[str, torch.nn.Module], seen: Mapping[tuple[int, str], bool],
-    inner: Mapping[int, set[str]],
-) -> None:  # fmt: skip
-    """Note what was read, and besides it the submodules, forward functions and hooks of all modules."""
-    names = {id(module): name for name, module in modules.items()}
-    objects: dict[int, None] = {}
-    for number, name in seen:
-        if number not in names or name in _OWN or (name == "forward" and not names[number]):
-            continue
-        where, place = names[number], vars(modules[names[number]])
-        made_anew = _has_hooks(modules[where]) and _holds_tensor(place.get(name))
-        if seen[number, name] and not made_anew:
-            _note(found, _called(where, name), place, name, objects, inner)
+def _note_all(reading: Reading, modules: Mapping[str, torch.nn.Module]) -> None:
+    """Note what was read, but for what changes in each run, and the submodules and hooks of all modules."""
+    found, changing = reading.found, reading.first.changed()
+    found.watch = reading.watched()
+    for key in changing:
+        found.watch.found.pop(key, None)
     found.submodules = [
         (f"module '{name}'" if name else "the network", module._modules, tuple(module._modules.values()))
         for name, module in modules.items()
     ]
-    found.read += [
-        (_called(name, "forward"), vars(module), "forward", vars(module).get("forward", _NOTHING))
-        for name, module in modules.items()
-        if name  # that of the network is what runs a plan
-    ]
     found.hooks = [vars(module)[kind] for name, module in modules.items() if name for kind in _HOOKS]
-    found.hook_count = sum(map(len, found.hooks))
-
-
-def _note(
-    found: Attributes, called: str, place: Mapping[str, Any], name: str, objects: dict[int, None],
-    inner: Mapping[int, set[str]],
-) -> None:  # fmt: skip
-    """Note an attribute by its value, or an object with its own plain attributes that were read."""
-    value = place.get(name)
-    if is_plain(value):
-        kept = type(value)(value) if isinstance(value, list | set | dict) else value  # they may be changed in place
-        found.read.append((called, place, name, kept))
-        return
-    found.read.append((called, place, name, value))
-    own = getattr(value, "__dict__", None)
-    if (
-        isinstance(value, type | FunctionType | BuiltinFunctionType)
-        or not isinstance(own, dict)
-        or id(value) in objects
-    ):
-        return
-    objects[id(value)] = None
-    if len(own) <= _MOST and not _is_module(value):
-        plain = {key: own.get(key, _NOTHING) for key in _names_read(value, inner.get(id(value), set()))}
-        found.read += [
-            (f"{called[:-1]}.{key}'", own, key, each) for key, each in plain.items()
-            if each is _NOTHING or (is_plain(each) and not isinstance(each, list | set | dict))
-        ]  # fmt: skip
-
-
-def _names_read(value: object, names: set[str]) -> list[str]:
-    """Attributes of an object itself that were read by these names: all, where its class has its own way to find them.
-
-    Configurations of transformers have a dictionary of other names, `attribute_map`.
-    """
-    kind, aliases = type(value), getattr(type(value), "attribute_map", None)
-    own_way = kind.__getattribute__ is not object.__getattribute__ or hasattr(kind, "__getattr__")
-    if "__dict__" in names or not _is_mutable(kind) or (own_way and not isinstance(aliases, dict)):
-        return [*vars(value)]
-    found = sorted({aliases.get(name, name) if isinstance(aliases, dict) else name for name in names})
-    return [name for name in found if name in vars(value) or not hasattr(kind, name)]
-
-
-def _is_mutable(kind: type) -> bool:
-    """True for a class whose attributes can be set."""
-    return bool(kind.__flags__ & _HEAP_TYPE) and not kind.__flags__ & _IMMUTABLE_TYPE
+    found.hook_numbers = tuple(number for hooks in found.hooks for number in hooks)
 
 
 def _is_module(value: object) -> bool:
     import torch
 
     return isinstance(value, torch.nn.Module | torch.Tensor)
-
-
-@contextlib.contextmanager
-def _recording(
-    before: Mapping[int, dict[str, Any]], seen: dict[tuple[int, str], bool], inner: dict[int, set[str]]
-) -> Iterator[None]:
-    """Meanwhile attributes of modules that are read are noted, but those that every module has.
-
-    Args:
-        before: attributes of each module, by its identity.
-        seen: filled with those that are read; True: with the value of before, not one that was written meanwhile.
-        inner: filled with what is read of objects that modules have, such as a configuration, by their identity.
-    """
-    import torch
-
-    watched: set[type] = set()
-
-    def watch(kind: type) -> None:
-        """Note what is read of objects of a class that is written in Python."""
-        watched.add(kind)
-        if not _is_mutable(kind) or issubclass(kind, torch.nn.Module | torch.Tensor | type | Enum):
-            return
-        former: Any = kind.__getattribute__
-
-        def noted(self: object, name: str) -> object:
-            inner.setdefault(id(self), set()).add(name)
-            return former(self, name)
-
-        patches.enter_context(mock.patch.object(kind, "__getattribute__", noted, create=True))
-
-    usual = frozenset(vars(torch.nn.Module()))
-
-    def read(self: torch.nn.Module, name: str) -> object:
-        value = object.__getattribute__(self, name)
-        if name not in usual and name in object.__getattribute__(self, "__dict__"):
-            former = before.get(id(self), {}).get(name, _NOTHING)
-            seen[id(self), name] = seen.get((id(self), name), False) or value is former
-            if type(value) not in watched:
-                watch(type(value))
-        return value
-
-    with contextlib.ExitStack() as patches:
-        patches.enter_context(mock.patch.object(torch.nn.Module, "__getattribute__", read, create=True))
-        yield
 
 
 def _check_hooks(modules: Mapping[str, torch.nn.Module]) -> list[tuple[str, object, list[object]]]:
@@ -306,7 +247,7 @@ def _parts(value: object) -> list[object]:
 
 def _is_filled(cell: CellType) -> bool:
     try:
-        return cell.cell_contents is not _NOTHING
+        return cell.cell_contents is not NOTHING
     except ValueError:  # a variable without a value yet
         return False
 
@@ -323,7 +264,7 @@ def _home(hook: object) -> str:
 
 def _written(
     modules: Mapping[str, torch.nn.Module], before: Mapping[str, dict[str, Any]], once: Mapping[str, dict[str, Any]],
-    seen: Mapping[tuple[int, str], bool],
+    seen: Mapping[int, Mapping[str, bool]],
 ) -> str:  # fmt: skip
     """Put back what was written while the step was traced, and return what a plan would not do; empty: nothing.
 
@@ -333,13 +274,13 @@ def _written(
     problem = ""
     for name, module in modules.items():
         own, former = vars(module), before[name]
-        for key in [key for key in own if own[key] is not former.get(key, _NOTHING) and key not in _OWN]:
+        for key in [key for key in own if own[key] is not former.get(key, NOTHING) and key not in _OWN]:
             value, where = own[key], _called(name, key)
             tensors = _holds_tensor(value)
-            if not tensors and is_plain(value) and _equal(value, once.get(name, former).get(key, _NOTHING)):
+            if not tensors and is_plain(value) and equal(value, once.get(name, former).get(key, NOTHING)):
                 continue
-            within = seen.get((id(module), key)) is False  # written before it was read
-            if tensors and not within and not _has_hooks(module) and not _same(value, former.get(key, _NOTHING)):
+            within = seen.get(id(module), {}).get(key) is False  # written before it was read
+            if tensors and not within and not _has_hooks(module) and not _same(value, former.get(key, NOTHING)):
                 problem = problem or f"keeps a tensor in its attribute {where}"
             elif not tensors and is_plain(value):
                 problem = problem or f"changes its attribute {where}"
@@ -368,18 +309,10 @@ def _same(value: object, former: object) -> bool:
     from torch.utils._pytree import tree_flatten
 
     (these, form), (those, other) = tree_flatten(value), tree_flatten(former)
-    if form != other or any(map(_is_fake, these)):
-        return False
-    return all(
-        torch.equal(one, its) if isinstance(one, torch.Tensor) and isinstance(its, torch.Tensor) else one is its
+    return bool(form == other) and all(
+        same_tensors(one, its) if isinstance(one, torch.Tensor) and isinstance(its, torch.Tensor) else one is its
         for one, its in zip(these, those, strict=True)
     )
-
-
-def _is_fake(value: object) -> bool:
-    from torch._subclasses.fake_tensor import FakeTensor
-
-    return isinstance(value, FakeTensor)
 
 
 def _called(module: str, name: str) -> str:

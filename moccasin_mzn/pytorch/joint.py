@@ -20,12 +20,13 @@ from moccasin_mzn.errors import shown
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
 from moccasin_mzn.graphs.importers.torch.trace import fake_state, other_state, quiet, reads_values, scratch
-from moccasin_mzn.pytorch.attributes import Attributes, attributes_read
+from moccasin_mzn.pytorch.attributes import Attributes, Reading, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
-from moccasin_mzn.pytorch.devices import forked_random_state, no_autocast, none_drawn_by_python, recurrent_cells
+from moccasin_mzn.pytorch.devices import draws, forked_random_state, no_autocast, none_drawn_by_python, recurrent_cells
 from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
-from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated, variables_read
+from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated
+from moccasin_mzn.pytorch.settings import check_no_global_hooks
 from moccasin_mzn.pytorch.summands import summands
 from moccasin_mzn.pytorch.values import reading, with_checks
 
@@ -76,8 +77,8 @@ class Joint:
     """What the outputs stand in."""
     left_out: Mapping[int, str] = field(default_factory=dict)
     """The outputs that require a gradient and get none in this plan, with their names."""
-    attributes: Attributes = field(default_factory=Attributes, repr=False)
-    """What the network read of its own attributes."""
+    attributes: Attributes | None = field(default=None, repr=False)
+    """What the network read besides its tensors; None while it is traced."""
     apart: tuple[fx.Node, ...] = field(default=(), repr=False)
     """Placeholders whose gradients are returned summand by summand, in the order in which autograd adds them up: each
     as often as it has summands."""
@@ -121,12 +122,14 @@ def trace_joint(
     """
     import torch
 
+    check_no_global_hooks()
     with (
         quiet(), forked_random_state(), plain_checkpoints(), torch.enable_grad(), recurrent_cells(step.model) as cells,
-        _inputs(step.model, forms, numbers) as (inputs, mode), attributes_read(step.model) as attributes,
+        _inputs(step.model, forms, numbers) as (inputs, mode),
+        attributes_read(step.model, {"the loss": step.loss, "arguments": arguments.rest}) as reading,
     ):  # fmt: skip
         try:
-            joint = _trace(step, arguments, inputs, mode, differentiate, attributes, sorted(apart), strides or {})
+            joint = _trace(step, arguments, inputs, mode, differentiate, reading, sorted(apart), strides or {})
         except Exception as error:
             wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
             if wrong is not None:
@@ -141,7 +144,9 @@ def trace_joint(
             raise UntraceableError(
                 f"the network has data-dependent control flow, it cannot be planned ({text})"
             ) from error
-    _check_captured(joint, step.model)
+    attributes = reading.found
+    attributes.random.check(any(draws(node) for node in joint.nodes if node.op == "call_function"))
+    _check_captured(joint, step.model, attributes.random.states)
     return replace(joint, recurrent=frozenset(cells.devices), attributes=attributes)
 
 
@@ -164,7 +169,7 @@ def _inputs(
 
 def _trace(
     step: Step, arguments: Structure, inputs: list[torch.Tensor], mode: FakeTensorMode | None,
-    differentiate: Differentiate, attributes: Attributes, apart: Sequence[int], strides: Strides,
+    differentiate: Differentiate, reading: Reading, apart: Sequence[int], strides: Strides,
 ) -> Joint:  # fmt: skip
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -177,11 +182,12 @@ def _trace(
 
     def run_noted(calls: Calls) -> tuple[list[torch.Tensor], list[str]]:
         with forked_random_state():  # so that each run draws the same numbers
-            return _outputs(step, arguments, inputs, mode, calls)
+            with reading.running():
+                return _outputs(step, arguments, inputs, mode, calls)
 
-    with none_drawn_by_python(step.model, lambda: run_noted(first)) as run, variables_read() as unchanged:
+    with none_drawn_by_python(step.model, lambda: run_noted(first)) as run:
         outputs, called = run()
-    attributes.ran_once(step.model)
+    reading.ran_once()
     differentiable, left_out = _differentiable(outputs, called, differentiate)
     with mode or contextlib.nullcontext():
         named = zip(outputs, called, differentiable, strict=True)
@@ -189,7 +195,7 @@ def _trace(
     del outputs
     given = [*state.values(), *inputs, *tangents]
     split = [at for at in apart if given[at].requires_grad]
-    joined = _joined(step, arguments, len(state), differentiable, split, while_traced)
+    joined = _joined(step, arguments, len(state), differentiable, split, while_traced, reading)
 
     def joint(*tensors: torch.Tensor) -> list[torch.Tensor | None]:
         replaced = {f"model.{name}": tensor for name, tensor in zip(state, tensors, strict=False)}
@@ -200,7 +206,6 @@ def _trace(
     )
     graph_module = traced(*given)
     check_repeated(first, while_traced, run_noted)
-    attributes.read += unchanged()
     _turned_into_views(graph_module)
     _added_in_place(graph_module)
     with_checks(graph_module)
@@ -229,8 +234,9 @@ def _differentiable(
 
 
 def _joined(
-    step: Step, arguments: Structure, state: int, differentiable: Sequence[bool], apart: Sequence[int], calls: Calls
-) -> Any:
+    step: Step, arguments: Structure, state: int, differentiable: Sequence[bool], apart: Sequence[int], calls: Calls,
+    while_read: Reading,
+) -> Any:  # fmt: skip
     """A module of the forward and backward pass, of parameters and buffers, inputs, and gradients of outputs; it has
     what the outputs stand in as `returned`, and the order of summands as `order`.
 
@@ -238,6 +244,7 @@ def _joined(
         state: how many parameters and buffers there are.
         apart: positions of those whose gradients are returned summand by summand.
         calls: those of the forward pass are noted there.
+        while_read: what is read is noted there.
     """
     import torch
 
@@ -251,7 +258,7 @@ def _joined(
         def forward(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
             paths = Paths(self.model)
             positions = len(tensors) - sum(differentiable)
-            with paths.forward(), reading(self.model), calls_noted(calls, self.model):
+            with paths.forward(), reading(self.model), calls_noted(calls, self.model), while_read.running():
                 args, kwargs = arguments.filled(tensors[state:positions])
                 self.returned, made = Structure.of(step(*args, **kwargs))
             for node in traced_so_far().nodes:
@@ -260,7 +267,7 @@ def _joined(
             leaves = [tensor for tensor in tensors[:positions] if tensor.requires_grad]
             split = [tensors[at] for at in apart]
             parts = summands(sources, tensors[positions:], split)
-            with _backward_paths(paths, sources), no_autocast(), reading(self.model):
+            with _backward_paths(paths, sources), no_autocast(), reading(self.model), while_read.running():
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
             pairs = zip(leaves, gradients, strict=True)
             whole = [None if any(leaf is each for each in split) else gradient for leaf, gradient in pairs]
@@ -341,8 +348,12 @@ def _views() -> dict[object, torch._ops.OpOverload]:
     }
 
 
-def _check_captured(joint: Joint, model: torch.nn.Module) -> None:
-    """Refuse tensors that a network holds by other means, where a plan could not follow them."""
+def _check_captured(joint: Joint, model: torch.nn.Module, states: Sequence[torch.Tensor]) -> None:
+    """Refuse tensors that a network holds by other means, where a plan could not follow them.
+
+    Args:
+        states: random states that the step has read.
+    """
     import torch
 
     state = (*model.named_parameters(), *model.named_buffers())
@@ -351,6 +362,8 @@ def _check_captured(joint: Joint, model: torch.nn.Module) -> None:
         captured = operator.attrgetter(str(node.target))(joint.graph_module) if node.op == "get_attr" else None
         if isinstance(captured, torch.Generator):
             raise UntraceableError("the network draws from a generator of its own: it cannot be planned")
+        if isinstance(captured, torch.Tensor) and any(captured is each for each in states):
+            raise UntraceableError("the network computes with the random state, which a plan would not read again")
         if isinstance(captured, torch.Tensor) and captured.requires_grad:
             raise UntraceableError("a tensor that is no parameter requires a gradient: make it a parameter")
         if isinstance(captured, torch.Tensor) and captured.untyped_storage()._cdata in known:

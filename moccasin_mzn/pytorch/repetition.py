@@ -9,27 +9,18 @@ differently while it is traced show in the operators that a forward pass calls::
                               something that is kept, such as a mask.
 
 What is compared is the row of operators with all of their arguments that are no tensors, and the values of tensors that
-are made of numbers. What changes from time to time only, such as a weight in a global dictionary that a schedule sets,
-is noted where the user's own functions read it, and compared before each step like an attribute.
+are made of numbers. What changes from time to time only is compared before each step, see `watching`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
-import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import zip_longest
-from pathlib import Path
-from types import CodeType, FrameType, FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.importers.torch.spec import is_foreign, line_here
-from moccasin_mzn.log import note
-from moccasin_mzn.pytorch.attributes import is_plain
+from moccasin_mzn.graphs.importers.torch.spec import line_here
 from moccasin_mzn.pytorch.errors import UntraceableError
 
 if TYPE_CHECKING:
@@ -141,91 +132,3 @@ def check_repeated(run: Calls, traced: Calls, again: Callable[[Calls], object]) 
         f"{other or 'nothing'} was called when it ran: {once_more.place or 'at its end'}; "
         "a number that changes must be an input, a buffer, or an attribute of a module"
     )
-
-
-# --- Variables outside of modules: globals and what closures have, that functions of the user's own files read ---
-
-
-Variable = tuple[str, Mapping[str, object], str, object]
-"""The name for messages, where the variable is, its name there, and its value."""
-
-
-@contextlib.contextmanager
-def variables_read() -> Iterator[Callable[[], list[Variable]]]:
-    """Note the variables outside of modules that the user's functions name which are called meanwhile.
-
-    Those are plain values, and of dictionaries and plain objects the entries and attributes whose names stand in the
-    same function. What is yielded gives those that are still the same, as others change in each run.
-    """
-    found: dict[tuple[int, str], Variable] = {}
-    seen: set[object] = set()
-
-    def look(frame: FrameType, event: str, _called: object) -> None:
-        code = frame.f_code
-        if event != "call" or (code in seen and not code.co_freevars):
-            return
-        if code not in seen and not _is_own(code.co_filename):
-            seen.add(code)
-            return
-        if code not in seen:
-            seen.add(code)
-            _note_variables(found, code, frame.f_globals, [name for name in code.co_names if name in frame.f_globals])
-        if code.co_freevars and _is_own(code.co_filename):
-            closed = {name: frame.f_locals[name] for name in code.co_freevars if name in frame.f_locals}
-            inner = [name for name, value in closed.items() if isinstance(value, dict) or not is_plain(value)]
-            _note_variables(found, code, closed, inner)  # other values are copies
-
-    def same() -> list[Variable]:
-        return [each for each in found.values() if each[1].get(each[2], found) == each[3]]
-
-    if sys.getprofile() is not None:  # one of C, such as `cProfile`, could not be put back
-        note("variables outside of modules are not compared: a profiler is on")
-        yield same
-        return
-    sys.setprofile(look)
-    try:
-        yield same
-    finally:
-        sys.setprofile(None)
-
-
-@cache
-def _is_own(file: str) -> bool:
-    """True for a file that is neither of Python, nor of this package, nor of an installed one."""
-    return os.path.isfile(file) and not is_foreign(Path(file)) and "site-packages" not in Path(file).parts
-
-
-def _note_variables(
-    found: dict[tuple[int, str], Variable], code: CodeType, place: Mapping[str, object], names: Iterable[str]
-) -> None:
-    """Note variables, of dictionaries and objects the plain values in them whose names are in the code."""
-    named = {*code.co_names, *(each for each in code.co_consts if isinstance(each, str))}
-    for name in names:
-        value = place[name]
-        if is_plain(value) and not isinstance(value, dict):
-            _keep(found, f"'{name}'", place, name)
-            continue
-        inner = value if isinstance(value, dict) else _attributes_of(value)
-        if inner is not None:
-            for key in named.intersection(inner):
-                if is_plain(inner[key]):
-                    called = f"'{name}[{key!r}]'" if isinstance(value, dict) else f"'{name}.{key}'"
-                    _keep(found, called, inner, key)
-
-
-def _keep(found: dict[tuple[int, str], Variable], called: str, place: Mapping[str, object], name: str) -> None:
-    value = place[name]
-    kept = copy.copy(value) if isinstance(value, list | set | dict) else value  # they may be changed in place
-    found.setdefault((id(place), name), (called, place, name, kept))
-
-
-def _attributes_of(value: object) -> dict[str, object] | None:
-    """The attributes of an object whose class is neither of Python, nor of PyTorch, but for namespaces; else None."""
-    import torch
-
-    module = sys.modules.get(type(value).__module__)
-    file = getattr(module, "__file__", None)
-    own = isinstance(value, SimpleNamespace) or (file is not None and _is_own(file))
-    if not own or isinstance(value, type | FunctionType | torch.nn.Module | torch.Tensor):
-        return None
-    return getattr(value, "__dict__", None)

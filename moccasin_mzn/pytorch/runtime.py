@@ -27,6 +27,7 @@ from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import check_parameters, targets
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Value
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT, Joint, Placeholder
+from moccasin_mzn.pytorch.settings import Settings
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +52,9 @@ class Code:
     """The placeholders that the backward function takes after the tangents: parameters that it gives gradients to."""
     outputs: int
     """So many of what the forward function gives are outputs; the others are kept."""
+    constants: tuple[torch.Tensor, ...] = ()
+    """Tensors of the network that are neither parameters, nor buffers, nor inputs, and that the backward function
+    reads."""
 
 
 def emitted(joint: Joint, plan: Linear) -> Code:
@@ -69,11 +73,12 @@ def emitted(joint: Joint, plan: Linear) -> Code:
     backward = graph_of(plan.backward, [*kept, *kept_given, *tangents, *added], plan.gradients, plan.given)
     for graph in (forward, backward):
         graph.set_codegen(_boxed())
+    captured = [operator.attrgetter(str(node.target))(joint.graph_module) for node in backward.find_nodes(op="get_attr")]
     return Code(
         fx.GraphModule(joint.graph_module, forward), fx.GraphModule(joint.graph_module, backward),
         tuple(position[value.given] for value in taken if value.given),
         tuple(position[value.given] for value in kept_given if value.given),
-        tuple(position[node] for node in plan.added), len(plan.outputs),
+        tuple(position[node] for node in plan.added), len(plan.outputs), tuple(captured),
     )  # fmt: skip
 
 
@@ -204,10 +209,12 @@ class Guards:
     attributes: Attributes = field(repr=False)
     recurrent: frozenset[str]
     """See `Joint.recurrent`."""
+    settings: Settings = field(default_factory=Settings.now)
 
     @classmethod
     def of(cls, joint: Joint, call: Call) -> Guards:
         model = call.step.model
+        assert joint.attributes is not None
         given = tuple(each for each in joint.given.values() if each.kind in (PARAMETER, BUFFER, INPUT))
         places: dict[int, list[tuple[torch.nn.Module, str]]] = {}
         for module in model.modules():
@@ -256,6 +263,7 @@ class Guards:
             raise PlanError(f"planned {autocast_text(self.autocast)}, called {autocast_text(now)}")
         for device in filter(is_on, self.recurrent):
             raise PlanError(switch_text(device))
+        self.settings.check()
         self.attributes.check()
 
 
@@ -387,7 +395,7 @@ class _Context(Protocol):
 
     runtime: Runtime
     kept: list[torch.Tensor] | None
-    versions: list[int | None]
+    versions: list[_State]
     next_functions: tuple[tuple[AccumulateGrad, int], ...]
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -412,7 +420,7 @@ def _function() -> type[torch.autograd.Function]:
             outputs = tuple(results[: code.outputs])
             ctx.runtime = runtime
             ctx.kept = [*results[code.outputs :], *(tensors[at] for at in code.kept_given)]
-            ctx.versions = [_version(each) for each in ctx.kept]
+            ctx.versions = [*map(_state, ctx.kept), *map(_state, code.constants)]
             ctx.set_materialize_grads(False)
             pairs = zip(outputs, runtime.joint.differentiable, strict=True)
             left_out = runtime.joint.left_out
@@ -453,10 +461,21 @@ def _check_left_out(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -
             raise PlanError(text, Page.DIFFERENTIATED)
 
 
-def _version(kept: object) -> int | None:
+_State = tuple[int, "torch.UntypedStorage"] | None
+"""The version of a tensor, which counts its changes in place, and its memory, which `.data` sets."""
+
+
+def _state(kept: object) -> _State:
     import torch
 
-    return kept._version if isinstance(kept, torch.Tensor) else None
+    return (kept._version, kept.untyped_storage()) if isinstance(kept, torch.Tensor) else None
+
+
+def _is_as_it_was(kept: object, state: _State) -> bool:
+    now = _state(kept)
+    return now is state or (
+        now is not None and state is not None and now[0] == state[0] and now[1]._cdata == state[1]._cdata
+    )
 
 
 def _kept(ctx: _Context) -> list[torch.Tensor | None]:
@@ -471,16 +490,26 @@ def _kept(ctx: _Context) -> list[torch.Tensor | None]:
         raise PlanError("a plan gives no second derivatives: call the backward pass without create_graph")
     if ctx.kept is None:
         raise PlanError("the backward pass of a plan runs once: call the step again before it")
-    runtime, own = ctx.runtime, len(ctx.kept) - len(ctx.runtime.code.kept_given)
-    for at, (each, version) in enumerate(zip(ctx.kept, ctx.versions, strict=True)):
-        if _version(each) != version:
-            if at < own:
-                raise PlanError("an output was changed in place between forward and backward: change a copy")
-            given = list(runtime.joint.given.values())[runtime.code.kept_given[at - own]]
-            raise PlanError(f"{given.kind} '{given.name}' was changed in place between forward and backward")
+    runtime = ctx.runtime
+    for at, (each, state) in enumerate(zip([*ctx.kept, *runtime.code.constants], ctx.versions, strict=True)):
+        if not _is_as_it_was(each, state):
+            raise PlanError(f"{_kept_name(runtime, at, len(ctx.kept))} between forward and backward")
     boxed: list[torch.Tensor | None] = [*ctx.kept]
     ctx.kept = None
     return boxed
+
+
+def _kept_name(runtime: Runtime, at: int, count: int) -> str:
+    """What was changed, by its position among what is kept, `count` tensors, and constants."""
+    own = count - len(runtime.code.kept_given)
+    if at < own:
+        return "an output was changed in place"
+    if at < count:
+        given = list(runtime.joint.given.values())[runtime.code.kept_given[at - own]]
+        return f"{given.kind} '{given.name}' was changed in place"
+    constant = runtime.code.constants[at - count]
+    _, name = runtime.guards.attributes.watch.tensors.get(id(constant), (None, ""))
+    return f"tensor '{name}', which is no buffer, was changed in place" if name else "a tensor was changed in place"
 
 
 def _tangents(runtime: Runtime, tangents: list[torch.Tensor | None]) -> list[torch.Tensor]:

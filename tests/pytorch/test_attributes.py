@@ -56,7 +56,7 @@ def changed(name, value):
         (changed("config", SimpleNamespace(bias=1.0)), "planned with 'config' = "),
         (changed("function", torch.sigmoid), "planned with 'function' = "),
         (lambda model: model.sizes.append(3), r"planned with 'sizes' = \[1, 2\], it is \[1, 2, 3\] now"),
-        (lambda model: model.names.update(a=2), "planned with 'names' = "),
+        (lambda model: model.names.update(a=2), r"planned with 'names\['a'\]' = 1, it is 2 now"),
         (lambda model: delattr(model, "scale"), "planned with 'scale' = 2.0, it is missing now"),
         (changed("drop", nn.Dropout(0.5)), "the network has other submodules than when the plan was made"),
         (changed("line.forward", torch.tanh), "planned with 'line.forward' = missing, it is "),

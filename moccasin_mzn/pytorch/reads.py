@@ -1,0 +1,312 @@
+"""What Python code reads while a step is traced: attributes of modules and objects, variables, the environment.
+
+Attributes are noted as they are read, by `__getattribute__` of the classes of modules and of the objects that they
+have. Variables are those whose names stand in the functions that are called, in the user's own files and notebooks; of
+installed packages that have modules of the network only plain ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dis
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache, partial
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from moccasin_mzn.graphs.importers.torch.spec import is_foreign
+from moccasin_mzn.log import note
+
+if TYPE_CHECKING:
+    import torch
+
+NOTHING = object()
+"""What a missing attribute or entry has in place of a value."""
+_PLAIN = bool, int, float, complex, str, bytes, type(None)
+_HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
+"""Flags of classes, as Python's C interface has them: Python code makes those of the heap, and may change the mutable
+ones."""
+_MOST_MET = 300
+"""Of a collection with more entries, the classes of the others are not instrumented."""
+_DEEPEST = 4
+_MOST_CALLS = 4
+"""Arguments of a function are looked at for so many calls."""
+_SUBSCRIPTS = "BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR", "COPY"
+_LOADS = "LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"
+_PADDING = "CACHE", "PUSH_NULL", "NOP", "EXTENDED_ARG", "PRECALL"
+
+Keys = set[object] | None
+"""Constant keys of a dictionary; None: it is used in another way, too."""
+
+
+@dataclass
+class Reads:
+    """What was read."""
+
+    modules: dict[int, dict[str, bool]] = field(default_factory=dict)
+    """Attributes of modules, by the module's identity; True: read with the value that was there before."""
+    objects: dict[int, set[str]] = field(default_factory=dict)
+    """The names of attributes that were read of objects of instrumented classes, by the object's identity."""
+    former: dict[type, Any] = field(default_factory=dict)
+    """Instrumented classes, with their own way to find attributes."""
+    variables: dict[tuple[int, str], Mapping[str, Any]] = field(default_factory=dict)
+    """Global variables that called functions name: the dictionary of them, by its identity and the name."""
+    names: set[str] = field(default_factory=set)
+    """Names and texts that stand in called functions."""
+    keys: dict[str, Keys] = field(default_factory=dict)
+    """For attributes and variables the keys that they are subscripted with."""
+    environment: set[str] = field(default_factory=set)
+    """Variables of the environment."""
+    is_on: bool = False
+    """Variables are noted: the step is running, not what traces it."""
+
+    def names_of(self, value: object, own: Mapping[str, object]) -> list[str]:
+        """The attributes of an object itself that were read: all, where its class has its own way to find them.
+
+        Configurations of transformers have a dictionary of other names, `attribute_map`.
+        """
+        kind = type(value)
+        if kind not in self.former:
+            return sorted(self.names.intersection(own)) if _is_mutable(kind) else [*own]
+        names = self.objects.get(id(value), set())
+        aliases = getattr(kind, "attribute_map", None)
+        own_way = self.former[kind] is not object.__getattribute__ or hasattr(kind, "__getattr__")
+        if "__dict__" in names or (own_way and not isinstance(aliases, dict)):
+            return [*own]
+        found = sorted({aliases.get(name, name) if isinstance(aliases, dict) else name for name in names})
+        return [name for name in found if name in own or not hasattr(kind, name)]
+
+    def note_code(self, code: CodeType) -> None:
+        """Note names and keys that stand in a function."""
+        self.names.update(code.co_names, (code.co_name,), (each for each in code.co_consts if isinstance(each, str)))
+        for name, keys in keys_in(code).items():
+            former = self.keys.get(name, set())
+            self.keys[name] = None if keys is None or former is None else former | keys
+
+
+@cache
+def keys_in(code: CodeType) -> dict[str, Keys]:
+    """The constant keys, by name of an attribute or variable, that a function reads of it: `STATE["step"]`,
+    `self.names.get("a")`."""
+    found: dict[str, Keys] = {}
+    row = [each for each in dis.get_instructions(code) if each.opname not in _PADDING]
+    for at, load in enumerate(row):
+        if load.opname not in _LOADS:
+            continue
+        first, *more = (row[at + 1 : at + 5] + [None] * 4)[:4]
+        key: Any = NOTHING
+        if first is not None and first.opname in ("LOAD_METHOD", "LOAD_ATTR") and first.argval == "get" and more[0]:
+            key = more[0].argval if more[0].opname == "LOAD_CONST" else NOTHING
+        elif first is not None and first.opname == "LOAD_CONST" and more[0] and _subscripts(more[0]):
+            key = first.argval
+        former = found.get(load.argval, set())
+        found[load.argval] = None if key is NOTHING or former is None else former | {key}
+    return found
+
+
+def _subscripts(instruction: dis.Instruction) -> bool:
+    return instruction.opname in _SUBSCRIPTS or (instruction.opname == "BINARY_OP" and instruction.argrepr == "[]")
+
+
+# --- Whose code it is -----------------------------------------------------------------------------------------
+
+
+@cache
+def is_own(file: str) -> bool:
+    """True for a file that is neither of Python, nor of this package, nor of an installed one; and for cells of
+    notebooks and lines that are typed."""
+    if not os.path.isfile(file):
+        return file.startswith(("<stdin>", "<ipython", "<python-input")) or file.endswith(".py")
+    return is_users(file) and "site-packages" not in Path(file).parts
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _is_own_code(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return is_own(file) or (file == "<string>" and frame.f_globals.get("__name__") == "__main__")
+
+
+@cache
+def is_users(file: str) -> bool:
+    """True for a file that is neither of Python, nor of PyTorch, nor of this package."""
+    return os.path.isfile(file) and not is_foreign(Path(file))
+
+
+@cache
+def is_users_class(kind: type) -> bool:
+    """True for a class that is neither of Python, nor of PyTorch, nor of this package, but for namespaces."""
+    if kind in (SimpleNamespace, argparse.Namespace):
+        return True
+    module = sys.modules.get(kind.__module__)
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return _is_mutable(kind) and (module is None or kind.__module__ == "__main__")
+    return is_own(file) or is_users(file)
+
+
+def _is_mutable(kind: type) -> bool:
+    """True for a class whose attributes can be set."""
+    return bool(kind.__flags__ & _HEAP_TYPE) and not kind.__flags__ & _IMMUTABLE_TYPE
+
+
+# --- Noting ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def reads_noted(
+    modules: Iterable[torch.nn.Module], before: Mapping[int, Mapping[str, Any]],
+    called: Callable[[FrameType, Any], None],
+) -> Iterator[Reads]:  # fmt: skip
+    """Meanwhile what Python code reads is noted.
+
+    Args:
+        modules: those of the network.
+        before: the attributes of each, by its identity.
+        called: is called with the frame before each call of a function of C.
+    """
+    import torch
+
+    with contextlib.ExitStack() as patches:
+        noting = _Noting(patches, before, frozenset(_package(type(each).__module__) for each in modules))
+        patches.enter_context(
+            mock.patch.object(torch.nn.Module, "__getattribute__", noting.module_attribute(), create=True)
+        )
+        patches.enter_context(mock.patch.object(type(os.environ), "__getitem__", noting.variable_of_environment()))
+        if sys.getprofile() is not None:  # one of C, such as `cProfile`, could not be put back
+            note("variables outside of modules are not compared: a profiler is on")
+        else:
+            sys.setprofile(partial(noting.look, called))
+            patches.callback(sys.setprofile, None)
+        yield noting.reads
+
+
+class _Noting:
+    """Fills what was read."""
+
+    def __init__(
+        self, patches: contextlib.ExitStack, before: Mapping[int, Mapping[str, Any]], packages: frozenset[str]
+    ) -> None:
+        self.patches, self.before, self.packages, self.reads = patches, before, packages, Reads()
+        self._codes: dict[CodeType, int] = {}
+        """How many more calls of each function are to be looked at."""
+
+    def module_attribute(self) -> Callable[[torch.nn.Module, str], object]:
+        import torch
+
+        usual = frozenset(vars(torch.nn.Module()))
+        before, seen, meet = self.before, self.reads.modules, self.meet
+
+        def read(self: torch.nn.Module, name: str) -> object:
+            value = object.__getattribute__(self, name)
+            if name not in usual:
+                if name in object.__getattribute__(self, "__dict__"):
+                    former = before.get(id(self), {}).get(name, NOTHING)
+                    own = seen.setdefault(id(self), {})
+                    own[name] = own.get(name, False) or value is former
+                meet(value)
+            return value
+
+        return read
+
+    def variable_of_environment(self) -> Callable[[Any, str], str]:
+        former: Any = vars(type(os.environ))["__getitem__"]
+        found, reads, noting = self.reads.environment, self.reads, self
+
+        def read(self: Any, key: str) -> str:
+            frame: FrameType | None = sys._getframe(1) if reads.is_on else None
+            while frame is not None and frame.f_globals.get("__name__") in ("os", "_collections_abc", "collections.abc"):
+                frame = frame.f_back
+            if frame is not None and (_is_own_code(frame) or noting.is_of_network(frame)):
+                found.add(key)
+            value: str = former(self, key)
+            return value
+
+        return read
+
+    def is_of_network(self, frame: FrameType) -> bool:
+        """True for the code of an installed package that has modules of the network."""
+        return _package(frame.f_globals.get("__name__", "")) in self.packages and is_users(frame.f_code.co_filename)
+
+    def look(self, called: Callable[[FrameType, Any], None], frame: FrameType, event: str, what: Any) -> None:
+        if not self.reads.is_on:
+            return
+        if event == "c_call":
+            called(frame, what)
+        if event != "call":
+            return
+        code = frame.f_code
+        left = self._codes.get(code)
+        if left is None:
+            left = self._codes[code] = self._first_call(frame, code)
+        if left:
+            self._codes[code] = left - 1
+            for value in [*frame.f_locals.values()]:
+                self.meet(value)
+
+    def _first_call(self, frame: FrameType, code: CodeType) -> int:
+        """Note a function that is called for the first time, and return how many calls are to be looked at."""
+        own = _is_own_code(frame)
+        if code.co_name == "<module>" or not (own or self.is_of_network(frame)):  # the former is imported
+            return 0
+        self.reads.note_code(code)
+        place = frame.f_globals
+        for name in code.co_names:
+            value = place.get(name, NOTHING)
+            if name.startswith("__"):
+                continue
+            if value is not NOTHING and (own or isinstance(value, (*_PLAIN, Enum))):
+                self.reads.variables[id(place), name] = place
+                self.meet(value)
+                if isinstance(value, ModuleType) and is_own(getattr(value, "__file__", None) or ""):
+                    for inner in code.co_names:
+                        self.meet(vars(value).get(inner))
+        return _MOST_CALLS if own else 0
+
+    def meet(self, value: object, depth: int = _DEEPEST) -> None:
+        """Note from now on what is read of an object, and of those in a collection."""
+        kind = type(value)
+        if kind in self.reads.former or kind in _CLOSED:
+            return
+        if isinstance(value, list | tuple | set | frozenset | dict | deque):
+            if depth and len(value) <= _MOST_MET:
+                entries: Iterable[object] = value.values() if isinstance(value, dict) else value
+                for each in [*entries]:
+                    self.meet(each, depth - 1)
+            if kind in _COLLECTIONS:
+                return
+        self._instrument(kind)
+
+    def _instrument(self, kind: type) -> None:
+        import torch
+
+        if issubclass(kind, torch.nn.Module | torch.Tensor | type | Enum | ModuleType):
+            return
+        if not _is_mutable(kind) or not is_users_class(kind):
+            return
+        former: Any = kind.__getattribute__
+        self.reads.former[kind] = former
+        reads, objects, meet = self.reads, self.reads.objects, self.meet
+
+        def noted(self: object, name: str) -> object:
+            value = former(self, name)
+            if reads.is_on:
+                objects.setdefault(id(self), set()).add(name)
+                meet(value)
+            return value
+
+        self.patches.enter_context(mock.patch.object(kind, "__getattribute__", noted, create=True))
+
+
+_COLLECTIONS = list, tuple, set, frozenset, dict, deque
+_CLOSED = frozenset((*_PLAIN, ModuleType))
