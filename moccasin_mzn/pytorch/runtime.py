@@ -495,7 +495,7 @@ def _kept(ctx: _Context) -> list[torch.Tensor | None]:
         if not _is_as_it_was(each, state):
             raise PlanError(f"{_kept_name(runtime, at, len(ctx.kept))} between forward and backward")
     boxed: list[torch.Tensor | None] = [*ctx.kept]
-    ctx.kept = None
+    ctx.kept, ctx.versions = None, []  # they hold the memory as well
     return boxed
 
 
