@@ -21,7 +21,7 @@ from moccasin_mzn.pytorch.loops import ByShape, Make, Run, install, installed, p
 from moccasin_mzn.pytorch.runtime import Runtime
 from moccasin_mzn.pytorch.steps import runtime_of
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
-from moccasin_mzn.pytorch.trust import NOT_YET, CheckedRun, Checks, Trust
+from moccasin_mzn.pytorch.trust import NOT_YET, SWITCHED_OFF, CheckedRun, Checks, Trust
 from moccasin_mzn.vocabulary import Axis, BudgetOf, Status
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class Plan:
             f"kept      {bytes_text(self.peaks.kept)} from the forward to the backward pass",
             f"duration  {self._duration_text()}",
         ]
-        lines.append(f"verified  {self.trust}")
+        lines += [f"verified  {self.trust}"] * (self.trust is not SWITCHED_OFF)
         if self.of == ACTIVATIONS:
             stays = gradient_bytes(self.linear)
             share = (self.predicted_peak - stays) / max(1, before - stays)

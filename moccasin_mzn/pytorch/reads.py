@@ -225,7 +225,11 @@ class _Noting:
 
         def read(self: Any, key: str) -> str:
             frame: FrameType | None = sys._getframe(1) if reads.is_on else None
-            while frame is not None and frame.f_globals.get("__name__") in ("os", "_collections_abc", "collections.abc"):
+            while frame is not None and frame.f_globals.get("__name__") in (
+                "os",
+                "_collections_abc",
+                "collections.abc",
+            ):
                 frame = frame.f_back
             if frame is not None and (_is_own_code(frame) or noting.is_of_network(frame)):
                 found.add(key)

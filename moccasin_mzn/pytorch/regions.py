@@ -162,7 +162,7 @@ class RegionPlan:
             f"duration  {100 * recomputed:+.2f} % by recomputation, {100 * self.overhead:+.2f} % by running the plans' "
             f"code: {100 * self.predicted_increase:+.2f} %",
         ]  # fmt: skip
-        lines.append(f"verified  {self.trust}")
+        lines += [f"verified  {self.trust}"] * (self.trust is not SWITCHED_OFF)
         for name, each in self.regions.items():
             repeated = f"{len(each.recomputed)} of {len(set(each.sequence))} repeated"
             lines.append(f"region    {named(name)}: {repeated}, {bytes_text(each.peaks.kept)} kept")

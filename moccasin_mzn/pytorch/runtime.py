@@ -73,7 +73,9 @@ def emitted(joint: Joint, plan: Linear) -> Code:
     backward = graph_of(plan.backward, [*kept, *kept_given, *tangents, *added], plan.gradients, plan.given)
     for graph in (forward, backward):
         graph.set_codegen(_boxed())
-    captured = [operator.attrgetter(str(node.target))(joint.graph_module) for node in backward.find_nodes(op="get_attr")]
+    captured = [
+        operator.attrgetter(str(node.target))(joint.graph_module) for node in backward.find_nodes(op="get_attr")
+    ]
     return Code(
         fx.GraphModule(joint.graph_module, forward), fx.GraphModule(joint.graph_module, backward),
         tuple(position[value.given] for value in taken if value.given),
