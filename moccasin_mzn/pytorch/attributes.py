@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from operator import is_
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -56,9 +57,9 @@ class Attributes:
         """
         self.watch.check()
         for called, place, those in self.submodules:
-            if len(place) != len(those) or not all(map(is_, place.values(), those)):
+            if len(place) != len(those) or (those and not all(map(is_, place.values(), those))):
                 raise PlanError(f"{called} has other submodules than when the plan was made: make a new plan")
-        numbers = tuple(number for hooks in self.hooks if hooks for number in hooks)
+        numbers = tuple(chain.from_iterable(self.hooks))
         if numbers != self.hook_numbers:
             what = "another number of" if len(numbers) != len(self.hook_numbers) else "other"
             raise PlanError(f"a submodule has {what} hooks than when the plan was made: make a new plan")
@@ -80,14 +81,10 @@ class Reading:
     """What was read in the first run; what is another after the second changes in each."""
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """The step runs meanwhile, or its backward pass."""
-        with self.found.random.running():
-            self.reads.is_on = True
-            try:
-                yield
-            finally:
-                self.reads.is_on = False
+    def running(self, variables: bool) -> Iterator[None]:
+        """The step runs meanwhile, or its backward pass; see `Reads.running`."""
+        with self.found.random.running(), self.reads.running(variables):
+            yield
 
     def ran_once(self) -> None:
         """Note that the network has run for the first time."""
@@ -122,8 +119,13 @@ def _follow_module(follower: Follower, where: str, module: torch.nn.Module) -> N
             continue
         if unwritten and not (_has_hooks(module) and _holds_tensor(own.get(name))):  # a hook makes it in each step
             follower.named(_called(where, name), own, name)
-    if where:
-        follower.named(_called(where, "forward"), own, "forward")
+    if not follower.reads.names.isdisjoint(("__dict__", "vars")):
+        for name in sorted(follower.reads.names.intersection(own).difference(_OWN, ("forward",))):
+            follower.named(_called(where, name), own, name)
+    absent = follower.reads.absent.get(id(module), set()) | ({"forward"} if where else set())
+    for name in sorted(absent - (set() if where else {"forward"})):
+        if name not in own or name == "forward":
+            follower.named(_called(where, name), own, name)
     for kind in _HOOKS:
         for hook in own[kind].values():
             follower.follow(f"a hook of '{where}'", hook)
@@ -180,7 +182,7 @@ def _note_all(reading: Reading, modules: Mapping[str, torch.nn.Module]) -> None:
         for name, module in modules.items()
     ]
     found.hooks = [vars(module)[kind] for name, module in modules.items() if name for kind in _HOOKS]
-    found.hook_numbers = tuple(number for hooks in found.hooks for number in hooks)
+    found.hook_numbers = tuple(chain.from_iterable(found.hooks))
 
 
 def _is_module(value: object) -> bool:

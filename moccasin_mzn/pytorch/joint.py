@@ -181,9 +181,8 @@ def _trace(
     first, while_traced = Calls(), Calls()
 
     def run_noted(calls: Calls) -> tuple[list[torch.Tensor], list[str]]:
-        with forked_random_state():  # so that each run draws the same numbers
-            with reading.running():
-                return _outputs(step, arguments, inputs, mode, calls)
+        with forked_random_state(), reading.running(variables=True):  # each run draws the same numbers
+            return _outputs(step, arguments, inputs, mode, calls)
 
     with none_drawn_by_python(step.model, lambda: run_noted(first)) as run:
         outputs, called = run()
@@ -258,7 +257,7 @@ def _joined(
         def forward(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
             paths = Paths(self.model)
             positions = len(tensors) - sum(differentiable)
-            with paths.forward(), reading(self.model), calls_noted(calls, self.model), while_read.running():
+            with paths.forward(), reading(self.model), calls_noted(calls, self.model), while_read.running(False):
                 args, kwargs = arguments.filled(tensors[state:positions])
                 self.returned, made = Structure.of(step(*args, **kwargs))
             for node in traced_so_far().nodes:
@@ -267,7 +266,8 @@ def _joined(
             leaves = [tensor for tensor in tensors[:positions] if tensor.requires_grad]
             split = [tensors[at] for at in apart]
             parts = summands(sources, tensors[positions:], split)
-            with _backward_paths(paths, sources), no_autocast(), reading(self.model), while_read.running():
+            called_back = while_read.running(while_read.reads.in_backward)
+            with _backward_paths(paths, sources), no_autocast(), reading(self.model), called_back:
                 gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
             pairs = zip(leaves, gradients, strict=True)
             whole = [None if any(leaf is each for each in split) else gradient for leaf, gradient in pairs]

@@ -100,11 +100,19 @@ class _Noted:
         return getattr(self._generator, name)
 
 
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    import torch
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        return torch.equal(one, other)
+
+
 def _call(generator: torch.Generator, noted: RandomState, name: str, args: tuple[Any, ...]) -> Any:
     import torch
 
     method = getattr(generator, name)
-    if name == "set_state" and torch.equal(args[0], generator.get_state()):
+    if name == "set_state" and _equal(args[0], generator.get_state()):
         noted.set_at = noted.set_at or line_here(noted.network) or "the line is not known"
     elif name in _SETTING:
         noted.changes()

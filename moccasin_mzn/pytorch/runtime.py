@@ -73,9 +73,8 @@ def emitted(joint: Joint, plan: Linear) -> Code:
     backward = graph_of(plan.backward, [*kept, *kept_given, *tangents, *added], plan.gradients, plan.given)
     for graph in (forward, backward):
         graph.set_codegen(_boxed())
-    captured = [
-        operator.attrgetter(str(node.target))(joint.graph_module) for node in backward.find_nodes(op="get_attr")
-    ]
+    names = [str(node.target) for node in backward.find_nodes(op="get_attr")]
+    captured = [operator.attrgetter(name)(joint.graph_module) for name in names]
     return Code(
         fx.GraphModule(joint.graph_module, forward), fx.GraphModule(joint.graph_module, backward),
         tuple(position[value.given] for value in taken if value.given),
@@ -497,7 +496,8 @@ def _kept(ctx: _Context) -> list[torch.Tensor | None]:
         if not _is_as_it_was(each, state):
             raise PlanError(f"{_kept_name(runtime, at, len(ctx.kept))} between forward and backward")
     boxed: list[torch.Tensor | None] = [*ctx.kept]
-    ctx.kept, ctx.versions = None, []  # they hold the memory as well
+    ctx.kept = None
+    ctx.versions.clear()  # they keep memory alive
     return boxed
 
 

@@ -20,8 +20,7 @@ class Settings:
     """What is compared before each step."""
 
     default_dtype: torch.dtype
-    default_device: object
-    """None: it was not set."""
+    default_device: str
     deterministic: bool
     attention: tuple[object, ...]
     """Which backends of attention are allowed, and their order."""
@@ -31,12 +30,11 @@ class Settings:
         import torch
 
         backends, own = torch.backends.cuda, torch._C
-        context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
         attention = (
             backends.flash_sdp_enabled(), backends.mem_efficient_sdp_enabled(), backends.math_sdp_enabled(),
             backends.cudnn_sdp_enabled(), *own._get_sdp_priority_order(),
         )  # fmt: skip
-        device = None if context is None else context.device
+        device = str(torch.get_default_device()) if own._len_torch_function_stack() else "cpu"  # which takes long
         return cls(torch.get_default_dtype(), device, torch.are_deterministic_algorithms_enabled(), attention)
 
     def check(self) -> None:

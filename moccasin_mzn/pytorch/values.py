@@ -52,6 +52,9 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
         ) -> PyTree:
             made = function(*args, **(kwargs or {}))
             if torch.Tag.data_dependent_output in function.tags or shaped_by_values(function, args):
+                if _is_outside(args):  # PyTorch takes the value for a constant
+                    operator(list(args), function._schema.name.partition("::")[2], repr(made), line_here(network))
+                    return made
                 node = next((node for node in reversed(traced_so_far().nodes) if node.target is function), None)
                 if node is not None:
                     node.meta[_READ] = _shapes(made) or repr(made), line_here(network)
@@ -69,6 +72,18 @@ def reading(network: torch.nn.Module) -> Iterator[None]:
 
     with Numbers(), Arrays():
         yield
+
+
+def _is_outside(args: Sequence[PyTree]) -> bool:
+    """True for one tensor that the step has not made, and that is no parameter, buffer or input."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
+
+    mode = get_proxy_mode()
+    if mode is None or len(args) != 1 or not isinstance(args[0], torch.Tensor) or isinstance(args[0], FakeTensor):
+        return False
+    return get_proxy_slot(args[0], mode.tracer, None) is None
 
 
 def _shapes(made: PyTree) -> str:

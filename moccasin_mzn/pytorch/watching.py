@@ -15,7 +15,8 @@ from collections import UserDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +35,9 @@ _INEXACT = float, complex, np.generic
 """Numbers that may be equal without being the same: 0.0 and -0.0. No number is not equal to itself."""
 _COLLECTIONS = list, tuple, dict, set, frozenset, deque
 _MOST_ENTRIES = 1000
-"""Of a collection with more entries the length is compared."""
+"""A collection with more entries is compared by its length."""
 _MOST_BYTES = 1 << 16
-"""Of an array of numpy with more bytes the shape and type are compared."""
+"""An array of numpy with more bytes is compared by its shape and type."""
 _MOST = 20_000
 """Values that are compared, at most."""
 
@@ -71,11 +72,15 @@ class Watch:
         Raises:
             PlanError: one is another, names it.
         """
-        for each in self.found.values():
-            now = each.fetch()
-            if now is not each.value and not equal(now, each.value):
-                now, former = (_text(value) for value in (now, each.value))
-                raise PlanError(f"planned with {each.called} = {former}, it is {now} now: make a new plan")
+        for fetch, value, each in self._rows:
+            now = fetch()
+            if now is not value and not equal(now, value):
+                found, former = _text(now), _text(value)
+                raise PlanError(f"planned with {each.called} = {former}, it is {found} now: make a new plan")
+
+    @cached_property
+    def _rows(self) -> list[tuple[Callable[[], object], object, Watched]]:
+        return [(each.fetch, each.value, each) for each in self.found.values()]
 
     def changed(self) -> set[tuple[int, object]]:
         """The keys of values that are not what they were."""
@@ -222,6 +227,8 @@ class Follower:
             self._function(called, value)
         elif isinstance(value, partial):
             self._all(called, {"func": value.func, "args": value.args, "keywords": value.keywords})
+        elif isinstance(value, property | staticmethod | classmethod):
+            self.follow(called, value.fget if isinstance(value, property) else value.__func__)
         elif isinstance(value, MethodType):
             self._all(called, {"function": value.__func__, "self": value.__self__})
         elif isinstance(value, type):
@@ -247,7 +254,9 @@ class Follower:
         if len(value) > _MOST_ENTRIES:
             self.entry(f"the length of {called}", value, "length", partial(len, value), follow=False)
             return
-        keys = self.reads.keys.get(name) if isinstance(name, str) and isinstance(value, dict) else None
+        keys = self.reads.constant_keys(name) if isinstance(value, dict) else None
+        if isinstance(value, dict) and keys is None and self.reads.is_cache(name):
+            keys = frozenset(value)
         if keys is not None:
             for key in sorted(keys, key=repr):
                 self.entry(_inside(called, f"[{key!r}]"), value, key, partial(dict.get, value, key, NOTHING))
@@ -262,25 +271,27 @@ class Follower:
     def _function(self, called: str, value: FunctionType) -> None:
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=False):
             self.entry(f"'{name}'", cell, name, partial(_content, cell))
-        for each in (value.__defaults__ or (), value.__kwdefaults__ or {}):
-            if not is_plain(each) or not isinstance(each, tuple):
-                self.follow(called, each)
+        for each in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()):
+            self.follow(called, each)
         wrapped = vars(value).get("__wrapped__")
         if wrapped is not None:
             self.follow(called, wrapped)
         self._vocabulary(called, vars(value))
 
     def _class(self, called: str, value: type) -> None:
-        """Watch the attributes of a class, and of those that it is derived from, that code has named."""
-        for kind in value.__mro__:
-            if is_users_class(kind) and (kind is value or id(kind) not in self._visited):
+        """Watch the attributes of a class, and of those that it is derived from, that code has named: each may be set
+        in any class before the one that has it."""
+        kinds = [kind for kind in value.__mro__ if is_users_class(kind)]
+        for at, kind in enumerate(kinds):
+            if kind is value or id(kind) not in self._visited:
                 self._visited[id(kind)] = kind
-                self._vocabulary(f"'{kind.__name__}'", vars(kind))
+                names = self.reads.names.intersection(chain.from_iterable(map(vars, kinds[at:])))
+                self._vocabulary(f"'{kind.__name__}'", vars(kind), names)
 
-    def _vocabulary(self, called: str, place: Mapping[str, Any]) -> None:
+    def _vocabulary(self, called: str, place: Mapping[str, Any], names: Iterable[str] | None = None) -> None:
         """Watch attributes whose names stand in code that has run."""
-        for name in sorted(self.reads.names.intersection(place)):
-            if not name.startswith("__") and not isinstance(place[name], property | staticmethod | classmethod):
+        for name in sorted(self.reads.names.intersection(place) if names is None else names):
+            if not name.startswith("__"):
                 self.named(_inside(called, f".{name}"), place, name)
 
     def _object(self, called: str, value: object) -> None:
