@@ -3,17 +3,16 @@
 
     python scripts/fuzz_steps.py --modules 400 --seed 1 [--replay 17] [--no-verify] [--verbose]
 
-Each network of `step_modules.py` runs four steps of a training loop as it is, and four with a plan, from the same state. Either
-all is equal bit for bit (outputs, gradients, parameters, buffers, random states, what the network can be seen to have
-changed), or the plan is refused by a PlanError or an InputError, when it is made or when it is called. Anything else is
-a finding: `--replay` with its number prints the network's source. Exit status 1 if there is one.
+Each network of `step_modules.py` runs four steps of a training loop as it is, four with a plan, from the same state.
+Either all is equal bit for bit (outputs, gradients, parameters, buffers, random states, what the network can be seen to
+have changed), or the plan is refused by a PlanError or an InputError, when it is made or when it is called. Anything
+else is a finding: `--replay` with its number prints the network's source. Exit status 1 if there is one.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import copy
 import gc
 import importlib.util
 import os

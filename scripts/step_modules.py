@@ -4,6 +4,8 @@ A module of this kind has `make()`, `inputs(net, step)`, and what its loop does:
 of the forward pass, `between(net, step, out)`, `after(net, step)`; `state(net)` is what it can be seen to have changed.
 """
 
+# ruff: noqa: E501 - lines of other sources
+
 from __future__ import annotations
 
 import random

@@ -48,9 +48,9 @@ class Plans:
 
         Args:
             budget: see `plan`; a fraction, or "least", is of the first batch, and becomes an amount for the others.
-            check_every: so many steps, of which one is compared to the step as it is before it is run, both on copies of
-                the state; a PlanError is raised if it differs. It takes the memory of the step without a plan and the
-                time of two steps. None: only a first step of each plan is compared, see `plan`.
+            check_every: a number of steps, the last of which is compared to the step as it is before it is run, both on
+                copies of the state; a PlanError is raised if it differs. It takes the memory of the step without a plan
+                and the time of two steps. None: only a first step of each plan is compared, see `plan`.
             options: others of `plan`, but for the inputs.
 
         Raises:

@@ -186,8 +186,8 @@ def plan(
     again = partial(
         plan, model, loss=loss, differentiate=differentiate, time_limit=time_limit, threads=threads, seed=seed,
         max_computations=max_computations, durations=durations, workspaces=workspaces, gradients=gradients,
-        paging=paging, slow_memory=slow_memory, stop=stop, on_progress=on_progress, interrupts=interrupts, verify=verify,
-        **how,
+        paging=paging, slow_memory=slow_memory, stop=stop, on_progress=on_progress, interrupts=interrupts,
+        verify=verify, **how,
     )  # fmt: skip
     criteria = Criteria.of(stop, time_limit, gap_of(how.pop("until_gap", None)), default=SEARCH_SECONDS)
     criteria.refuse("plans of networks, whose operators are measured", "iterations")

@@ -1,7 +1,7 @@
 """Whether a plan is to be trusted: one planned step compared to the step as it is, from the same state.
 
 Guards watch what a step is known to read; this sees whatever else makes it different. It is done once when a plan is
-made, or, if there were no numbers or no memory for it, in the first call of the plan; and in every so many calls on demand.
+made, or, if there were no numbers or no memory for it, in the first call of the plan; on demand also in later calls.
 """
 
 from __future__ import annotations

@@ -22,9 +22,8 @@ def test_a_random_step_is_equal_or_refused(tmp_path, number):
     assert result.kind != fuzz_steps.FINDING, f"{result}\n{path.read_text()}"
 
 
-NET = (
-    step_modules.HEAD.format(loop="plain", dropout=0.1)
-    + """
+HEAD = step_modules.HEAD.format(loop="plain", dropout=0.1)
+NET = """
 
 class Net(Base):
     def __init__(self):
@@ -61,19 +60,21 @@ def state(net):
 def make():
     return Net()
 """
+"""The rest of a file, as they are drawn."""
+
+
+NUMBER = {"init": "self.v = 1.0", "forward": "x = x * self.v", "after": "net.v = 2.0 if step == 1 else net.v"}
+FILE = {
+    "forward": "x = x * float(open(__file__ + '.txt').read())", "after": "open(__file__ + '.txt', 'w').write(str(step))"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind"), [({}, fuzz_steps.EQUAL), (NUMBER, fuzz_steps.REFUSED), (FILE, fuzz_steps.FINDING)]
 )
-"""A file as they are drawn."""
-
-
-@pytest.mark.parametrize("parts, kind", [
-    ({}, fuzz_steps.EQUAL),
-    ({"init": "self.v = 1.0", "forward": "x = x * self.v", "after": "net.v = 2.0 if step == 1 else net.v"}, fuzz_steps.REFUSED),
-    ({"forward": "x = x * float(open(__file__ + '.txt').read())", "after": "open(__file__ + '.txt', 'w').write(str(step))"},
-     fuzz_steps.FINDING),
-])  # fmt: skip
 def test_the_fuzz_tells_what_is_equal_refused_and_different(tmp_path, parts, kind):
     path = tmp_path / "module.py"
-    path.write_text(NET.format(**{"init": "pass", "forward": "pass", "after": "pass", "state": "", **parts}))
+    path.write_text(HEAD + NET.format(**{"init": "pass", "forward": "pass", "after": "pass", "state": "", **parts}))
     (tmp_path / "module.py.txt").write_text("3")
     wanted = fuzz_steps.eager(path)
     (tmp_path / "module.py.txt").write_text("3")

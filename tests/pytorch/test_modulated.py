@@ -1,4 +1,4 @@
-"""Diffusion transformers: one chunk of modulation gives six views, which broadcast over tokens and live to their own last reads."""
+"""Diffusion transformers: one chunk of modulation gives six views, which broadcast over tokens."""
 
 # ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
 

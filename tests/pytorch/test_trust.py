@@ -132,7 +132,7 @@ class Product(nn.Module):
         return self.body(x).prod(1)
 
 
-@pytest.mark.parametrize("network, known", [
+@pytest.mark.parametrize(("network", "known"), [
     (Normed, "buffer body.1.running_mean, .*: the step is equal to that without the network's own checkpoints"),
     (Product, "by up to .*e-.*, which is rounding"),
 ])  # fmt: skip
@@ -168,7 +168,7 @@ drift_by.register_fake(lambda x, factor: torch.empty_like(x))
 drift_by.register_autograd(lambda ctx, grad: (grad, None))
 
 
-@pytest.mark.parametrize("factor, equal", [(1.0, True), (1 + 2**-20, True), (1.01, False), (2.0, False)])
+@pytest.mark.parametrize(("factor", "equal"), [(1.0, True), (1 + 2**-20, True), (1.01, False), (2.0, False)])
 def test_only_what_is_small_is_rounding(factor, equal):
     if equal:
         found = plan(Apart(factor), (x_of(),), budget="1TiB", **HOW)
@@ -206,7 +206,7 @@ def test_a_first_call_that_is_compared_changes_nothing(tmp_path):
     assert same(steps(model, model, [x_of()]), wanted)
 
 
-@pytest.mark.parametrize("inputs, why", [
+@pytest.mark.parametrize(("inputs", "why"), [
     ([torch.empty(16, 8, device="meta")], "there are no numbers to run it on"),
     ([torch.full((16,), 9)], "the step as it is ends with IndexError on these inputs"),
 ])  # fmt: skip
@@ -249,7 +249,7 @@ def trained(model: nn.Module, path, change_at: int, sizes) -> list[int]:
     return done
 
 
-@pytest.mark.parametrize("every, change_at, found_at, sizes", [
+@pytest.mark.parametrize(("every", "change_at", "found_at", "sizes"), [
     (1, 2, 2, [16] * 6), (3, 2, 3, [16] * 6), (3, 4, 6, [16] * 6), (2, 6, 6, [16] * 6),
     (1, 2, 3, [16, 12] * 5), (3, 4, 9, [16, 12] * 5),  # steps of 12 rows run without a plan
 ])  # fmt: skip
