@@ -181,8 +181,8 @@ def copied(value: Any) -> object:
 def same(one: object, other: object) -> bool:
     """Equal bit for bit, but for the sign of zero and that no number equals itself."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        alike = one.shape == other.shape and one.dtype == other.dtype
-        return alike and (torch.equal(one, other) or torch.allclose(one, other, rtol=0.0, atol=0.0, equal_nan=True))
+        comparable = one.shape == other.shape and one.dtype == other.dtype
+        return comparable and (torch.equal(one, other) or torch.allclose(one, other, rtol=0.0, atol=0.0, equal_nan=True))
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
     return type(one) is type(other) and one == other

@@ -60,7 +60,7 @@ class Trust:
 SWITCHED_OFF = Trust(left_out="switched off by verify=False", waits=False)
 INTERRUPTED = Trust(left_out="it was interrupted")
 NOT_YET = Trust(left_out="the plan was not made here")
-"""Of a plan that was read from a file, or made where nothing is run."""
+"""The trust of a plan that was read from a file, or made where nothing is run."""
 
 
 def room_for(need: int, device: str, measured: bool = False) -> str | None:

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from step_runs import excess, made, planned, same, steps, twin
 from test_random_sequences import all_again, drawn
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from moccasin_mzn.pytorch.instructions import peaks
 
@@ -48,7 +48,7 @@ class Modulated(nn.Module):
 
     def attention(self, x):
         q, k, v = self.qkv(x).view(*x.shape[:2], 3, 2, -1).permute(2, 0, 3, 1, 4).unbind(0)
-        return self.project(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape))
+        return self.project(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape))
 
     def forward(self, x, c):
         shift, scale, gate, shift_mlp, scale_mlp, gate_mlp = self.six(c)
