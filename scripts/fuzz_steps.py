@@ -5,8 +5,9 @@
 
 Each network of `step_modules.py` runs four steps of a training loop as it is, four with a plan, from the same state.
 Either all is equal bit for bit (outputs, gradients, parameters, buffers, random states, what the network can be seen to
-have changed), or the plan is refused by a PlanError or an InputError, when it is made or when it is called. Anything
-else is a finding: `--replay` with its number prints the network's source. Exit status 1 if there is one.
+have changed), or the plan is refused by a PlanError or an InputError, when it is made or when it is called, or its
+report names the difference as one that is known. Anything else is a finding: `--replay` with its number prints the
+network's source. Exit status 1 if there is one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from moccasin_mzn.pytorch import NoPlanError, Plan, Plans, plan
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.problem import Cut
 
-EQUAL, REFUSED, FINDING = "equal", "refused", "finding"
+EQUAL, REFUSED, KNOWN, FINDING = "equal", "refused", "known", "finding"
 QUICK: Final = {
     "search": "only", "until_gap": 0.9, "time_limit": 30.0, "seed": 0, "threads": 1, "durations": "flop",
     "workspaces": "none",
@@ -181,8 +182,8 @@ def copied(value: Any) -> object:
 def same(one: object, other: object) -> bool:
     """Equal bit for bit, but for the sign of zero and that no number equals itself."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        comparable = one.shape == other.shape and one.dtype == other.dtype
-        return comparable and (torch.equal(one, other) or torch.allclose(one, other, rtol=0.0, atol=0.0, equal_nan=True))
+        form = one.shape == other.shape and one.dtype == other.dtype
+        return form and (torch.equal(one, other) or torch.allclose(one, other, rtol=0.0, atol=0.0, equal_nan=True))
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
     return type(one) is type(other) and one == other
@@ -206,20 +207,22 @@ def difference(wanted: Step, found: Step) -> str:
 # --- With a plan
 
 
-def planned(module: ModuleType, net: torch.nn.Module, way: str, options: dict[str, Any]) -> Callable[..., Any]:
-    """What runs the network with a plan, made here unless its first batch makes it."""
+def planned(
+    module: ModuleType, net: torch.nn.Module, way: str, options: dict[str, Any]
+) -> tuple[Callable[..., Any], Callable[[], Sequence[Plan]]]:
+    """What runs the network with a plan, made here unless its first batch makes it; and what gives the plans."""
     inputs = inputs_of(module.LOOP, 0)
     if way == "plans":
-        Plans(net, budget="1TiB" if module.LOOP == "one row" else 0.9, **options).install()
-        return net
+        plans = Plans(net, budget="1TiB" if module.LOOP == "one row" else 0.9, **options).install()
+        return net, lambda: plans.plans
     found = first_plan(net, inputs, BUDGETS[-1:] if way == "again" else BUDGETS, options)
     if way == "again":
         sequence = all_again(found)
         found = replace(found, sequence=sequence, peaks=peaks(found.traced.linear(sequence)))
     if way == "module":
-        return found.module()
+        return found.module(), lambda: [found]
     found.install()
-    return net
+    return net, lambda: [found]
 
 
 def first_plan(net: torch.nn.Module, inputs: Sequence[Any], budgets: Sequence[Any], options: dict[str, Any]) -> Plan:
@@ -263,7 +266,7 @@ def outcome(path: Path, wanted: list[Step], way: str, options: dict[str, Any]) -
         try:
             net = made(module)
             with module.world(0):
-                call = planned(module, net, way, options)
+                call, plans = planned(module, net, way, options)
             step = 0
             random.seed(5)
             steps(module, net, call, found)
@@ -275,7 +278,8 @@ def outcome(path: Path, wanted: list[Step], way: str, options: dict[str, Any]) -
             refused = Outcome(EQUAL)
     for at, (one, other) in enumerate(zip(wanted, found, strict=False)):
         if text := difference(one, other):
-            return Outcome(FINDING, f"silently different: {text}", at)
+            known = [each.trust.known for each in plans() if each.trust.known]
+            return Outcome(KNOWN, known[0], at) if known else Outcome(FINDING, f"silently different: {text}", at)
     return refused
 
 
@@ -308,8 +312,10 @@ def kind_of(reason: str) -> str:
 def printed(outcomes: Sequence[Outcome]) -> None:
     """The summary."""
     kinds = Counter(each.kind for each in outcomes)
-    print(f"\n{len(outcomes)} modules: " + ", ".join(f"{kinds[kind]} {kind}" for kind in (EQUAL, REFUSED, FINDING)))
-    for kind in (REFUSED, FINDING):
+    print(
+        f"\n{len(outcomes)} modules: " + ", ".join(f"{kinds[kind]} {kind}" for kind in (EQUAL, REFUSED, KNOWN, FINDING))
+    )
+    for kind in (REFUSED, KNOWN, FINDING):
         reasons = Counter(
             f"{'at a call' if each.step is not None else 'at planning'}: {kind_of(each.reason)}"
             for each in outcomes if each.kind == kind

@@ -15,6 +15,7 @@ from moccasin_mzn.clock import Deadline
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
+from moccasin_mzn.log import note
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
@@ -228,6 +229,8 @@ def plan(
         found, interrupted = searching.within(_limit(amount, of, traced, peak))
     found = replace(found, trust=_trust(found, inputs, kwargs or {}, deadline) if verify else SWITCHED_OFF)
     interrupted = interrupted or found.trust is INTERRUPTED
+    if found.trust.known is not None:
+        note(f"the planned step is {found.trust}")
     found = _timed(found, inputs, kwargs or {}, deadline)
     return drive.ended(replace(found, of=of, another=_for_calls(again) if shapes == EACH else None), interrupted)
 

@@ -76,6 +76,25 @@ def blocks() -> nn.Module:
     return nn.Sequential(Block(), Block())
 
 
+class Replaced(nn.Sequential):
+    """Blocks, and a buffer that each step replaces."""
+
+    def __init__(self) -> None:
+        super().__init__(Block(), Block())
+        self.register_buffer("mean", torch.zeros(8))
+
+    def forward(self, x):
+        self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        return super().forward(x) - self.mean
+
+
+def test_a_buffer_that_a_step_replaces_is_compared():
+    model, before = Replaced(), torch.zeros(8)
+    with pytest.raises(PlanError, match="buffer mean|attribute 'mean'|buffer 'mean'"):
+        plan(model, (x_of(),), budget="1TiB", **HOW)
+    assert torch.equal(model.mean, before)
+
+
 DIFFERS = "not equal to the step as it is: output 0, gradient of"
 
 
