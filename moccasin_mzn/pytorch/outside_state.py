@@ -52,7 +52,8 @@ STATES: Final = (
         "attributes",
     ),
     State(
-        "dictionaries, lists, tuples, deques, sets, objects, slots, namespaces, at any depth",
+        "dictionaries, lists, tuples, deques, sets, objects, slots, namespaces, weak references, context variables, "
+        "at any depth",
         COMPARED,
         "attributes of objects that were read; of a dictionary that is read by constant keys only these, otherwise all "
         "entries; of a collection with more than 1,000 entries its length",
@@ -116,7 +117,8 @@ STATES: Final = (
         "",
     ),
     State(
-        "results in caches of functions (`functools.cache`), objects of C without attributes, files, the clock",
+        "results in caches of functions (`functools.cache`), objects of C without attributes, what is found by "
+        "`sys.modules`, files, the clock",
         NOT_COMPARED,
         "if operators or numbers differ from run to run: refused when the plan is made",
         "repetition",

@@ -11,13 +11,17 @@ numpy by its bytes, everything else by identity; what the objects have inside is
 
 from __future__ import annotations
 
-from collections import UserDict, deque
+import threading
+import weakref
+from array import array
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, partial
 from itertools import chain
-from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import CellType, FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +38,7 @@ _PLAIN = bool, int, float, complex, str, bytes, type(None), Enum
 _INEXACT = float, complex, np.generic
 """Numbers that may be equal without being the same: 0.0 and -0.0. No number is not equal to itself."""
 _COLLECTIONS = list, tuple, dict, set, frozenset, deque
+_HOLDERS = weakref.ref, ContextVar, threading.local, MappingProxyType, bytearray, array, ChainMap, UserDict, UserList
 _MOST_ENTRIES = 1000
 """A collection with more entries is compared by its length."""
 _MOST_BYTES = 1 << 16
@@ -233,11 +238,29 @@ class Follower:
             self._all(called, {"function": value.__func__, "self": value.__self__})
         elif isinstance(value, type):
             self._class(called, value)
+        elif isinstance(value, _HOLDERS):
+            self._holder(called, value)
         elif isinstance(value, ModuleType):
             if is_own(getattr(value, "__file__", None) or ""):
                 self._vocabulary(called, vars(value))
         else:
             self._object(called, value)
+
+    def _holder(self, called: str, value: Any) -> None:
+        """Watch what an object of Python's own has inside."""
+        if isinstance(value, weakref.ref):
+            self.entry(called, value, "referent", value)
+        elif isinstance(value, ContextVar):
+            self.entry(called, value, "value", partial(value.get, NOTHING))
+        elif isinstance(value, threading.local):
+            self._vocabulary(called, vars(value))
+        elif isinstance(value, MappingProxyType):
+            self.entry(called, value, "entries", partial(dict, value), follow=False)
+            self._all(called, dict(value))
+        elif isinstance(value, bytearray | array):
+            self.entry(called, value, "bytes", partial(bytes, value), follow=False)
+        else:
+            self.follow(called, value.maps if isinstance(value, ChainMap) else value.data)
 
     def _all(self, called: str, parts: Mapping[str, object]) -> None:
         for each in parts.values():
@@ -287,11 +310,14 @@ class Follower:
                 self._visited[id(kind)] = kind
                 names = self.reads.names.intersection(chain.from_iterable(map(vars, kinds[at:])))
                 self._vocabulary(f"'{kind.__name__}'", vars(kind), names)
+        if is_users_class(type(value)):
+            self.follow(called, type(value))
 
     def _vocabulary(self, called: str, place: Mapping[str, Any], names: Iterable[str] | None = None) -> None:
         """Watch attributes whose names stand in code that has run."""
         for name in sorted(self.reads.names.intersection(place) if names is None else names):
-            if not name.startswith("__"):
+            method = isinstance(place.get(name), FunctionType) and name != "__getattribute__"  # which notes reads
+            if method or not name.startswith("__"):
                 self.named(_inside(called, f".{name}"), place, name)
 
     def _object(self, called: str, value: object) -> None:
@@ -302,7 +328,7 @@ class Follower:
             return
         if not is_users_class(type(value)):
             return
-        self._class(called, type(value))
+        self.entry(f"the class of {called}", value, "class", partial(type, value))
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict):
             for name in self.reads.names_of(value, own):
@@ -311,8 +337,6 @@ class Follower:
             for name, each in vars(kind).items():
                 if isinstance(each, MemberDescriptorType) and is_users_class(kind):
                     self.entry(_inside(called, f".{name}"), value, name, partial(getattr, value, name, NOTHING))
-        if isinstance(value, UserDict):
-            self.follow(called, value.data)
 
     def _module(self, called: str, value: torch.nn.Module) -> None:
         """Watch a module that the network calls, and that is no submodule of it, such as a loss."""

@@ -6,12 +6,15 @@ the name of what has changed."""
 from __future__ import annotations
 
 import collections
+import contextvars
 import enum
 import functools
 import importlib
 import logging
 import os
-from types import SimpleNamespace
+import threading
+import weakref
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +27,7 @@ from moccasin_mzn.pytorch import PlanError, plan
 
 CHEAP = {"durations": "flop", "workspaces": "none", "time_limit": 3.0}
 RATE, TABLE, STATE, CACHE, rate = 1.0, {"rate": [1.0], "other": 5}, {"rate": 1.0, "step": 0}, {}, 1.0
+CONTEXT = contextvars.ContextVar("rate", default=1.0)
 LOG = logging.getLogger("test_outside_values")
 
 
@@ -46,6 +50,24 @@ class Slots:
 
     def __init__(self):
         self.rate = 1.0
+
+
+class Meta(type):
+    pace = 1.0
+
+
+class Paced(metaclass=Meta):
+    pass
+
+
+class Called(Thing):
+    def __call__(self):
+        return self.rate
+
+
+class Faster(Called):
+    def __call__(self):
+        return 2.5
 
 
 class Kind(enum.Enum):
@@ -73,6 +95,9 @@ class Net(Base):
         self.more = collections.defaultdict(list, a=[1.0])
         self.kind, self.t, self.call = Kind.LOW, torch.tensor(1.0), functools.partial(torch.mul, other=1.0)
         self.hidden, self.cache = [nn.Dropout(0.0)], {}
+        self.weak, self.context, self.local = weakref.ref(self.o), CONTEXT, threading.local()
+        self.local.rate, self.chain = 1.0, collections.ChainMap({"a": 1.0}, {"b": 1.0})
+        self.frozen, self.bytes, self.called = MappingProxyType(self.more), bytearray(b"\x01"), Called(rate=1.0)
 
     def forward(self, x):
         return self.line(x).tanh() * self.read(self)
@@ -144,11 +169,13 @@ def reset():
     by_default.__defaults__[0].rate = 1.0
     WRITE(1.0, 1.0)
     CACHE.clear()
+    CONTEXT.set(1.0)
+    Meta.pace, Called.__call__ = 1.0, CALL
     os.environ["OUT_RATE"] = "1"
     vars(Net).get("rate") and delattr(Net, "rate")
 
 
-FACTOR = Base.factor
+FACTOR, CALL = Base.factor, Called.__call__
 CASES = {
     "class": (lambda m: m.rate, lambda m: setattr(Base, "rate", 2.5), "Base.rate"),
     "derived class": (lambda m: m.rate, lambda m: setattr(Net, "rate", 2.5), None),
@@ -184,6 +211,17 @@ CASES = {
     "method": (lambda m: m.o.scaled(1.0), lambda m: setattr(m.o, "rate", 2.5), "o.rate"),
     "slots": (lambda m: m.slots.rate, lambda m: setattr(m.slots, "rate", 2.5), "slots.rate"),
     "namespace": (lambda m: m.space.r, lambda m: setattr(m.space, "r", 2.5), "space.r"),
+    "metaclass": (lambda m: Paced.pace, lambda m: setattr(Meta, "pace", 2.5), "Meta.pace"),
+    "weak reference": (lambda m: m.weak().rate, lambda m: setattr(m.o, "rate", 2.5), "rate"),
+    "context": (lambda m: m.context.get(), lambda m: CONTEXT.set(2.5), "context"),
+    "of a thread": (lambda m: m.local.rate, lambda m: setattr(m.local, "rate", 2.5), "local.rate"),
+    "chain of dicts": (lambda m: m.chain["b"], lambda m: m.chain.update(b=2.5), "chain"),
+    "dict that is read only": (lambda m: m.frozen["a"][0], lambda m: m.more["a"].insert(0, 2.5), "frozen"),
+    "bytes": (lambda m: m.bytes[0], lambda m: m.bytes.__setitem__(0, 2), "bytes"),
+    "other class": (lambda m: m.called(), lambda m: setattr(m.called, "__class__", Faster), "class of 'called'"),
+    "call of a class": (lambda m: m.called(), lambda m: setattr(Called, "__call__", Faster.__call__), "__call__"),
+    "vars": (lambda m: vars(m)["zero"] + 1.0, lambda m: setattr(m, "zero", 1.5), "'zero'"),
+    "getattr": (lambda m: getattr(m.o, "ra" + "te"), lambda m: setattr(m.o, "rate", 2.5), "o.rate"),
     "partial": (lambda m: m.call(torch.ones(4)), lambda m: m.call.keywords.update(other=2.5), None),
     "function": (noted, lambda m: setattr(noted, "rate", 2.5), ".rate'"),
     "default argument": (by_default, lambda m: setattr(by_default.__defaults__[0], "rate", 2.5), "rate"),
