@@ -35,6 +35,7 @@ class Page(Enum):
     KEPT_PLANS = "Keeping plans", "docs/training.md#keeping-plans"
     DIFFERENTIATED = "What gets a gradient", "docs/training.md#what-gets-a-gradient"
     READ_VALUES = "Values that are read", "docs/training.md#values-that-are-read"
+    SAME = "Is it the same?", "docs/training.md#is-it-the-same"
     REGIONS = "Regions", "docs/training.md#regions"
     NO_PLAN = "Infeasible budgets", "docs/training.md#infeasible-budgets"
     REFUSED = "What is refused", "docs/training.md#what-is-refused"

@@ -237,7 +237,8 @@ def _searched(
     lines = _SearchLines(sys.stderr)
     how = {name: value for name, value in options.items() if value is not None}
     with stopped_by_signals():
-        found = plan(model, args, kwargs=kwargs, loss=loss, on_progress=lines, **how)
+        # the steps that follow are compared
+        found = plan(model, args, kwargs=kwargs, loss=loss, on_progress=lines, verify=False, **how)
     lines.flush()
     return found, args, kwargs
 

@@ -24,6 +24,7 @@ from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.loops import ByShape, Installed, install, planned_module, remove
 from moccasin_mzn.pytorch.planning import plan
 from moccasin_mzn.pytorch.plans import Plan
+from moccasin_mzn.pytorch.trust import Checks, checked_every
 from moccasin_mzn.search.options import model_options
 
 if TYPE_CHECKING:
@@ -40,21 +41,27 @@ class Plans:
     """Plans of a network for the shapes that come, and the modes that it is in then: each is made with the first batch
     of its shape, and where nothing has to be recomputed to stay within the budget, the network runs as it is."""
 
-    def __init__(self, model: torch.nn.Module, *, budget: AskedBudget, **options: Any) -> None:
+    def __init__(
+        self, model: torch.nn.Module, *, budget: AskedBudget, check_every: int | None = None, **options: Any
+    ) -> None:
         """Make a plan for nothing yet.
 
         Args:
             budget: see `plan`; a fraction, or "least", is of the first batch, and becomes an amount for the others.
+            check_every: a number of steps, the last of which is compared to the step as it is before it is run, both on
+                copies of the state; a PlanError is raised if it differs. It takes the memory of the step without a plan
+                and the time of two steps. None: only a first step of each plan is compared, see `plan`.
             options: others of `plan`, but for the inputs.
 
         Raises:
-            InputError: the network is none, or compiled.
+            InputError: the network is none, or compiled, or `check_every` is no number of steps.
             TypeError: an option is unknown.
         """
         known = {*inspect.signature(plan).parameters} - {"model", "inputs", "kwargs", "shapes", "how"}
         check_keywords("Plans", options, [*known, *model_options()])
         self.model, self.budget, self.options = model, budget, options
         self._step = Step(model, options.get("loss"))
+        self._checks = Checks(checked_every(check_every), options.get("verify", True))
         self._run: ByShape | None = None
         self._installed: Installed | None = None
 
@@ -67,7 +74,7 @@ class Plans:
         return plan(self.model, args, kwargs=kwargs, budget=self.budget if budget is None else budget, **self.options)
 
     def _by_shape(self, original: Callable[..., PyTree], installed: bool) -> ByShape:
-        return ByShape(self.model, self._plan, original, self.plans, installed)
+        return ByShape(self.model, self._plan, original, self.plans, installed, self._checks)
 
     def module(self) -> torch.nn.Module:
         """A module to train with in place of the network, see `Plan.module`."""

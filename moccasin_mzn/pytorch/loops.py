@@ -244,8 +244,26 @@ class Planned(Protocol):
     def repeats(self) -> bool:
         """Is anything recomputed or copied?"""
 
+    @property
+    def step_bytes(self) -> int:
+        """Bytes that the step takes without it."""
+
+    @property
+    def unchecked(self) -> bool:
+        """Is its first call to be compared to the step as it is, as nothing was compared when it was made?"""
+
     def runtime(self, original: Run | None = None) -> Runtime:
         """What runs it."""
+
+
+class CallChecks(Protocol):
+    """Compares some calls of plans to the step as it is."""
+
+    def first(self, runtime: Runtime) -> None:
+        """Compare the first call of this one."""
+
+    def before(self, runtimes: Sequence[Runtime], need: int, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> None:
+        """Compare a call that is about to be made, if it is one of those."""
 
 
 Make = Callable[[tuple["PyTree", ...], dict[str, "PyTree"], "int | None"], Planned]
@@ -271,6 +289,8 @@ class _Way:
     """Nothing has to be recomputed, whatever is read: the network runs without the plan."""
     reads_values: bool
     """The plan is for what the network read when it was made."""
+    step_bytes: int
+    """Bytes that the step takes as it is."""
 
 
 class ByShape:
@@ -283,14 +303,17 @@ class ByShape:
     """
 
     def __init__(
-        self, model: torch.nn.Module, make: Make, original: Run, plans: Sequence[Planned] = (), installed: bool = False
-    ) -> None:
+        self, model: torch.nn.Module, make: Make, original: Run, plans: Sequence[Planned] = (),
+        installed: bool = False, checks: CallChecks | None = None,
+    ) -> None:  # fmt: skip
         """Begin with the plans that are there.
 
         Args:
             original: the step without a plan.
             installed: that is the network's own `forward`, in whose place this is.
+            checks: compares some calls to the step as it is.
         """
+        self.checks = checks
         self.model, self.make, self.original, self.is_installed = model, make, original, installed
         self.plans: list[Planned] = []
         self._guards: Guards | None = None
@@ -324,7 +347,12 @@ class ByShape:
                 except NothingToPlanError:
                     self._ways[key] = []
         ways = self._ways[key] = self._ways.pop(key)
-        if not ways or ways[0].as_it_is:
+        if not ways:
+            return self.original(*args, **kwargs)
+        if self.checks is not None:
+            planned = [each.runtime for each in ways if not each.as_it_is]
+            self.checks.before(planned, ways[0].step_bytes, args, kwargs)
+        if ways[0].as_it_is:
             return self.original(*args, **kwargs)
         if not ways[0].reads_values:
             return ways[0].runtime.run(tensors)
@@ -393,7 +421,9 @@ class ByShape:
             for one in forms
         )
         reads_values = any(map(is_check, runtime.joint.nodes))
-        way = _Way(made, runtime, not made.repeats and not reads_values, reads_values)
+        way = _Way(made, runtime, not made.repeats and not reads_values, reads_values, made.step_bytes)
+        if made.unchecked and self.checks is not None:
+            self.checks.first(runtime)
         self.plans.append(made)
         self._ways.setdefault((shape, runtime.guards.planned_mode()), []).insert(0, way)
         self._guards, self._budget = self._guards or runtime.guards, self._budget or made.budget

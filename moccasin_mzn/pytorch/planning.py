@@ -16,6 +16,7 @@ from moccasin_mzn.clock import Deadline
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
+from moccasin_mzn.log import note
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
@@ -31,8 +32,9 @@ from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
 from moccasin_mzn.pytorch.regions import RegionPlan
 from moccasin_mzn.pytorch.searching import Searching
-from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, step_times
+from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, scratch_copy, step_times
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
+from moccasin_mzn.pytorch.trust import INTERRUPTED, SWITCHED_OFF, Trust, room_for, trusted
 from moccasin_mzn.search.options import gap_of, model_options
 from moccasin_mzn.stop import Criteria, Stop
 from moccasin_mzn.vocabulary import BudgetOf, Durations, Gradients, SearchArguments, Shapes, Workspaces
@@ -76,6 +78,7 @@ class PlanArguments(SearchArguments, total=False):
     interrupts: Interrupts
     of: BudgetOf
     shapes: Shapes
+    verify: bool
 
 
 @overload
@@ -115,6 +118,7 @@ def plan(
     on_progress: OnProgress | None = None,
     interrupts: Interrupts = "keep",
     shapes: Shapes = "one",
+    verify: bool = True,
     **how: Unpack[SearchArguments],
 ) -> Plan | RegionPlan:
     """Find what to recompute in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
@@ -166,11 +170,14 @@ def plan(
             training mode, autocast), are refused; "each": when they come first, a plan is made for them by the same
             options, within the budget in bytes that this one has; where nothing has to be recomputed for that, the step
             runs as it is.
+        verify: compare a planned step to the step as it is before the plan is trusted, from the same state, which is
+            left as it was: where there are numbers and enough memory is free. Otherwise the first call of the plan is
+            compared. False: neither.
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
         NoPlanError: no plan within the budget was found; the message names what is proven, or what took the time.
-        PlanError: the network cannot be planned.
+        PlanError: the network cannot be planned, or its planned step is not equal to the step as it is.
         InputError: nonsense in an argument.
         Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
@@ -184,7 +191,8 @@ def plan(
     again = partial(
         plan, model, loss=loss, differentiate=differentiate, time_limit=time_limit, threads=threads, seed=seed,
         max_computations=max_computations, durations=durations, workspaces=workspaces, gradients=gradients,
-        paging=paging, slow_memory=slow_memory, stop=stop, on_progress=on_progress, interrupts=interrupts, **how,
+        paging=paging, slow_memory=slow_memory, stop=stop, on_progress=on_progress, interrupts=interrupts,
+        verify=verify, **how,
     )  # fmt: skip
     criteria = Criteria.of(stop, time_limit, gap_of(how.pop("until_gap", None)), default=SEARCH_SECONDS)
     criteria.refuse("plans of networks, whose operators are measured", "iterations")
@@ -207,11 +215,12 @@ def plan(
                 text = f"an amount or a fraction of the step, not {LEAST}, and with shapes {ONE}"
                 raise InputError(f"regions go with recomputation alone, with {text}")
             with _gradients_on():
-                return plan_regions(
+                parts = plan_regions(
                     step, inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
                     costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
                     deadline=deadline,
                 )  # fmt: skip
+            return parts.checked(inputs, kwargs or {}) if verify else parts
         try:
             traced = traced_as_run(step, arguments, tensors, amount, gradients, differentiate, deadline)
         except UntraceableError as error:
@@ -232,6 +241,11 @@ def plan(
             found, interrupted = searching.of_least_peak()
         else:
             found, interrupted = searching.within(_limit(amount, of, searching.traced, searching.eager_peak))
+        drive.begins("comparing a planned step", began)
+        found = replace(found, trust=_trust(found, inputs, kwargs or {}, deadline) if verify else SWITCHED_OFF)
+        interrupted = interrupted or found.trust is INTERRUPTED
+        if found.trust.known is not None:
+            note(f"the planned step is {found.trust}")
         drive.begins("timing steps", began)
         found = _timed(found, inputs, kwargs or {}, deadline)
     return drive.ended(replace(found, of=of, another=_for_calls(again) if shapes == EACH else None), interrupted)
@@ -347,6 +361,23 @@ def _timing(deadline: Deadline) -> Deadline:
     if deadline.seconds is None or left is None:
         return Deadline()
     return Deadline(min(left, TIMING_SHARE * deadline.seconds))
+
+
+def _trust(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], deadline: Deadline) -> Trust:
+    """What comes of comparing a planned step to the step as it is; of long steps that is left to the first call."""
+    traced, graph = found.traced, found.graph
+    if without_memory(traced.step.model, traced.forms):
+        return Trust(left_out="there are no numbers to run it on")
+    two = 2 * graph.total_duration / 1e9 if graph.duration_unit == "ns" else 0.0
+    if deadline.short_of(two):
+        return Trust(left_out="two steps take longer than what is left of the time limit")
+    if (reason := room_for(found.step_bytes, traced.device, found.eager_peak is not None)) is not None:
+        return Trust(left_out=reason)
+    copies = partial(scratch_copy, traced, inputs, kwargs)
+    try:
+        return trusted(copies, found.runtime(), traced.step, [traced.joint])
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], deadline: Deadline) -> Plan:

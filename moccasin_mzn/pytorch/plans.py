@@ -22,6 +22,7 @@ from moccasin_mzn.pytorch.problem import SCOPE
 from moccasin_mzn.pytorch.runtime import Runtime
 from moccasin_mzn.pytorch.steps import runtime_of
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
+from moccasin_mzn.pytorch.trust import NOT_YET, SWITCHED_OFF, CheckedRun, Checks, Trust
 from moccasin_mzn.vocabulary import Axis, BudgetOf, Status
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ class Plan:
     another: Make | None = field(default=None, repr=False)
     """Makes plans for other shapes when they come; None: they are refused."""
 
+    trust: Trust = field(default=NOT_YET, repr=False)
+    """What came of comparing the planned step to the step as it is, when the plan was made."""
+
     of: BudgetOf = STEP
     """What the budget was a fraction of, if it was one; not kept in files."""
 
@@ -146,21 +150,43 @@ class Plan:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
         return runtime_of(self.traced, self.linear, original)
 
-    def _run(self, original: Run | None = None) -> Run:
-        """What runs the plan, or those of all shapes that come."""
-        if self.another is None:
-            return self.runtime(original)
-        own = original is not None
-        return ByShape(self.traced.step.model, self.another, original or self.traced.step, [self], installed=own)
+    @property
+    def step_bytes(self) -> int:
+        """Bytes that the step takes without the plan, at the allocator: measured, or else predicted."""
+        return self.unplanned.whole if self.eager_peak is None else self.eager_peak
 
-    def module(self) -> torch.nn.Module:
+    @property
+    def unchecked(self) -> bool:
+        """True if the first call is to be compared to the step as it is, as nothing was compared before."""
+        return self.trust.left_out is not None and self.trust.waits
+
+    def _run(self, verify: bool, original: Run | None = None) -> Run:
+        """What runs the plan, or those of all shapes that come."""
+        checks = Checks(verify=verify)
+        if self.another is None:
+            runtime = self.runtime(original)
+            if not (verify and self.unchecked):
+                return runtime
+            checks.first(runtime)
+            return CheckedRun(runtime, self.step_bytes, checks)
+        own = original is not None
+        return ByShape(self.traced.step.model, self.another, original or self.traced.step, [self], own, checks)
+
+    def module(self, *, verify: bool = True) -> torch.nn.Module:
         """A module to train with in place of the network, whose parameters and attributes it has:
         `loss = plan.module()(x, y)`. A copy of it, or what is read back from a file, is the network without the plan.
-        """
-        return planned_module(self.traced.step.model, self._run(), has_loss=self.traced.step.loss is not None)
 
-    def install(self, model: torch.nn.Module | None = None) -> None:
+        Args:
+            verify: False: its first call is not compared to the step as it is, if nothing was compared before.
+        """
+        run = self._run(verify)
+        return planned_module(self.traced.step.model, run, has_loss=self.traced.step.loss is not None)
+
+    def install(self, model: torch.nn.Module | None = None, *, verify: bool = True) -> None:
         """Let the network's own `forward` run the plan, until `remove`. A copy of it has no plan.
+
+        Args:
+            verify: see `module`.
 
         Raises:
             PlanError: it is another network, has a plan already, the loss is part of the plan, or it has hooks.
@@ -170,7 +196,7 @@ class Plan:
             raise PlanError("this is not the network that was planned: make a plan for it")
         if self.traced.step.loss is not None:
             raise PlanError("the loss is part of the plan, the network returns none: use module()")
-        install(own, self._run(own.forward))
+        install(own, self._run(verify, own.forward))
 
     def remove(self) -> None:
         """Give the network its own `forward` back.
@@ -230,6 +256,7 @@ class Plan:
             f"kept      {bytes_text(self.peaks.kept)} from the forward to the backward pass",
             f"duration  {self._duration_text()}",
         ]
+        lines += [f"verified  {self.trust}"] * (self.trust is not SWITCHED_OFF)
         if self.of == ACTIVATIONS:
             stays = gradient_bytes(self.linear)
             share = (self.predicted_peak - stays) / max(1, before - stays)

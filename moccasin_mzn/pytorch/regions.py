@@ -30,6 +30,7 @@ from moccasin_mzn.pytorch.steps import (
     runtime_of,
 )
 from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.pytorch.trust import SWITCHED_OFF, Trust, room_for, trusted
 from moccasin_mzn.vocabulary import Status
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class RegionPlan:
     device: str
     copies: Callable[[Sequence[PyTree], Mapping[str, PyTree]], Copies] = field(repr=False)
     """Makes scratch copies of the step with other inputs."""
+    trust: Trust = field(default=SWITCHED_OFF, repr=False)
+    """What came of comparing the planned step to the step as it is, when the plan was made."""
 
     status = Status.FEASIBLE
     """No proof is sought of plans of regions."""
@@ -116,6 +119,17 @@ class RegionPlan:
         finally:
             self.remove()
 
+    def checked(self, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> RegionPlan:
+        """The same, when its step has been compared to the step as it is, if there is the memory.
+
+        Raises:
+            PlanError: they differ.
+        """
+        if (reason := room_for(self.eager_peak, self.device, measured=True)) is not None:
+            return replace(self, trust=Trust(left_out=reason, waits=False))
+        joints = [each.traced.joint for each in self.regions.values()]
+        return replace(self, trust=trusted(self.copies(inputs, kwargs), self._run, self.step, joints))
+
     def verify(self, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree] | None = None) -> Verification:
         """Run the step with the plans and without, from the same state, and compare; see `steps.compared`."""
         installed = has_plan(self.step.model)
@@ -149,6 +163,7 @@ class RegionPlan:
             f"duration  {100 * recomputed:+.2f} % by recomputation, {100 * self.overhead:+.2f} % by running the plans' "
             f"code: {100 * self.predicted_increase:+.2f} %",
         ]  # fmt: skip
+        lines += [f"verified  {self.trust}"] * (self.trust is not SWITCHED_OFF)
         for name, each in self.regions.items():
             repeated = f"{len(each.recomputed)} of {len(set(each.sequence))} repeated"
             lines.append(f"region    {named(name)}: {repeated}, {bytes_text(each.peaks.kept)} kept")

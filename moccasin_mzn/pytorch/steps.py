@@ -53,6 +53,7 @@ class ScratchCopy:
     leaves: Mapping[str, torch.Tensor]
     """Parameters, buffers and inputs by name."""
     arguments: tuple[PyTree, PyTree]
+    model: torch.nn.Module
 
     def step(
         self, call: Callable[..., PyTree], between: Callable[[Sequence[torch.Tensor]], object] | None = None
@@ -73,11 +74,11 @@ class ScratchCopy:
 
     def left(self) -> dict[str, torch.Tensor | None]:
         """What a step leaves behind, by name."""
-        own = self.given
+        own, buffers = self.given, dict(self.model.named_buffers())  # as they stand there: a step may replace them
         places = {CPU, *(each.form.device for each in own)}
         return {
             **{f"gradient of {each.name}": self.leaves[each.name].grad for each in own if each.form.requires_grad},
-            **{f"buffer {each.name}": self.leaves[each.name] for each in own if each.kind == BUFFER},
+            **{f"buffer {each.name}": buffers.get(each.name) for each in own if each.kind == BUFFER},
             **{f"random state of {place}": generator_of(place).get_state() for place in places},
         }
 
@@ -111,7 +112,7 @@ def scratch_of(
         for parameter in model.parameters():
             if gradients == ACCUMULATED and parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)
-        yield ScratchCopy(given, differentiable, leaves, arguments.filled(fresh))
+        yield ScratchCopy(given, differentiable, leaves, arguments.filled(fresh), model)
 
 
 # --- What a training step takes when it is run, with a plan or without ----------------------------------------
