@@ -137,7 +137,7 @@ def late(monkeypatch):
 
 def test_tracing_ends_with_the_limit_and_says_so(counted, late):
     model, inputs = counted
-    with pytest.raises(NoTimeError, match=r"tracing the network took 100.* s of the 30 s of the time limit"):
+    with pytest.raises(NoTimeError, match=r"tracing the network took 1[0-9.]+ s of the 30 s of the time limit"):
         planned(model, inputs, 0.5)
     assert COUNTS["calls"] == 1  # the operator after the limit is not called
     COUNTS["calls"] = 0
@@ -149,7 +149,7 @@ def test_the_limit_is_for_the_dry_run_of_an_estimate_too(counted):
     model, inputs = counted
     arguments, tensors = Structure.of_call(inputs, None)
     limit = within(Deadline(1.0, time.monotonic() - 5.0), "running the step without memory")
-    with pytest.raises(NoTimeError, match="running the step without memory took 5"):
+    with pytest.raises(NoTimeError, match="running the step without memory took [0-9.]+ s of the 1 s"):
         dry_run(Step(model, None), arguments, tensors, None, "cpu", None, limit)
     assert COUNTS["calls"] == 1
 
