@@ -136,7 +136,7 @@ class OperatorCosts:
         """
         calls = {_key(node, mask): (node, mask) for node, mask in wanted}
         self.known |= {key: _COMPARING for key, (node, _) in calls.items() if is_check(node)}
-        self._look_up({key: call for key, call in calls.items() if key not in self.known}, deadline)
+        self._take_kept({key: call for key, call in calls.items() if key not in self.known}, deadline)
         new = {key: call for key, call in calls.items() if key not in self.known}
         new = dict(sorted(new.items(), key=lambda item: -_bytes_touched(item[1][0])))
         if not new:
@@ -159,7 +159,7 @@ class OperatorCosts:
                 f"{len(calls)} take was not known yet: ask for more time, or again, for what was measured is kept"
             )
 
-    def _look_up(self, calls: Mapping[object, tuple[fx.Node, Sequence[bool] | None]], deadline: Deadline) -> None:
+    def _take_kept(self, calls: Mapping[object, tuple[fx.Node, Sequence[bool] | None]], deadline: Deadline) -> None:
         """Take what earlier processes have measured; what they had no time to time only if there is none now."""
         if self.kept is not None and calls:
             names = {key: _name(key, node) for key, (node, _) in calls.items()}
