@@ -235,8 +235,9 @@ class Drive:
         status = getattr(answer, "status", "")
         LOGGER.info("%s: ends%s", self.what, f", {status}" if status else "")
         for error in self.errors:
-            raise error
-        if interrupted and self.interrupts == "raise":
+            if not isinstance(error, KeyboardInterrupt):
+                raise error
+        if (interrupted or self.errors) and self.interrupts == "raise":
             raise Interrupted(answer)
         return answer
 

@@ -241,13 +241,16 @@ def plan(
             found, interrupted = searching.of_least_peak()
         else:
             found, interrupted = searching.within(_limit(amount, of, searching.traced, searching.eager_peak))
-        drive.begins("comparing a planned step", began)
-        found = replace(found, trust=_trust(found, inputs, kwargs or {}, deadline) if verify else SWITCHED_OFF)
+        try:
+            drive.begins("comparing a planned step", began)
+            found = replace(found, trust=_trust(found, inputs, kwargs or {}, deadline) if verify else SWITCHED_OFF)
+            if found.trust.known is not None:
+                note(f"the planned step is {found.trust}")
+            drive.begins("timing steps", began)
+            found = _timed(found, inputs, kwargs or {}, deadline)
+        except KeyboardInterrupt:
+            interrupted = True
         interrupted = interrupted or found.trust is INTERRUPTED
-        if found.trust.known is not None:
-            note(f"the planned step is {found.trust}")
-        drive.begins("timing steps", began)
-        found = _timed(found, inputs, kwargs or {}, deadline)
     return drive.ended(replace(found, of=of, another=_for_calls(again) if shapes == EACH else None), interrupted)
 
 

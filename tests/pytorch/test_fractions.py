@@ -27,7 +27,7 @@ def planned(budget, **how):
         inputs,
         loss=lambda out: out.square().mean(),
         budget=budget,
-        time_limit=3,
+        time_limit=15,
         seed=0,
         durations="flop",
         **how,

@@ -172,7 +172,7 @@ ASKED = [
     lambda m: plan(m, (X,), budget="least", **QUICK),
     lambda m: plan(m, (X,), budget=0.9, regions="auto", **QUICK),
     lambda m: estimate(m, (X,)),
-    lambda m: largest_batch(m, lambda batch: (torch.randn(batch, 8),), "1MiB", time_limit=1),
+    lambda m: largest_batch(m, lambda batch: (torch.randn(batch, 8),), "1MiB", time_limit=10),
 ]
 
 
@@ -206,7 +206,7 @@ from moccasin_mzn.pytorch import plan
 logging.basicConfig(level=logging.INFO, stream=sys.stdout)
 x = torch.randn(16, 8)
 with torch.no_grad():
-    found = plan(torch.nn.Linear(8, 8), (x,), budget=1.0, time_limit=1)
+    found = plan(torch.nn.Linear(8, 8), (x,), budget=1.0, time_limit=10)
 print(found.verify((x,)).equal)
 """
 
