@@ -22,7 +22,9 @@ from moccasin_mzn.pytorch import Plan, PlanError, plan
 from moccasin_mzn.search.board import WARM_START
 from moccasin_mzn.search.options import Options
 
-PHASES = ("tracing the network", "measuring operators", "searching for a plan", "comparing a planned step", "timing steps")
+PHASES = (
+    "tracing the network", "measuring operators", "searching for a plan", "comparing a planned step", "timing steps",
+)  # fmt: skip
 OPTIONS = Options(search="only", threads=1, seed=0, if_none="stop")
 
 
