@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 MEASURED: Final = "measured"
 FLOP: Final = "flop"
 NONE: Final = "none"
-MEASURING_SHARE, MEMORY_SHARE = 0.4, 0.85
+MEASURING_SHARE, MEMORY_SHARE = 0.4, 1.05
 """Fractions: of the time that is left to time operators; of the whole time limit, until which each is called for the
 memory that it takes."""
 

@@ -68,7 +68,7 @@ ANY_ORDER = "in any order with any number of computations"
 def scope(problem: Problem, form: Searched, source: str = "") -> str:
     """Return the scope of a proof by `source`, to be read after "no schedule": order, computations, whether in place.
 
-    Every message that claims something of all schedules names it so; `tests/house/test_claimed_scopes.py` looks for those.
+    Every message that claims something of all schedules names it so; `tests/house/test_claimed_scopes.py` finds them.
     """
     ranges = _scope(problem, form, source)
     return ranges if problem.graph.overwritable is None else f"{ranges.rstrip(',')}, run in place,"

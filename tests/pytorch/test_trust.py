@@ -118,7 +118,9 @@ def test_plans_are_compared_as_they_are_made():
     model(x_of()).sum().backward()
 
 
-@pytest.mark.parametrize("how", [{}, {"gradients": "accumulated"}, {"loss": lambda out: out.sum()}], ids=["plain", "accumulated", "loss"])
+@pytest.mark.parametrize(
+    "how", [{}, {"gradients": "accumulated"}, {"loss": lambda out: out.sum()}], ids=["plain", "accumulated", "loss"]
+)
 def test_what_is_equal_is_trusted_and_its_state_left_as_it_was(how):
     model, x = blocks(), x_of().requires_grad_()
     before, state = {name: each.clone() for name, each in model.state_dict().items()}, torch.get_rng_state()
