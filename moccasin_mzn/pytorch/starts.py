@@ -76,7 +76,7 @@ def least_start(
         return stop() or deadline.over() or limit.over()
 
     found = _all_by_blocks(problem, lambda: stop() or limit.over())
-    least = min((judged(graph, sequence, BLOCKS) for sequence in found), key=lambda one: (one.peak, one.sequence))
+    least = min(found, key=lambda one: (one.peak, one.sequence))
     low, apart = max(graph.working_sets) - 1, max(1, least.peak // _STEPS)
     while least.peak - low > apart and not over():
         middle = (low + least.peak) // 2
@@ -89,12 +89,11 @@ def least_start(
     return least.sequence
 
 
-def _all_by_blocks(problem: Planned, stop: Callable[[], bool]) -> Iterator[tuple[int, ...]]:
+def _all_by_blocks(problem: Planned, stop: Callable[[], bool]) -> Iterator[Constructed]:
     """The schedule without recomputation, and for each kind of blocks that in which all are recomputed."""
-    yield checkpointed(problem, [])
-    for blocks in _partitions(problem):
-        yield checkpointed(problem, blocks)
-        if stop():
+    for blocks in ([], *_partitions(problem)):
+        yield judged(problem.graph, checkpointed(problem, blocks), BLOCKS)
+        if blocks and stop():
             return
 
 
