@@ -122,9 +122,9 @@ class Reading:
         for name in sorted(reads.environment):
             fetch = partial(os.environ.get, name, NOTHING)
             follower.entry(f"'os.environ[{name!r}]'", os.environ, name, fetch)
-        for name, (place, fetch) in _OF_PROCESS.items():
+        for name, (home, present) in _OF_PROCESS.items():
             if name in reads.names:
-                follower.entry(f"'{place}.{name}'", _OF_PROCESS, name, fetch)
+                follower.entry(f"'{home}.{name}'", _OF_PROCESS, name, present)
         for name, root in self.roots.items():
             follower.follow(f"'{name}'", root)
         for generator in self.found.random.seeds:

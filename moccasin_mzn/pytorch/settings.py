@@ -6,6 +6,7 @@ the same operators.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ class Settings:
     deterministic: bool
     attention: tuple[object, ...]
     """Which backends of attention are allowed, and their order."""
+    saved: str
+    """Hooks for saved tensors, but for PyTorch's own, which give back what they got."""
 
     @classmethod
     def now(cls) -> Settings:
@@ -35,7 +38,8 @@ class Settings:
             backends.cudnn_sdp_enabled(), *own._get_sdp_priority_order(),
         )  # fmt: skip
         device = str(torch.get_default_device()) if own._len_torch_function_stack() else "cpu"  # which takes long
-        return cls(torch.get_default_dtype(), device, torch.are_deterministic_algorithms_enabled(), attention)
+        deterministic = torch.are_deterministic_algorithms_enabled()
+        return cls(torch.get_default_dtype(), device, deterministic, attention, _saved_tensors_hooks())
 
     def check(self) -> None:
         """Refuse other settings, and hooks of all modules.
@@ -53,11 +57,29 @@ class Settings:
             raise PlanError("a hook of all modules (register_module_...) is set, which a plan would not call")
 
 
+def _saved_tensors_hooks() -> str:
+    """The line of the hooks for saved tensors that are on, as a text."""
+    import torch
+
+    top = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)  # not public
+    hooks = top(True) if top is not None else None
+    if hooks is None:
+        return "none"
+    pack = hooks[0]
+    home = str(getattr(pack, "__module__", None) or type(pack).__module__)
+    if home.startswith("torch."):
+        return "none"
+    code = getattr(getattr(pack, "__func__", pack), "__code__", None)
+    line = "" if code is None else f", {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+    return f"{getattr(pack, '__qualname__', type(pack).__qualname__)} of {home}{line}"
+
+
 _TEXTS = {
     "default_dtype": "default dtype",
     "default_device": "default device",
     "deterministic": "deterministic algorithms",
     "attention": "attention backends (flash, memory efficient, math, cuDNN, order)",
+    "saved": "hooks for saved tensors (torch.autograd.graph.saved_tensors_hooks)",
 }
 
 

@@ -107,7 +107,7 @@ class Writes:
         Raises:
             UntraceableError: names it.
         """
-        known = {key for each, _, _ in self._changed(after) for key in (each.key,)}
+        known = {each.key for each, _, _ in self._changed(after)}
         for key in after.changed():
             each = after.found[key]
             if key in known and _is_kept(each.value) and _is_kept(each.fetch()):
@@ -145,7 +145,8 @@ class Writes:
 
 def _set(each: Watched) -> None:
     place: Any = each.place
-    name, value = each.key[1], each.value
+    name = each.key[1]
+    value: Any = each.value
     if isinstance(place, CellType) and value is not NOTHING:
         place.cell_contents = value
     elif isinstance(place, ContextVar) and value is not NOTHING:
@@ -197,7 +198,9 @@ def _is_tensor(value: object) -> bool:
 
 def _is_kept(value: object) -> bool:
     """True for what is compared by its value."""
-    return value is NOTHING or isinstance(value, Bytes) or is_plain(value) or isinstance(value, list | dict | set | deque)
+    return (
+        value is NOTHING or isinstance(value, Bytes) or is_plain(value) or isinstance(value, list | dict | set | deque)
+    )
 
 
 def _alike(one: object, other: object) -> bool:
