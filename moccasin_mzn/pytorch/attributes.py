@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 from moccasin_mzn.pytorch.random_state import RandomState
 from moccasin_mzn.pytorch.reads import NOTHING, Reads, reads_noted
-from moccasin_mzn.pytorch.repetition import Call
+from moccasin_mzn.pytorch.repetition import Calls
 from moccasin_mzn.pytorch.watching import Follower, Watch, equal, is_plain, same_tensors
 from moccasin_mzn.pytorch.writes import Writes
 
@@ -96,7 +96,7 @@ class Reading:
         self.after_one_run = {name: dict(vars(module)) for name, module in self.model.named_modules()}
         self.first = self.watched()
 
-    def traced(self, first: Sequence[Call], later: Sequence[Call]) -> None:
+    def traced(self, first: Calls, later: Calls) -> None:
         """Refuse a network that did something else before it had run than when it was traced.
 
         Args:
@@ -216,6 +216,7 @@ def _note_all(reading: Reading, modules: Mapping[str, torch.nn.Module]) -> None:
     """Note what was read, but for what changes in each run, and the submodules and hooks of all modules."""
     found, changing = reading.found, reading.first.changed()
     found.watch = reading.watched()
+    found.watch.fake.clear()
     for key in changing:
         found.watch.found.pop(key, None)
     found.submodules = [

@@ -70,6 +70,8 @@ class Watch:
     """All values that are compared."""
 
     found: dict[tuple[int, object], Watched] = field(default_factory=dict)
+    fake: dict[tuple[int, object], Watched] = field(default_factory=dict)
+    """Fake tensors, which have no values to compare."""
     tensors: dict[int, tuple[torch.Tensor, str]] = field(default_factory=dict)
     """Tensors that were met, by identity, with their names."""
 
@@ -195,7 +197,9 @@ class Follower:
         """Watch one value, and follow it."""
         key = id(place), name
         value = fetch()
-        if key in self.watch.found or _is_fake(value):
+        if _is_fake(value):
+            self.watch.fake[key] = Watched(called, fetch, value, key, place)
+        if key in self.watch.found or key in self.watch.fake:
             return
         if len(self.watch.found) >= _MOST:
             self._full()

@@ -11,9 +11,12 @@ variables when a function that names them is called first.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
+from functools import partial
+from itertools import chain
 from types import CellType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +24,7 @@ import numpy as np
 
 from moccasin_mzn.pytorch.errors import UntraceableError
 from moccasin_mzn.pytorch.reads import NOTHING, Reads
-from moccasin_mzn.pytorch.repetition import Call
+from moccasin_mzn.pytorch.repetition import Call, Calls
 from moccasin_mzn.pytorch.watching import ENTRIES, Bytes, Follower, Watch, Watched, equal, is_plain
 
 if TYPE_CHECKING:
@@ -70,6 +73,7 @@ class Writes:
         for module in modules:
             for name in vars(module).keys() - left_out:
                 self._follower.named("", vars(module), name)
+        self._follower.entry("", os.environ, ENTRIES, partial(dict, os.environ), follow=False)
         for value in (*dict.fromkeys(map(type, modules)), *roots):
             self._follower.follow("", value)
 
@@ -81,7 +85,7 @@ class Writes:
         finally:
             self._reads.is_on = is_on
 
-    def check_settled(self, after: Watch, first: Sequence[Call], later: Sequence[Call]) -> None:
+    def check_settled(self, after: Watch, first: Calls, later: Calls) -> None:
         """Refuse a network that reads what its first run has changed, and does something else since.
 
         Args:
@@ -92,14 +96,16 @@ class Writes:
         Raises:
             UntraceableError: names what was changed.
         """
-        fewer = _is_within(later, first)  # it has filled a cache, or made a mask
+        differs = first.made != later.made
+        fewer = differs and _is_within(later.made, first.made)  # it has filled a cache, or made a mask
         for each, former, now in self._changed(after):
-            other_tensor = _is_tensor(former) and _is_tensor(now)
-            if (first != later and not (fewer and _is_filled(former, now))) or other_tensor:
+            read = any(id(tensor) in first.tensors for tensor in _tensors(former))
+            alone = isinstance(former, _tensor_class())
+            if read or (differs and not alone and not (fewer and _is_filled(former, now))):
                 raise UntraceableError(f"the network changes {each.called}, {_CHANGES}")
 
     def check_repeated(self, after: Watch) -> None:
-        """Refuse a network that changes something in each run.
+        """Refuse a network that changes numbers in each run, or how many entries a collection has.
 
         Args:
             after: what it reads, as it was after the first run.
@@ -108,15 +114,15 @@ class Writes:
             UntraceableError: names it.
         """
         known = {each.key for each, _, _ in self._changed(after)}
-        for key in after.changed():
+        for key in after.changed() & known:
             each = after.found[key]
-            if key in known and _is_kept(each.value) and _is_kept(each.fetch()):
+            if not equal(_outline(each.value), _outline(each.fetch())):
                 raise UntraceableError(f"the network changes {each.called}, {_CHANGES}")
 
     def _changed(self, after: Watch) -> list[tuple[Watched, object, object]]:
         """What the first run has changed of what is read, before and after it."""
         found = []
-        for key, each in after.found.items():
+        for key, each in chain(after.found.items(), after.fake.items()):
             before = self._before.found.get(key)
             former = NOTHING if before is None else before.value
             if before is None:
@@ -130,7 +136,7 @@ class Writes:
 
     def put_back(self, after: Watch) -> None:
         """Give what was read, and was changed since, the value that it had before."""
-        places = {key[0] for key in after.found}
+        places = {key[0] for key in chain(after.found, after.fake)}
         for key, each in self._before.found.items():
             now = each.fetch()
             if key[0] in places and now is not each.value and not equal(now, each.value):
@@ -153,9 +159,13 @@ def _set(each: Watched) -> None:
         place.set(value)
     elif isinstance(place, np.ndarray) and isinstance(value, Bytes) and value.bytes and not value.dtype.hasobject:
         place[...] = np.frombuffer(value.bytes, value.dtype).reshape(value.shape)
-    elif name == ENTRIES and isinstance(place, list | deque | dict | set):
+    elif name == ENTRIES and isinstance(place, MutableMapping):
+        for key in [key for key in place if key not in value]:
+            del place[key]
+        place.update(value)
+    elif name == ENTRIES and isinstance(place, list | deque | set):
         place.clear()
-        place.extend(value) if isinstance(place, list | deque) else place.update(value)
+        place.update(value) if isinstance(place, set) else place.extend(value)
     elif isinstance(place, dict) and value is NOTHING:
         place.pop(name, None)
     elif isinstance(place, dict):
@@ -185,21 +195,29 @@ def _is_filled(former: object, now: object) -> bool:
     return isinstance(former, set) and isinstance(now, set) and former <= now
 
 
-def _is_tensor(value: object) -> bool:
-    """True for a tensor, or a collection of some, that was not just computed from what requires a gradient."""
+def _tensors(value: object) -> list[torch.Tensor]:
+    """A tensor, or those in a collection."""
+    if isinstance(value, list | tuple | deque):
+        return [tensor for each in value for tensor in _tensors(each)]
+    if isinstance(value, dict):
+        return _tensors([*value.values()])
+    return [value] if isinstance(value, _tensor_class()) else []
+
+
+def _tensor_class() -> type[torch.Tensor]:
     import torch
 
+    return torch.Tensor
+
+
+def _outline(value: object) -> object:
+    """A value with classes in place of what is no number, text or collection: tensors are made in each run."""
     if isinstance(value, list | tuple | deque):
-        return any(map(_is_tensor, value))
+        return [_outline(each) for each in value]
     if isinstance(value, dict):
-        return any(map(_is_tensor, value.values()))
-    return isinstance(value, torch.Tensor) and value.grad_fn is None
-
-
-def _is_kept(value: object) -> bool:
-    """True for what is compared by its value."""
+        return {key: _outline(each) for key, each in value.items()}
     return (
-        value is NOTHING or isinstance(value, Bytes) or is_plain(value) or isinstance(value, list | dict | set | deque)
+        value if is_plain(value) or isinstance(value, Bytes) else len(value) if isinstance(value, set) else type(value)
     )
 
 
