@@ -370,7 +370,8 @@ def test_variables_that_a_hook_reads_are_watched(x):
         step(x)
 
 
-def test_what_is_filled_once_and_counters_of_others_do_not_refuse_a_step(x):
+@pytest.mark.parametrize("warm", [False, True])
+def test_what_is_filled_once_or_in_each_step_and_counters_of_others_do_not_refuse_it(warm, x):
     calls, sizes = collections.Counter(), []
 
     @functools.lru_cache
@@ -384,9 +385,18 @@ def test_what_is_filled_once_and_counters_of_others_do_not_refuse_a_step(x):
             sizes.append(mask(4).sin().shape[0])
         return mask(sizes[0]) * model.o.scratch
 
-    model = Net(read)
-    model.line.register_forward_hook(lambda module, inputs, output: None)
+    model, features = Net(read), []
+
+    def forward(x):
+        features.clear()
+        features.append(x.sin())
+        CONTEXT.set(1.0)
+        return Net.forward(model, x) + features[0]
+
+    model.forward = forward
     mask(4), model.cache.update(mask=1.0)
+    if warm:
+        model(x)
     step = plan(model, (x,), budget="1TiB", **CHEAP).module()
     for _ in range(2):
         calls["forward"] += 1
