@@ -50,7 +50,7 @@ BUDGETS: Final = 0.8, 0.9, "1TiB"
 WAYS: Final = "install", "install", "module", "plans", "again"
 """How a plan is used; "again": one that computes all of the forward pass once more."""
 UNWATCHED: Final = re.compile(r"^( +)\S.*(\.numpy\(\)\[\.\.\.\] =|\.data\.\w+_\().*$", re.MULTILINE)
-"""Lines that write to memory without a version that counts it; docs/training.md says that they are not compared."""
+"""Lines that write to memory without a version that counts it; docs/training.md has them as not compared."""
 ROUNDING: Final = 16 * 2.0**-23
 ROUNDING_OF_AUTOCAST: Final = 2 * 2.0**-8
 """Largest differences relative to the largest number of a tensor, of gradients that are added up in another order."""

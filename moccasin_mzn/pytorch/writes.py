@@ -130,7 +130,7 @@ class Writes:
                 if entries is None or not isinstance(entries.value, dict):
                     continue  # made by the run
                 former = entries.value.get(key[1], NOTHING)
-            if former is not each.value and not _alike(former, each.value):
+            if former is not each.value and not _same(former, each.value):
                 found.append((each, former, each.value))
         return found
 
@@ -221,7 +221,7 @@ def _outline(value: object) -> object:
     )
 
 
-def _alike(one: object, other: object) -> bool:
+def _same(one: object, other: object) -> bool:
     """True for equal values, and for objects of a class that have equal attributes."""
     if equal(one, other):
         return True
