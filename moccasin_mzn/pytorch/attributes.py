@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -23,7 +24,9 @@ from typing import TYPE_CHECKING, Any
 from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 from moccasin_mzn.pytorch.random_state import RandomState
 from moccasin_mzn.pytorch.reads import NOTHING, Reads, reads_noted
+from moccasin_mzn.pytorch.repetition import Calls
 from moccasin_mzn.pytorch.watching import Follower, Watch, equal, is_plain, same_tensors
+from moccasin_mzn.pytorch.writes import Writes
 
 if TYPE_CHECKING:
     import torch
@@ -79,6 +82,8 @@ class Reading:
     """Attributes of each module when the network had run once: what is the same after the second run may stay."""
     first: Watch = field(default_factory=Watch)
     """What was read in the first run; what is another after the second changes in each."""
+    writes: Writes | None = None
+    """What there was before the first run."""
 
     @contextlib.contextmanager
     def running(self, variables: bool) -> Iterator[None]:
@@ -90,6 +95,19 @@ class Reading:
         """Note that the network has run for the first time."""
         self.after_one_run = {name: dict(vars(module)) for name, module in self.model.named_modules()}
         self.first = self.watched()
+
+    def traced(self, first: Calls, later: Calls) -> None:
+        """Refuse a network that did something else before it had run than when it was traced.
+
+        Args:
+            first: operators of the first run.
+            later: those that were traced.
+
+        Raises:
+            UntraceableError: names what its first run has changed.
+        """
+        if self.writes is not None:
+            self.writes.check_settled(self.first, first, later)
 
     def watched(self) -> Watch:
         """The values that were read, as they are now."""
@@ -104,11 +122,27 @@ class Reading:
         for name in sorted(reads.environment):
             fetch = partial(os.environ.get, name, NOTHING)
             follower.entry(f"'os.environ[{name!r}]'", os.environ, name, fetch)
+        for name, (home, present) in _OF_PROCESS.items():
+            if name in reads.names:
+                follower.entry(f"'{home}.{name}'", _OF_PROCESS, name, present)
         for name, root in self.roots.items():
             follower.follow(f"'{name}'", root)
         for generator in self.found.random.seeds:
             follower.entry("the initial seed of PyTorch", generator, "initial seed", generator.initial_seed)
         return watch
+
+
+def _threads() -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+_OF_PROCESS: dict[str, tuple[str, Callable[[], object]]] = {
+    "argv": ("sys", lambda: list(sys.argv)),
+    "get_num_threads": ("torch", _threads),
+}
+"""What is compared if code that has run names it: the module that has it, and its value."""
 
 
 def _follow_module(follower: Follower, where: str, module: torch.nn.Module) -> None:
@@ -156,12 +190,19 @@ def attributes_read(model: torch.nn.Module, roots: Mapping[str, object]) -> Iter
     try:
         by_identity = {id(module): before[name] for name, module in modules.items()}
         with reads_noted(modules.values(), by_identity, found.random.called) as reading.reads:
+            reading.writes = Writes(modules.values(), _OWN, roots.values(), reading.reads)
+            reading.reads.before_variable = reading.writes.variable
             yield reading
+        reading.writes.check_repeated(reading.first)
     except PlanError as error:
         refused = error  # perhaps for what such an attribute has led to
     finally:
         problem = _written(modules, before, reading.after_one_run, reading.reads.modules) or _grown(modules, sizes)
         reading.after_one_run.clear()  # it may have tensors
+        if reading.writes is not None:
+            if problem or refused is not None:
+                reading.writes.put_back(reading.first)
+            reading.writes.clear()
     if problem:
         text = f"the network {problem}, which a plan would not do: return it, or leave it out in training"
         raise UntraceableError(text) from refused
@@ -175,6 +216,7 @@ def _note_all(reading: Reading, modules: Mapping[str, torch.nn.Module]) -> None:
     """Note what was read, but for what changes in each run, and the submodules and hooks of all modules."""
     found, changing = reading.found, reading.first.changed()
     found.watch = reading.watched()
+    found.watch.fake.clear()
     for key in changing:
         found.watch.found.pop(key, None)
     found.submodules = [

@@ -207,6 +207,7 @@ def _trace(
     with contextlib.nullcontext() if mode is not None else _one_fake_mode():
         graph_module = traced(*given)
     check_repeated(first, while_traced, run_noted)
+    reading.traced(first, while_traced)
     _turned_into_views(graph_module)
     _added_in_place(graph_module)
     with_checks(graph_module)

@@ -60,7 +60,7 @@ STATES: Final = (
         "watching",
     ),
     State(
-        "attributes of classes, functions and Python modules, default arguments, arguments of `partial`",
+        "attributes of classes, functions and Python modules, default arguments, arguments of `partial`, `sys.argv`",
         COMPARED,
         "those whose names stand in code that ran, of your own files; classes of installed packages, too",
         "watching",
@@ -92,7 +92,12 @@ STATES: Final = (
         "in the backward pass, all that it reads: versions, and whether `.data` is another memory",
         "runtime",
     ),
-    State("`.data` written in place (`t.data.mul_(2)`) between both passes", NOT_COMPARED, "no version counts it", ""),
+    State(
+        "`.data` or `.numpy()` written in place (`t.data.mul_(2)`) between both passes",
+        NOT_COMPARED,
+        "no version counts it",
+        "",
+    ),
     State("submodules, their mode, their hooks, their `forward`", COMPARED, "which they are", "attributes"),
     State(
         "hooks of all modules (`register_module_forward_hook`)",
@@ -103,18 +108,28 @@ STATES: Final = (
     State("autocast, default dtype and device", COMPARED, "at each call", "settings"),
     State("grad mode", FOLLOWED, "without gradients the network itself runs", "runtime"),
     State("deterministic algorithms, backends of attention", COMPARED, "at each call", "settings"),
-    State("`allow_tf32`, oneDNN, cuDNN, threads", FOLLOWED, "the operators look at them", "settings"),
     State(
-        "hooks for saved tensors around a call, modes of PyTorch that see operators, anomaly detection",
-        NOT_COMPARED,
-        "a plan saves by itself; they see the operators of the plan",
-        "",
+        "`allow_tf32`, oneDNN, cuDNN, threads",
+        FOLLOWED,
+        "the operators look at them; `torch.get_num_threads()` in your code is compared",
+        "settings",
     ),
     State(
-        "what the step changes in each run and does not read in a way that changes an operator: counters, logs",
-        NOT_COMPARED,
-        "a plan does not run that code",
-        "",
+        "hooks for saved tensors (`saved_tensors_hooks`)",
+        REFUSED,
+        "when the plan is made, and at each call; those of PyTorch, such as `save_on_cpu`, are accepted around a call",
+        "settings",
+    ),
+    State(
+        "modes of PyTorch that see operators, anomaly detection", NOT_COMPARED, "they see the operators of the plan", ""
+    ),
+    State(
+        "what the step itself changes of all this: variables, entries, attributes of objects, classes and functions; "
+        "counters, lists that grow",
+        REFUSED,
+        "when the plan is made, and put back; accepted are caches that the first run fills, and tensors and objects "
+        "that are written in each step and were not read before",
+        "writes",
     ),
     State(
         "results in caches of functions (`functools.cache`), objects of C without attributes, what is found by "

@@ -22,6 +22,7 @@ from types import CodeType, FrameType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from moccasin_mzn.clock import nothing
 from moccasin_mzn.graphs.importers.torch.spec import is_foreign
 from moccasin_mzn.log import note
 
@@ -77,6 +78,8 @@ class Reads:
     """Python code is called in the backward pass: a function of autograd or a hook."""
     is_on: bool = False
     """The step is running, not what traces it."""
+    before_variable: Callable[[Mapping[str, Any], str], object] = nothing
+    """Called with a global variable before the function that names it first runs."""
     _look: Callable[[FrameType, str, Any], None] | None = None
     """A profiler of Python, which notes variables."""
 
@@ -114,6 +117,10 @@ class Reads:
             return [*own]
         found = {aliases.get(name, name) if isinstance(aliases, dict) else name for name in names}
         return sorted(name for name in found if not name.startswith("__"))
+
+    def named_in(self, place: Iterable[str]) -> set[str]:
+        """The names of a dictionary that stand in called functions."""
+        return self.names.intersection(place)
 
     def note_code(self, code: CodeType) -> None:
         """Note names and keys that stand in a function."""
@@ -221,8 +228,24 @@ def is_own(file: str) -> bool:
     return is_users(file) and "site-packages" not in Path(file).parts
 
 
+def is_own_module(module: ModuleType) -> bool:
+    """True for a module of such a file, and for one that was made by code."""
+    file = getattr(module, "__file__", None)
+    return is_own(file) if file else getattr(module, "__spec__", None) is None
+
+
 def _package(module: str) -> str:
     return module.partition(".")[0]
+
+
+def _is_in_operator(frame: FrameType | None) -> bool:
+    """True for code of an operator of one's own, which a plan calls as the network does."""
+    while frame is not None:
+        home = frame.f_globals.get("__name__") or ""
+        if home.startswith("torch._library."):
+            return home in ("torch._library.custom_ops", "torch._library.fake_impl")
+        frame = frame.f_back
+    return False
 
 
 def _is_own_code(frame: FrameType) -> bool:
@@ -339,6 +362,8 @@ class _Noting:
         code = frame.f_code
         left = self._codes.get(code)
         if left is None:
+            if _is_own_code(frame) and _is_in_operator(frame):
+                return
             left = self._codes[code] = self._first_call(frame, code)
         if left:
             self._codes[code] = left - 1
@@ -359,7 +384,9 @@ class _Noting:
             if name.startswith("__"):
                 continue
             if value is not NOTHING and (own or isinstance(value, (*_PLAIN, Enum))):
-                self.reads.variables[id(place), name] = place
+                if (id(place), name) not in self.reads.variables:
+                    self.reads.variables[id(place), name] = place
+                    self.reads.before_variable(place, name)
                 self.meet(value)
         return _MOST_CALLS if own else 0
 
@@ -369,7 +396,7 @@ class _Noting:
         if kind in self.reads.former or kind in _CLOSED:
             return
         if isinstance(value, ModuleType):
-            if depth and is_own(getattr(value, "__file__", None) or ""):
+            if depth and is_own_module(value):
                 for name, each in [*vars(value).items()]:
                     self.meet(NOTHING if name.startswith("__") else each, 1)
             return

@@ -55,6 +55,8 @@ class Calls:
     """Those of another run; None: it is the first."""
     place: str = ""
     """The user's line of the first call that is not the expected one."""
+    tensors: set[int] = field(default_factory=set)
+    """The identities of their arguments."""
     check: Callable[..., object] = nothing
     """Called with each operator before it; what it raises ends the run."""
 
@@ -70,15 +72,19 @@ _TENSOR = _Tensor()
 @contextlib.contextmanager
 def calls_noted(calls: Calls, network: torch.nn.Module) -> Iterator[None]:
     """Meanwhile operators are noted, to be entered around a forward pass, traced or not."""
+    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
 
     class Noted(TorchDispatchMode):
         def __torch_dispatch__(
             self, function: torch._ops.OpOverload, types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
             calls.check(function)
+            leaves = tree_leaves((args, kwargs or {}))
+            calls.tensors.update(id(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))
             if function.namespace == "aten" and str(function) != _SILENT:
-                self.note(Call(str(function), _constants(function, args, kwargs or {})))
+                self.note(Call(str(function), _constants(function, leaves)))
             return function(*args, **(kwargs or {}))
 
         def note(self, call: Call) -> None:
@@ -91,12 +97,10 @@ def calls_noted(calls: Calls, network: torch.nn.Module) -> Iterator[None]:
         yield
 
 
-def _constants(function: torch._ops.OpOverload, args: PyTree, kwargs: PyTree) -> tuple[object, ...]:
+def _constants(function: torch._ops.OpOverload, leaves: Sequence[object]) -> tuple[object, ...]:
     """The arguments that are no tensors, as texts, as no number is not equal to itself then."""
     import torch
-    from torch.utils._pytree import tree_leaves
 
-    leaves = tree_leaves((args, kwargs))
     if function._schema.name in ("aten::lift_fresh", "aten::lift_fresh_copy"):
         return tuple(_numbers(leaf) if isinstance(leaf, torch.Tensor) else repr(leaf) for leaf in leaves)
     return tuple(_TENSOR if isinstance(leaf, torch.Tensor) else repr(leaf) for leaf in leaves)

@@ -7,6 +7,7 @@ the same operators.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
@@ -38,7 +39,7 @@ class Settings:
         return cls(torch.get_default_dtype(), device, torch.are_deterministic_algorithms_enabled(), attention)
 
     def check(self) -> None:
-        """Refuse other settings, and hooks of all modules.
+        """Refuse other settings, hooks of all modules, and hooks for saved tensors that PyTorch does not have itself.
 
         Raises:
             PlanError: one is another.
@@ -51,6 +52,24 @@ class Settings:
                     raise PlanError(f"planned with {_TEXTS[name]} {_text(mine)}, called with {_text(its)}")
         if global_hooks():
             raise PlanError("a hook of all modules (register_module_...) is set, which a plan would not call")
+        hooks = _saved_tensors_hooks()
+        if hooks and not hooks.startswith("torch."):  # its own give back what they get: save_on_cpu, checkpoints
+            raise PlanError(f"hooks for saved tensors are on ({hooks}), which a plan would not call: take them out")
+
+
+def _saved_tensors_hooks() -> str:
+    """The first of the hooks for saved tensors that are on, with its module and line; empty: there are none."""
+    import torch
+
+    top = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)  # not public
+    hooks = top(True) if top is not None else None
+    if hooks is None:
+        return ""
+    pack = hooks[0]
+    home = getattr(pack, "__module__", None) or type(pack).__module__
+    code = getattr(getattr(pack, "__func__", pack), "__code__", None)
+    line = "" if code is None else f", {Path(code.co_filename).name}:{code.co_firstlineno}"
+    return f"{home}.{getattr(pack, '__qualname__', type(pack).__qualname__)}{line}"
 
 
 _TEXTS = {
@@ -76,7 +95,7 @@ def global_hooks() -> list[object]:
 
 
 def check_no_global_hooks() -> None:
-    """Refuse hooks of all modules when a plan is made.
+    """Refuse hooks of all modules, and hooks for saved tensors, when a plan is made.
 
     Raises:
         UntraceableError: there is one, names it.
@@ -86,3 +105,5 @@ def check_no_global_hooks() -> None:
         home = getattr(hook, "__module__", None) or type(hook).__module__
         text = f"a hook of all modules ({name} of {home}) is set by register_module_..., which a plan would not call"
         raise UntraceableError(f"{text}: remove it")
+    if hooks := _saved_tensors_hooks():
+        raise UntraceableError(f"hooks for saved tensors are on ({hooks}), which a plan would not call: plan without")

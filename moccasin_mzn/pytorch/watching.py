@@ -29,7 +29,7 @@ import numpy as np
 from moccasin_mzn.errors import shown
 from moccasin_mzn.log import note
 from moccasin_mzn.pytorch.errors import PlanError
-from moccasin_mzn.pytorch.reads import NOTHING, Reads, is_own, is_users_class
+from moccasin_mzn.pytorch.reads import NOTHING, Reads, is_own, is_own_module, is_users_class
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +39,8 @@ _INEXACT = float, complex, np.generic
 """Numbers that may be equal without being the same: 0.0 and -0.0. No number is not equal to itself."""
 _COLLECTIONS = list, tuple, dict, set, frozenset, deque
 _HOLDERS = weakref.ref, ContextVar, threading.local, MappingProxyType, bytearray, array, ChainMap, UserDict, UserList
+ENTRIES = object()
+"""In place of a name: all entries of a collection."""
 _MOST_ENTRIES = 1000
 """A collection with more entries is compared by its length."""
 _MOST_BYTES = 1 << 16
@@ -68,6 +70,8 @@ class Watch:
     """All values that are compared."""
 
     found: dict[tuple[int, object], Watched] = field(default_factory=dict)
+    fake: dict[tuple[int, object], Watched] = field(default_factory=dict)
+    """Fake tensors, which have no values to compare."""
     tensors: dict[int, tuple[torch.Tensor, str]] = field(default_factory=dict)
     """Tensors that were met, by identity, with their names."""
 
@@ -98,11 +102,11 @@ class Watch:
 def _text(value: object) -> str:
     if value is NOTHING:
         return "missing"
-    return _Shown(value).text if isinstance(value, _Bytes) else shown(value)
+    return _Shown(value).text if isinstance(value, Bytes) else shown(value)
 
 
 @dataclass(frozen=True)
-class _Bytes:
+class Bytes:
     """An array of numpy by its bytes."""
 
     shape: tuple[int, ...]
@@ -110,13 +114,13 @@ class _Bytes:
     bytes: bytes
 
     @classmethod
-    def of(cls, array: np.ndarray[Any, Any]) -> _Bytes:
+    def of(cls, array: np.ndarray[Any, Any]) -> Bytes:
         return cls(array.shape, array.dtype, array.tobytes() if array.nbytes <= _MOST_BYTES else b"")
 
 
 @dataclass(frozen=True)
 class _Shown:
-    value: _Bytes
+    value: Bytes
 
     @property
     def text(self) -> str:
@@ -158,8 +162,8 @@ def equal(one: object, other: object) -> bool:
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         return same_tensors(one, other)
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return not one.dtype.hasobject and _Bytes.of(one) == _Bytes.of(other) and one.nbytes <= _MOST_BYTES
-    return (is_plain(other) or isinstance(other, _Bytes)) and bool(one == other)
+        return not one.dtype.hasobject and Bytes.of(one) == Bytes.of(other) and one.nbytes <= _MOST_BYTES
+    return (is_plain(other) or isinstance(other, Bytes)) and bool(one == other)
 
 
 def same_tensors(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -193,7 +197,9 @@ class Follower:
         """Watch one value, and follow it."""
         key = id(place), name
         value = fetch()
-        if key in self.watch.found or _is_fake(value):
+        if _is_fake(value):
+            self.watch.fake[key] = Watched(called, fetch, value, key, place)
+        if key in self.watch.found or key in self.watch.fake:
             return
         if len(self.watch.found) >= _MOST:
             self._full()
@@ -225,7 +231,7 @@ class Follower:
         if isinstance(value, torch.Tensor):
             self._tensor(called, value)
         elif isinstance(value, np.ndarray):
-            self.entry(called, value, "array", partial(_Bytes.of, value), follow=False)
+            self.entry(called, value, "array", partial(Bytes.of, value), follow=False)
         elif isinstance(value, _COLLECTIONS):
             self._collection(called, value, name)
         elif isinstance(value, FunctionType):
@@ -241,7 +247,7 @@ class Follower:
         elif isinstance(value, _HOLDERS):
             self._holder(called, value)
         elif isinstance(value, ModuleType):
-            if is_own(getattr(value, "__file__", None) or ""):
+            if is_own_module(value):
                 self._vocabulary(called, vars(value))
         else:
             self._object(called, value)
@@ -286,7 +292,7 @@ class Follower:
             return
         if not isinstance(value, tuple | frozenset):
             copied = next(kind for kind in _COLLECTIONS if isinstance(value, kind))
-            self.entry(called, value, "entries", partial(copied, value), follow=False)
+            self.entry(called, value, ENTRIES, partial(copied, value), follow=False)
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, each in [*pairs]:
             self.follow(_inside(called, f"[{key!r}]"), each, key)
@@ -294,6 +300,10 @@ class Follower:
     def _function(self, called: str, value: FunctionType) -> None:
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=False):
             self.entry(f"'{name}'", cell, name, partial(_content, cell))
+        if is_own(value.__code__.co_filename):
+            for name, kind in (("__defaults__", tuple), ("__kwdefaults__", dict)):
+                fetch = partial(_filled, kind, value, name)
+                self.entry(f"{name} of {called}", value, name, fetch, follow=False)
         for each in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()):
             self.follow(called, each)
         wrapped = vars(value).get("__wrapped__")
@@ -308,17 +318,24 @@ class Follower:
         for at, kind in enumerate(kinds):
             if kind is value or id(kind) not in self._visited:
                 self._visited[id(kind)] = kind
-                names = self.reads.names.intersection(chain.from_iterable(map(vars, kinds[at:])))
-                self._vocabulary(f"'{kind.__name__}'", vars(kind), names)
+                names = self.reads.named_in(chain.from_iterable(map(vars, kinds[at:])))
+                self._vocabulary(f"'{kind.__name__}'", vars(kind), names, kind)
         if is_users_class(type(value)):
             self.follow(called, type(value))
 
-    def _vocabulary(self, called: str, place: Mapping[str, Any], names: Iterable[str] | None = None) -> None:
-        """Watch attributes whose names stand in code that has run."""
-        for name in sorted(self.reads.names.intersection(place) if names is None else names):
+    def _vocabulary(
+        self, called: str, place: Mapping[str, Any], names: Iterable[str] | None = None, holder: object = None
+    ) -> None:
+        """Watch attributes whose names stand in code that has run.
+
+        Args:
+            holder: the class that has them; None: the dictionary itself.
+        """
+        for name in sorted(self.reads.named_in(place) if names is None else names):
             method = isinstance(place.get(name), FunctionType) and name != "__getattribute__"  # which notes reads
             if method or not name.startswith("__"):
-                self.named(_inside(called, f".{name}"), place, name)
+                fetch = partial(place.get, name, NOTHING)
+                self.entry(_inside(called, f".{name}"), place if holder is None else holder, name, fetch)
 
     def _object(self, called: str, value: object) -> None:
         import torch
@@ -363,6 +380,11 @@ def _content(cell: CellType) -> object:
         return cell.cell_contents
     except ValueError:  # a variable without a value yet
         return NOTHING
+
+
+def _filled(kind: Callable[[Any], object], function: FunctionType, name: str) -> object:
+    """Default arguments of a function, of which there may be none."""
+    return kind(getattr(function, name) or ())
 
 
 def _is_fake(value: object) -> bool:

@@ -244,6 +244,10 @@ OF_ALL = "register_module_forward_hook", "register_module_forward_pre_hook", "re
         (default_dtype, "planned with default dtype float32, called with float64"),
         (lambda: torch.device("meta"), "planned with default device 'cpu', called with 'meta'"),
         (deterministic, "planned with deterministic algorithms False, called with True"),
+        (
+            lambda: torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t),
+            r"hooks for saved tensors are on \(test_outside_state.*lambda.*test_outside_state.py:\d+\), which a plan",
+        ),
         (lambda: sdpa_kernel(SDPBackend.MATH), "planned with attention backends .*True.*, called with .*False"),
         *(
             (functools.partial(all_modules, getattr(nn.modules.module, name)), "a hook of all modules .* is set")
@@ -257,6 +261,23 @@ def test_settings_and_hooks_of_all_modules_are_compared_at_each_call(context, me
     with context(), pytest.raises(PlanError, match=message):
         step(x)
     step(x).sum().backward()
+
+
+@pytest.mark.parametrize("names", ["own", "save_on_cpu"])
+def test_a_plan_is_made_without_hooks_for_saved_tensors_and_called_under_those_of_pytorch(names, x):
+    own = torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t)
+    model = Net(lambda self, y: y)
+    with {"own": own, "save_on_cpu": torch.autograd.graph.save_on_cpu()}[names]:
+        with pytest.raises(
+            PlanError, match=r"hooks for saved tensors are on \(.*, which a plan would not call: plan"
+        ) as e:
+            plan(model, (x,), budget="1TiB", **CHEAP)
+        assert "\n" not in str(e.value)
+    other, fresh = twin(model, [x])
+    step = plan(model, (x,), budget="1TiB", **CHEAP).module()
+    with torch.autograd.graph.save_on_cpu():
+        assert same(steps(model, step, [x]), steps(other, other, fresh))
+    checkpoint(step, x, use_reentrant=False).sum().backward()
 
 
 @pytest.mark.parametrize("name", OF_ALL)

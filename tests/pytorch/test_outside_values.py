@@ -12,9 +12,11 @@ import functools
 import importlib
 import logging
 import os
+import re
+import sys
 import threading
 import weakref
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType, ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -368,21 +370,163 @@ def test_variables_that_a_hook_reads_are_watched(x):
         step(x)
 
 
-def test_what_is_filled_once_and_counters_that_are_not_read_do_not_refuse_a_step(x):
-    calls = collections.Counter()
+@pytest.mark.parametrize("warm", [False, True])
+def test_what_is_filled_once_or_in_each_step_and_counters_of_others_do_not_refuse_it(warm, x):
+    calls, sizes = collections.Counter(), []
 
     @functools.lru_cache
     def mask(size):
         return torch.ones(size)
 
     def read(model):
-        calls["forward"] += 1
-        STATE["step"] += 1
+        model.o.scratch = model.line.weight.sum()  # in each step, before it is read
         model.cache.setdefault("mask", 1.0)
-        return mask(4)
+        if not sizes:
+            sizes.append(mask(4).sin().shape[0])
+        return mask(sizes[0]) * model.o.scratch
 
-    model = Net(read)
+    model, features = Net(read), []
+
+    def forward(x):
+        features.clear()
+        features.append(x.sin())
+        CONTEXT.set(1.0)
+        return Net.forward(model, x) + features[0]
+
+    model.forward = forward
     mask(4), model.cache.update(mask=1.0)
+    if warm:
+        model(x)
     step = plan(model, (x,), budget="1TiB", **CHEAP).module()
     for _ in range(2):
+        calls["forward"] += 1
+        STATE["step"] += 1
         assert all(map(torch.equal, results(model, step, x), results(model, model, x)))
+
+
+# --- what a network writes itself -----------------------------------------------------------------------------
+
+PARTS, (FETCH, STORE), OTHER = [1.0], closed(), 1.0
+
+
+def counted():
+    counted.calls += 1
+    return 1.0
+
+
+counted.calls = 0
+
+
+def replaced(read, write):
+    """Reads, and writes in each run what eager reads from the next step on."""
+
+    def act(model):
+        value = read(model)
+        write(model)
+        return value
+
+    return act
+
+
+def added(write):
+    return replaced(lambda m: 1.0, write)
+
+
+def count_global(model):
+    global OTHER
+    OTHER += 1
+
+
+def extended(model):
+    PARTS.append(1)
+
+
+WRITTEN = {
+    "closure": (lambda m: FETCH(m), lambda m: STORE(2.5, 1.0), "rate"),
+    "list in a closure": (lambda m: FETCH(m), lambda m: STORE(1.0, 2.5), "rates"),
+    "list": (lambda m: m.l[1], lambda m: m.l.__setitem__(1, 2.5), "'l'"),
+    "tensor in a list": (lambda m: m.l[0], lambda m: m.l.__setitem__(0, torch.tensor(2.5)), "'l'"),
+    "tensor of an object": (lambda m: m.o.t, lambda m: setattr(m.o, "t", torch.tensor(2.5)), "o.t"),
+    "list in an object": (lambda m: m.o.o.l[0].rate, lambda m: setattr(m.o.o.l[0], "rate", 2.5), "rate"),
+    "object in an object": (lambda m: m.o.o.rate, lambda m: setattr(m.o, "o", Thing(rate=2.5)), "o.o"),
+    "base class": (lambda m: m.rate, lambda m: setattr(Base, "rate", 2.5), "Base.rate"),
+    "dict": (lambda m: m.d["deep"][0]["x"], lambda m: m.d["deep"][0].update(x=2.5), "deep"),
+    "global": (lambda m: RATE, lambda m: globals().update(RATE=2.5), "RATE"),
+    "entry of a global": (lambda m: TABLE["rate"][0], lambda m: TABLE.update(rate=[2.5]), "TABLE"),
+    "property": (lambda m: m.o.twice, lambda m: setattr(m.o, "rate", 2.5), "o.rate"),
+    "attribute": (lambda m: m.zero + 1, lambda m: setattr(m, "zero", 1.5), "'zero'"),
+    "slots": (lambda m: m.slots.rate, lambda m: setattr(m.slots, "rate", 2.5), "slots.rate"),
+    "array": (lambda m: float(m.a[0]), lambda m: m.a.fill(2.5), "'a'"),
+    "deque": (lambda m: m.q[0], lambda m: m.q.appendleft(2.5), "'q'"),
+    "context": (lambda m: m.context.get(), lambda m: CONTEXT.set(2.5), "context"),
+    "environment": (
+        lambda m: float(os.environ["OUT_RATE"]), lambda m: os.environ.update(OUT_RATE="2.5"), r"os.environ['OUT_RATE']"
+    ),
+    "counter of a function": (lambda m: counted(), lambda m: None, "counted.calls"),
+    "global counter": (lambda m: 1.0, count_global, "OTHER"),
+    "global list": (lambda m: 1.0, extended, "PARTS"),
+    "counter in a dict": (lambda m: 1.0, lambda m: TABLE.update(other=TABLE["other"] + 1), "TABLE"),
+    "counter of a class": (lambda m: 1.0, lambda m: setattr(Thing, "shared", Thing.shared + 1), "Thing.shared"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_what_the_network_itself_writes_is_refused_and_put_back(kind, x):
+    read, write, called = WRITTEN[kind]
+    model = Net(replaced(read, write))
+    reset()
+    before = repr((read(model), OTHER, PARTS, TABLE, Thing.shared))
+    counted.calls = 0
+    with pytest.raises(PlanError, match=re.escape(called)) as refusal:
+        plan(model, (x,), budget="1TiB", **CHEAP)
+    assert "the network changes " in str(refusal.value) and "which a plan would not do" in str(refusal.value)
+    assert "\n" not in str(refusal.value) and counted.calls == 0
+    assert repr((read(model), OTHER, PARTS, TABLE, Thing.shared)) == before
+
+
+OWN = ModuleType("own_of_test_outside_values")
+OWN.rate = 1.0
+
+
+def defaulted(rate=1.0, *, other=1.0):
+    return rate * other
+
+
+@pytest.mark.parametrize(
+    ("read", "change", "restore", "called"),
+    [
+        (
+            lambda m: defaulted(),
+            lambda: setattr(defaulted, "__defaults__", (2.5,)),
+            lambda: setattr(defaulted, "__defaults__", (1.0,)),
+            "__defaults__ of 'defaulted' = (1.0,), it is (2.5,)",
+        ),
+        (
+            lambda m: defaulted(),
+            lambda: setattr(defaulted, "__kwdefaults__", {"other": 2.5}),
+            lambda: setattr(defaulted, "__kwdefaults__", {"other": 1.0}),
+            "__kwdefaults__ of 'defaulted' = {'other': 1.0}, it is {'other': 2.5}",
+        ),
+        (lambda m: OWN.rate, lambda: setattr(OWN, "rate", 2.5), lambda: setattr(OWN, "rate", 1.0), "'OWN.rate' = 1.0"),
+        (lambda m: len(sys.argv), lambda: sys.argv.append("more"), lambda: sys.argv.pop(), "'sys.argv' = ["),
+        (
+            lambda m: torch.get_num_threads(),
+            lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+            lambda: torch.set_num_threads(torch.get_num_threads() - 1),
+            "'torch.get_num_threads' = ",
+        ),
+    ],
+    ids=["defaults", "defaults by name", "own module", "sys.argv", "threads"],
+)
+def test_what_is_no_attribute_of_an_object_is_compared_if_code_names_it(read, change, restore, called, x):
+    step = plan(Net(read), (x,), budget="1TiB", **CHEAP).module()
+    other = plan(Net(lambda m: 1.0), (x,), budget="1TiB", **CHEAP).module()
+    step(x)
+    change()
+    try:
+        other(x)
+        with pytest.raises(PlanError, match=re.escape(f"planned with {called}")):
+            step(x)
+    finally:
+        restore()
+    step(x)

@@ -48,14 +48,12 @@ class Options:
 
     def __init__(self):
         self.weight = 0.5
-        self.count = 0
 
 
 OPTIONS, SCALE = Options(), 2.0
 
 
 def by_options(y):
-    OPTIONS.count += 1
     return y * OPTIONS.weight
 
 
@@ -127,7 +125,6 @@ def test_a_variable_outside_of_modules_that_has_another_value_is_refused(x):
     schedule = {"weight": 0.5, "calls": 0}
 
     def by_schedule(y):
-        schedule["calls"] += 1
         return y * schedule["weight"]
 
     changes = {
