@@ -17,7 +17,7 @@ from moccasin_mzn.pytorch import Plan, PlanError, plan
 from moccasin_mzn.pytorch.joint import differentiated
 from moccasin_mzn.pytorch.measuring import allocator_peak
 
-CHEAP = {"durations": "flop", "workspaces": "none", "time_limit": 5.0}
+CHEAP = {"durations": "flop", "workspaces": "none", "search": "only", "until_gap": 0.9, "time_limit": 30.0}
 
 
 class Labelled(nn.Module):

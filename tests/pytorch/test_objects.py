@@ -16,7 +16,7 @@ from torch import nn
 from moccasin_mzn.pytorch import PlanError, plan
 from moccasin_mzn.pytorch.call import Structure, output_names
 
-CHEAP = {"durations": "flop", "workspaces": "none", "time_limit": 5.0}
+CHEAP = {"durations": "flop", "workspaces": "none", "search": "only", "until_gap": 0.9, "time_limit": 30.0}
 
 
 @dataclass

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from moccasin_mzn.pytorch import PlanError, outside_state, plan
 
-CHEAP = {"durations": "flop", "workspaces": "none", "time_limit": 3.0}
+CHEAP = {"durations": "flop", "workspaces": "none", "search": "only", "until_gap": 0.9, "time_limit": 30.0}
 bound_early = torch.manual_seed
 
 
@@ -174,7 +174,7 @@ def added(of):
 def test_a_tensor_that_is_no_buffer_is_refused_where_it_changes_before_the_backward_pass(of, name, x):
     model = Net(added(of))
     of(model)
-    step = plan(model, (x,), budget="least", **CHEAP).module()
+    step = plan(model, (x,), budget="least", **CHEAP | {"time_limit": 8.0}).module()
     other, fresh = twin(model, [x])
     assert same(steps(model, step, [x]), steps(other, other, fresh))
     loss = step(x).sum()
@@ -187,7 +187,7 @@ def test_a_tensor_that_is_no_buffer_is_refused_where_it_changes_before_the_backw
 @pytest.mark.parametrize("what", ["weight", "input", "attribute"])
 def test_memory_that_is_replaced_before_the_backward_pass_is_refused(what, x):
     model = Net(added(lambda self: self.t))
-    step = plan(model, (x.requires_grad_(),), budget="least", **CHEAP).module()
+    step = plan(model, (x.requires_grad_(),), budget="least", **CHEAP | {"time_limit": 8.0}).module()
     loss = step(x).sum()
     tensor = {"weight": model.last.weight, "input": x, "attribute": model.t}[what]
     tensor.data = tensor.detach() * 2

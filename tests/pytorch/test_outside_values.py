@@ -27,7 +27,7 @@ from torch import nn
 
 from moccasin_mzn.pytorch import PlanError, plan
 
-CHEAP = {"durations": "flop", "workspaces": "none", "time_limit": 3.0}
+CHEAP = {"durations": "flop", "workspaces": "none", "search": "only", "until_gap": 0.9, "time_limit": 30.0}
 RATE, TABLE, STATE, CACHE, rate = 1.0, {"rate": [1.0], "other": 5}, {"rate": 1.0, "step": 0}, {}, 1.0
 CONTEXT = contextvars.ContextVar("rate", default=1.0)
 LOG = logging.getLogger("test_outside_values")

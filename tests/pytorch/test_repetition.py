@@ -18,7 +18,7 @@ from torch import nn
 
 from moccasin_mzn.pytorch import PlanError, plan
 
-CHEAP = {"durations": "flop", "workspaces": "none", "time_limit": 5.0}
+CHEAP = {"durations": "flop", "workspaces": "none", "search": "only", "until_gap": 0.9, "time_limit": 30.0}
 STATE = {"step": 0, "weight": 0.5}
 
 

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from moccasin_mzn.pytorch import PlanError, plan
 
-CHEAP = {"durations": "flop", "workspaces": "none", "time_limit": 5.0}
+CHEAP = {"durations": "flop", "workspaces": "none", "search": "only", "until_gap": 0.9, "time_limit": 30.0}
 
 
 class Reads(nn.Module):
