@@ -312,10 +312,11 @@ class _SearchLines(Lines):
     """What the best plan does."""
 
     def __call__(self, progress: Progress) -> None:
-        """Print the line, or delay it if one was printed just before; the call before the search has a note instead."""
-        if not progress.seconds:
+        """Print the line, or delay it if one was printed just before; what ends within a second is not announced."""
+        known = (progress.value, progress.peak, progress.nodes) != (None, None, None)
+        if not known and progress.seconds < 1:
             return
-        text, nodes = "no schedule yet", progress.nodes
+        text, nodes = "no schedule yet" if known else progress.source, progress.nodes
         if progress.peaks is not None:
             self.plan = f"{memory_text(tuple(progress.peaks.values())[SLOW], 'byte')} in host memory"
         elif nodes is not None:

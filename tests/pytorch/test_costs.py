@@ -130,7 +130,7 @@ def test_files_keep_what_was_measured(resnet, tmp_path):
     again = Plan.load(tmp_path / "plan.json", model)
     assert (again.graph.durations, again.graph.workspaces) == (found.graph.durations, found.graph.workspaces)
     assert (again.peaks, again.eager_peak) == (found.peaks, found.eager_peak)
-    assert excess(again, again.module(), inputs) == (0, 0)
+    assert excess(again, again.module(verify=False), inputs) == (0, 0)
 
 
 @pytest.mark.parametrize("wrong", [{"durations": "seconds"}, {"workspaces": "flop"}])

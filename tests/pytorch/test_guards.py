@@ -272,6 +272,11 @@ def test_other_orders_are_refused(model, x):
 # --- files -----------------------------------------------------------------------------------------------------
 
 
+def unverified(report):
+    """Without the line on the comparison of steps, which is made where the plan is."""
+    return [line for line in report.splitlines() if not line.startswith("verified ")]
+
+
 def test_a_plan_in_a_file(tmp_path, model, x):
     x = x.repeat(16, 1)
     found = planned(model, [x], 0.9)
@@ -279,7 +284,7 @@ def test_a_plan_in_a_file(tmp_path, model, x):
     found.save(tmp_path / "plan.json")
     again = Plan.load(tmp_path / "plan.json", model)
     assert (again.sequence, again.peaks, again.budget) == (found.sequence, found.peaks, found.budget)
-    assert again.report() == found.report()
+    assert unverified(again.report()) == unverified(found.report())
     one, other = [], []
     for each, into in ((found, one), (again, other)):
         torch.manual_seed(5)

@@ -124,7 +124,10 @@ def test_what_recomputation_cannot_do_copies_can(tmp_path):
     found.save(tmp_path / "plan.json")
     again = Plan.load(tmp_path / "plan.json", model)
     assert (again.actions, again.sequence, again.peaks) == (found.actions, found.sequence, found.peaks)
-    assert again.report() == found.report()
+    lines, others = (
+        [line for line in each.report().splitlines() if not line.startswith("verified ")] for each in (again, found)
+    )
+    assert lines == others
     told = again.verify(inputs)
     assert (told.equal, told.storage_peak, told.slow_peak) == (True, again.predicted_peak, again.predicted_slow_peak)
 

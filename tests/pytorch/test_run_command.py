@@ -133,7 +133,7 @@ def test_an_lstm_is_trained_without_onednn(command):
 def without_notes(err):
     """Lines but those on how far it is, of which there are some where two seconds have passed."""
     lines = filter(None, err.splitlines())
-    return [line for line in lines if not line.startswith(("tracing the network", "measuring operators"))]
+    return [line for line in lines if not re.match(r"( *\d+\.\d s  )?(tracing|running|measuring|searching) ", line)]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_difference_is_found_and_the_state_is_left_as_it_was():
 
     torch.manual_seed(0)
     model, x = Product(), torch.rand(3, 6)
-    found = planned(model, [x], 1.0)
+    found = planned(model, [x], 1.0, verify=False)
     before, random = {name: value.clone() for name, value in model.state_dict().items()}, torch.get_rng_state()
     beside = side_by_side(found, [x], {}, steps=3)
     assert not beside.equal and 0 < beside.largest_difference < 1e-3
