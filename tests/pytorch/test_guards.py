@@ -257,7 +257,8 @@ def test_a_line_that_reads_values_is_named_with_its_module(x, function, line):
 
 def test_a_budget_that_is_too_small_is_refused_with_a_proof(model, x):
     with pytest.raises(
-        PlanError, match=r"budget [\d.]+ K?i?B.*: no plan is within it, it takes at least [\d.]+ K?i?B, which is proven"
+        PlanError,
+        match=r"budget [\d.]+ K?i?B.*: no plan is within it, it takes at least [\d.]+ K?i?B.*, which is proven",
     ):
         planned(model, [x], 0.05, time_limit=5.0)
 
