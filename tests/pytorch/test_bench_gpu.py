@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")
 
 def options(**changed):
     return argparse.Namespace(
-        **{"small": True, "device": "cpu", "budgets": "0.8", "time_limit": 2.0, "turns": 1, **changed}
+        **{"small": True, "device": "cpu", "budgets": "0.8", "time_limit": 8.0, "turns": 1, **changed}
     )
 
 

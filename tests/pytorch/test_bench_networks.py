@@ -83,7 +83,7 @@ def dying():
 def test_outcomes(tmp_path):
     (tmp_path / "cases.py").write_text(CASES)
     found = tmp_path / "found.json"
-    words = [tmp_path / "cases.py", "--time-limit", "4", "--output", found]
+    words = [tmp_path / "cases.py", "--time-limit", "12", "--output", found]
     done = subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True, check=True)
     rows = {row["network"]: row for row in json.loads(found.read_text())}
     outcomes = {name: row["outcome"] for name, row in rows.items()}

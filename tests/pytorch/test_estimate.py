@@ -252,7 +252,7 @@ def test_a_step_that_cannot_be_planned_is_estimated():
 
 
 def test_the_command_estimates(command, tmp_path):
-    target = ["--input", "64:int64", "--loss", "cross_entropy", "--estimate", "--time-limit", "1", "--seed", "0"]
+    target = ["--input", "64:int64", "--loss", "cross_entropy", "--estimate", "--time-limit", "10", "--seed", "0"]
     status, out, err = command("run", "torch", *LAYERS, *target, "--optimizer", "adam", "--plot", tmp_path / "m.svg")
     assert status == 0, err
     assert out.startswith("peak ") and "state of adam" in out and "outside of modules" in out

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.pytorch import PlanError, Plans
 
-QUICK = {"budget": 0.7, "search": "only", "time_limit": 5, "until_gap": 0.9, "seed": 0, "threads": 1}
+QUICK = {"budget": 0.7, "search": "only", "time_limit": 30, "until_gap": 0.9, "seed": 0, "threads": 1}
 STEPS = 20
 
 

@@ -73,7 +73,7 @@ def test_inputs_by_name_a_loss_of_ones_own_and_what_the_network_prints(command):
 
 
 def test_the_least_budget(command):
-    status, out, err = command("run", "torch", *LAYERS, "--budget", "least", *TWO_STEPS, "--time-limit", "4", "--json")
+    status, out, err = command("run", "torch", *LAYERS, "--budget", "least", *TWO_STEPS, "--time-limit", "10", "--json")
     assert status == 0 and told(out)["equal"], err
     found = told(out)
     assert found["least_proven"] <= found["predicted_peak"] == found["plan"]["allocator_peak"] <= found["budget"]
