@@ -113,8 +113,8 @@ def test_whole_layers_where_the_budget_is_enough():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"strategy": "keep-all"}, "^tile is for one memory and for searches"),
-        ({"paging": {"out_time": 1}}, "^tile is for one memory and for searches"),
+        ({"strategy": "keep-all"}, "^a strategy with tiling: nothing handles both"),
+        ({"paging": {"out_time": 1}}, "^paging with tiling: nothing handles both"),
         ({"order": "topological"}, "^tile: parts are computed in any order"),
         ({"tile": "thin"}, "^tile 'thin': expected auto"),
     ],

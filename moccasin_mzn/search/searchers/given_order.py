@@ -20,7 +20,7 @@ BOUND_WORKERS = 4
 
 
 def _given_order(runner: Runner) -> bool:
-    return not runner.several_memories and runner.form.staged and not runner.instance.free_order
+    return runner.form.staged and not runner.instance.free_order
 
 
 def _is_narrow(runner: Runner) -> bool:
