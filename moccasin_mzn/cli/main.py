@@ -115,9 +115,9 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Solve": {
         "solve": "solve:solve",
         "frontier": "frontier:frontier",
-        "order": "memory:order",
+        "order": "order:order",
         "compare": "frontier:compare",
-        "allocate": "memory:allocate",
+        "allocate": "allocate:allocate",
     },
     "Train": {
         "run": "run:run_",

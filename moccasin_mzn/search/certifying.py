@@ -91,7 +91,7 @@ def _in_blocks(
     instance: Instance, duration: int | None, deadline: Deadline, stopped: Callable[[], bool]
 ) -> Proof | None:
     """Prove by the block relaxation that a search with CP-SAT refines; None: there is none."""
-    from moccasin_mzn.bounds.duration import duration_bound
+    from moccasin_mzn.bounds.input_order import duration_bound
 
     more = replace(instance, max_computations=(AUTO_COMPUTATIONS,) * len(instance.graph.nodes))
     found = duration_bound(

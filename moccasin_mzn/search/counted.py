@@ -154,7 +154,7 @@ class _Counted:
             board.improve_bound(bound, RELAXATION)
             self._pass_on()
 
-        from moccasin_mzn.bounds.duration import duration_bound  # with OR-Tools, which are slow to import
+        from moccasin_mzn.bounds.input_order import duration_bound  # with OR-Tools, which are slow to import
 
         proven = duration_bound(
             board.instance, time_limit=None, work=work, seed=runner.seed, on_bound=note_bound,

@@ -8,8 +8,8 @@ from cases import Case, draw_case, least_duration
 from few import few
 from solving import solve
 
-from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound, retained_bound
 from moccasin_mzn.errors import InputError
