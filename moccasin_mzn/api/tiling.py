@@ -98,7 +98,8 @@ def tiled(
         stop: ends the choice.
         cutting: makes the graph of parts.
         whole: the nodes whose outputs that never cuts.
-        weigh: what a schedule takes in addition to its arena; tilings are chosen for the sum.
+        weigh: what a schedule of a graph of parts takes in addition to its arena. The budget leaves what whole layers
+            that are computed once take: parts that take more have less of it.
     """
 
     def make(graph: ComputationGraph, budget: Any, order: Any, count_fixed: bool) -> Request:
@@ -109,8 +110,12 @@ def tiled(
         # fractions are of the graph as it is
         layers = Instance.build(graph, "100%" if least else budget, count_fixed=count_fixed)
 
+        once = 0 if weigh is None else weigh(whole_layers := cutting(graph, {}), whole_layers.input_order())
+
         def request(parts: ComputationGraph) -> Request:
-            return prepare(parts, budget=max(1, layers.budget + layers.fixed), order=FREE, count_fixed=count_fixed)
+            more = 0 if weigh is None else weigh(parts, parts.input_order()) - once
+            amount = max(1, layers.budget - more + layers.fixed)
+            return prepare(parts, budget=amount, order=FREE, count_fixed=count_fixed)
 
         if not least and (why := _known_at_once(layers, whole(graph))):
             on_note(f"tiling: no layer is cut: {why}")
@@ -162,7 +167,7 @@ class _Choice:
         deadline = Deadline(NO_LIMIT if limit is None else limit, self.begin)
         smallest: tuple[int, Request] = max(whole.problem.graph.working_sets), whole
         known = [of_whole_layers(whole, deadline, weigh)] if smallest[0] <= budget else []
-        if known and known[0].done and weigh is None:
+        if known and known[0].done:
             return known[0].started()
 
         def possible() -> Iterator[Request]:
@@ -170,7 +175,7 @@ class _Choice:
             for request in self._requests(budget, deadline, coarse_first=weigh is not None):
                 need = max(request.problem.graph.working_sets)
                 smallest = min(smallest, (need, request), key=lambda each: each[0])
-                if need <= budget:
+                if need <= request.problem.instance.budget:
                     yield request
 
         trials = chosen(possible(), deadline, self.stop, weigh, known)
