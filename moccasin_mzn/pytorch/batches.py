@@ -24,7 +24,6 @@ from moccasin_mzn.log import note
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.pytorch.beforehand import known_beforehand, traced_as_run
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import forked_python_state, forked_random_state
 from moccasin_mzn.pytorch.errors import NoPlanError, NoTimeError, check_grad_mode
@@ -34,7 +33,7 @@ from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
 from moccasin_mzn.pytorch.operator_costs import QuickCosts
-from moccasin_mzn.pytorch.planning import plan
+from moccasin_mzn.pytorch.planning import plan, traced_as_run
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.problem import SCOPE
 from moccasin_mzn.pytorch.starts import least_start, start_within
@@ -349,9 +348,8 @@ class _Trials:
         self.without_memory = without_memory(self.step.model, forms)
         if self.measured:
             costs, budget = Costs(FLOP, MEASURED, self.costs, end=self.deadline), Budget(amount=self.budget)
-            known = known_beforehand(self.step, arguments, tensors, self.differentiate, self.deadline)
             return traced_as_run(
-                self.step, arguments, tensors, budget, self.gradients, self.differentiate, self.deadline, known
+                self.step, arguments, tensors, budget, self.gradients, self.differentiate, self.deadline
             ).priced(costs)
         return Traced.of(
             self.step, arguments, forms, None, self.gradients, differentiate=self.differentiate, limit=self.deadline

@@ -17,11 +17,10 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.torch.paths import Paths
 from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
 from moccasin_mzn.graphs.importers.torch.trace import fake_state, quiet, reads_values
-from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
+from moccasin_mzn.pytorch.call import Form, Step, Structure, misfit, output_names
 from moccasin_mzn.pytorch.devices import forked_python_state, forked_random_state, no_autocast
 from moccasin_mzn.pytorch.errors import NothingToPlanError, PlanError
 from moccasin_mzn.pytorch.joint import Differentiate, differentiated, recurrent_cells
-from moccasin_mzn.pytorch.measuring import storages_of
 from moccasin_mzn.pytorch.recording import BACKWARD, OPTIMIZER, Called, Recorder
 
 if TYPE_CHECKING:
@@ -42,11 +41,6 @@ class DryRun:
     """Bytes of parameters, buffers and inputs."""
     by_module: Mapping[str, tuple[int, int]]
     """By path of a module, of its own parameters: their bytes, and those of the optimizer's state of them."""
-    gradients: Mapping[str, int]
-    """By name of a parameter or an input, bytes of its gradient, which stays to the end of the step; of several that
-    share memory, one."""
-    differentiable: tuple[bool, ...]
-    """For each output: does it get a gradient?"""
     traced: bool
     """The network reads values that are not there, and took the path that it takes where it is traced."""
 
@@ -135,22 +129,17 @@ class _Run:
             returned = self.step(*args, **kwargs)
         outputs = Structure.of(returned)[1]
         recorder.enter(BACKWARD)
-        chosen, tangents = self._backward(returned, outputs, paths)
-        names = [*dict(model.named_parameters()), *argument_names(*self.arguments.filled(inputs))]
-        named = zip(names, (*parameters, *inputs), strict=True)
-        grads = {name: each.grad for name, each in named if each.is_leaf and each.grad is not None}
-        recorder.are_gradients(grads.values())
-        stay = _gradients(grads, recorder, tangents)
+        self._backward(returned, outputs, paths)
+        grads = [each.grad for each in (*parameters, *inputs) if each.is_leaf and each.grad is not None]
+        recorder.are_gradients(grads)
         made = self._optimized(recorder, fakes)
         return DryRun(
             tuple(recorder.calls), recorder.bytes_of(_state_of(made)), fixed,
-            _by_module(model, made, recorder), stay, chosen, traced,
+            _by_module(model, made, recorder), traced,
         )  # fmt: skip
 
-    def _backward(
-        self, returned: PyTree, outputs: Sequence[torch.Tensor], paths: Paths
-    ) -> tuple[tuple[bool, ...], list[torch.Tensor | None]]:
-        """As a loop calls it: of a number, or with a gradient for each output that has one; which, and gradients."""
+    def _backward(self, returned: PyTree, outputs: Sequence[torch.Tensor], paths: Paths) -> None:
+        """As a loop calls it: of a number, or with a gradient for each output that has one."""
         import torch
 
         if not any(output.requires_grad for output in outputs):
@@ -162,7 +151,6 @@ class _Run:
         tangents = [None if each.numel() == 1 else torch.empty_like(each) for each in sources]
         with paths.backward(sources[0]), no_autocast():
             torch.autograd.backward(sources, tangents)
-        return chosen, tangents
 
     def _optimized(
         self, recorder: Recorder, fakes: Mapping[torch.nn.Parameter, torch.nn.Parameter]
@@ -185,19 +173,6 @@ class _Run:
                 "estimate with optimizer=None, and add its state"
             ) from error
         return made
-
-
-def _gradients(
-    grads: Mapping[str, torch.Tensor], recorder: Recorder, tangents: Sequence[torch.Tensor | None]
-) -> dict[str, int]:
-    """Bytes of gradients that the step makes itself, each storage once, and no more of it than the gradient takes."""
-    seen, found = {id(storage) for storage in storages_of(tangents)}, dict[str, int]()
-    for name, grad in grads.items():
-        storages = [storage for storage in storages_of(grad) if id(storage) not in seen]
-        seen.update(map(id, storages))
-        if storages:
-            found[name] = min(grad.nbytes, recorder.bytes_of([grad]))
-    return found
 
 
 def _state_of(optimizer: torch.optim.Optimizer | None) -> list[torch.Tensor]:

@@ -71,15 +71,6 @@ class NoTimeError(NoPlanError):
     """The time limit was over before anything was known of a plan; the message names what took it."""
 
 
-_PERCENT = 100
-"""A budget of so few bytes was meant as a percentage."""
-
-
-def percentage_text(amount: int) -> str:
-    """What a budget of few bytes was meant as, for messages."""
-    return f" (for {amount} % write {amount}%)" if amount <= _PERCENT else ""
-
-
 class OtherValueError(PlanError):
     """A step reads another value than when its plan was made."""
 

@@ -21,7 +21,6 @@ from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import can_keep, compiled_for, join
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.pytorch.computations import Computation, Root
-from moccasin_mzn.pytorch.errors import percentage_text
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, ACTIVATIONS
 from moccasin_mzn.pytorch.instructions import Peaks, gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import where
@@ -31,6 +30,8 @@ from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import STOP, Options
 from moccasin_mzn.search.result import Result
 
+_PERCENT = 100
+"""A budget of so few bytes was meant as a percentage."""
 _MUCH = 0.1
 """A fraction of a step's peak: gradients that take more are named where there is no plan."""
 _NAMED = 3
@@ -90,10 +91,14 @@ def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, f
     outcome = "no plan is within it" if proven > budget else "no plan was found"
     share = f", {100 * found / eager:.1f} % of the step without a plan" if eager else ""
     return (
-        f"budget {amounts[0]}{percentage_text(budget)}: {outcome}, it takes at least {amounts[1]}, which is proven, "
+        f"budget {amounts[0]}{_meant(budget)}: {outcome}, it takes at least {amounts[1]}, which is proven, "
         f"and {amounts[2]} with the least plan that was found{share}: {_worst_text(problem, instance)}; "
         f"proofs are about plans {SCOPE}"
     )
+
+
+def _meant(budget: int) -> str:
+    return f" (for {budget} % write {budget}%)" if budget <= _PERCENT else ""
 
 
 def _worst_text(problem: Planned, instance: Instance, at_once: bool = False) -> str:
@@ -219,8 +224,8 @@ def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int |
     share = f", {100 * proven / eager:.1f} % of the step without a plan" if eager else ""
     without = "" if traced.costs is not None else " (what operators take inside is not counted)"
     return (
-        f"budget {amounts[0]}{percentage_text(amount)}: no plan is within it, it takes at least {amounts[1]}{share}, "
-        f"which is proven without a search{without}, and budget='least' seeks the least plan: "
+        f"budget {amounts[0]}{_meant(amount)}: no plan is within it, it takes at least {amounts[1]}{share}, which is "
+        f"proven without a search{without}, and budget='least' seeks the least plan: "
         f"{_worst_text(traced.problem, instance, at_once)}{_of_activations(traced, amount, None, eager or 0)}"
     )
 

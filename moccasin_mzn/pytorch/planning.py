@@ -18,16 +18,16 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.log import note
 from moccasin_mzn.problem.budget import Budget
-from moccasin_mzn.pytorch.beforehand import known_beforehand, refuse_beforehand, traced_as_run
-from moccasin_mzn.pytorch.call import Step, Structure
-from moccasin_mzn.pytorch.errors import UntraceableError, check_grad_mode
+from moccasin_mzn.pytorch.call import Form, Step, Structure
+from moccasin_mzn.pytorch.devices import CPU
+from moccasin_mzn.pytorch.errors import NoTimeError, PlanError, UntraceableError, check_grad_mode
 from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP, check_gradients
 from moccasin_mzn.pytorch.instructions import gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.loops import Make
 from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import OneMemory, Paging, memories_asked
-from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
+from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS, NO_DEADLINE, worker
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
 from moccasin_mzn.pytorch.regions import RegionPlan
@@ -221,11 +221,8 @@ def plan(
                     deadline=deadline,
                 )  # fmt: skip
             return parts.checked(inputs, kwargs or {}) if verify else parts
-        known = known_beforehand(step, arguments, tensors, differentiate, deadline)
-        if known is not None and amount is not None and of == STEP and isinstance(memory, OneMemory):
-            refuse_beforehand(known, step, inputs, kwargs or {}, amount, gradients)
         try:
-            traced = traced_as_run(step, arguments, tensors, amount, gradients, differentiate, deadline, known)
+            traced = traced_as_run(step, arguments, tensors, amount, gradients, differentiate, deadline)
         except UntraceableError as error:
             text = f'{error.reason}; to plan the parts that can be: plan(..., regions="auto")'
             raise UntraceableError(text, Page.REGIONS) from error
@@ -300,6 +297,46 @@ def _limit(budget: Budget, of: BudgetOf, traced: Traced, eager_peak: int | None)
     plain = traced.linear(traced.problem.graph.input_order())
     stays, whole = gradient_bytes(plain), eager_peak or peaks(plain).whole
     return Budget(amount=stays + budget.resolve(max(1, whole - stays)))
+
+
+def traced_as_run(
+    step: Step, arguments: Structure, tensors: Sequence[torch.Tensor], amount: Budget | None,
+    gradients: Gradients, differentiate: Differentiate, limit: Deadline = NO_DEADLINE,
+) -> Traced:  # fmt: skip
+    """The step traced as it runs, where it can be run for that, else on tensors without numbers; nothing is measured.
+
+    It can where it is run for a fraction of its peak in any case, and where several times its memory is free; of a step
+    that cannot be traced without numbers that is not known, so that it is several times the budget.
+
+    Raises:
+        NoTimeError: the limit was over before.
+    """
+    forms = [Form.of(tensor) for tensor in tensors]
+    trace = partial(
+        Traced.of, step, arguments, forms, gradients=gradients, differentiate=differentiate, limit=limit
+    )  # fmt: skip
+    if without_memory(step.model, forms):
+        return trace()
+    worker().begin()
+    free = free_memory(forms[0].device if forms else CPU)
+    if amount is None or amount.fraction is None:
+        try:
+            seen = trace()
+            need = peaks(seen.linear(seen.problem.graph.input_order())).whole
+        except NoTimeError:
+            raise
+        except PlanError:
+            if amount is None:
+                raise
+            need = amount.resolve(0)
+        if free is None or SAFELY * need > free:
+            return trace()
+    try:
+        return trace(numbers=tensors)
+    except PlanError:
+        raise
+    except Exception:  # too little memory, an operator that can only be traced without numbers, or the network's own
+        return trace()
 
 
 def _amount(budget: str | int | float | Fraction | Budget, of: BudgetOf) -> Budget | None:

@@ -24,12 +24,12 @@ from moccasin_mzn.log import underway
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.pytorch.call import Form, Step, Structure, output_names
-from moccasin_mzn.pytorch.devices import CPU
+from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, output_names
+from moccasin_mzn.pytorch.devices import CPU, forked_python_state
 from moccasin_mzn.pytorch.errors import NoPlanError, NothingToPlanError, PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED
 from moccasin_mzn.pytorch.infeasibility import left
-from moccasin_mzn.pytorch.joint import Differentiate, differentiated
+from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Differentiate, Placeholder, differentiated
 from moccasin_mzn.pytorch.loops import has_plan
 from moccasin_mzn.pytorch.measuring import allocator_peak
 from moccasin_mzn.pytorch.operator_costs import worker
@@ -41,8 +41,9 @@ from moccasin_mzn.pytorch.regions import RegionPlan, named, places_of
 from moccasin_mzn.pytorch.steps import (
     Copies,
     NoTurnsError,
+    ScratchCopy,
     eager_and_ratio,
-    untraced_copies,
+    scratch_of,
 )
 from moccasin_mzn.pytorch.tracing import Costs, Traced, without_memory
 from moccasin_mzn.search.options import STOP, Options
@@ -173,7 +174,7 @@ def plan_regions(
     if has_plan(step.model):
         raise PlanError("the network has a plan already: remove it first")
     worker().begin()
-    asked = partial(untraced_copies, step, _differentiable(step, inputs, kwargs, differentiate), gradients)
+    asked = partial(_copies, step, _differentiable(step, inputs, kwargs, differentiate), gradients)
     copies, device = asked(inputs, kwargs), _device(step.model, tensors)
     with underway("running the step as it is, for the memory that it takes"), copies() as copy:
         eager = allocator_peak(partial(copy.step, step), device)
@@ -224,12 +225,34 @@ def _differentiable(
     step: Step, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], differentiate: Differentiate
 ) -> tuple[bool, ...]:
     """For each output of a step: does it get a gradient?"""
-    with untraced_copies(step, (), RETURNED, inputs, kwargs)() as copy:
+    with _copies(step, (), RETURNED, inputs, kwargs)() as copy:
         returned = step(*copy.arguments[0], **copy.arguments[1])
         found = differentiated(Structure.of(returned)[1], output_names(returned), differentiate)
     if not any(found):
         raise NothingToPlanError("no output depends on what requires a gradient: there is no backward pass to plan")
     return found
+
+
+def _copies(
+    step: Step, differentiable: Sequence[bool], gradients: str, inputs: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+) -> Copies:  # fmt: skip
+    """What makes scratch copies of a step that is not traced; also Python's random numbers are the same in each."""
+    model = step.model
+    tensors = Structure.of_call(inputs, kwargs)[1]
+    named = [
+        *((name, PARAMETER, each) for name, each in model.named_parameters()),
+        *((name, BUFFER, each) for name, each in model.named_buffers()),
+        *((name, INPUT, each) for name, each in zip(argument_names(inputs, kwargs), tensors, strict=True)),
+    ]
+    given = [Placeholder(name, kind, Form.of(each)) for name, kind, each in named]
+
+    @contextlib.contextmanager
+    def copy() -> Iterator[ScratchCopy]:
+        with forked_python_state(), scratch_of(model, given, differentiable, gradients, inputs, kwargs) as made:
+            yield made
+
+    return copy
 
 
 def _all_choices(

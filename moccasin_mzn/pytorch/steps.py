@@ -15,12 +15,12 @@ from moccasin_mzn.clock import Deadline
 from moccasin_mzn.formatting import bytes_text
 from moccasin_mzn.graphs.importers.torch.trace import other_state, scratch
 from moccasin_mzn.log import underway
-from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names
+from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
-from moccasin_mzn.pytorch.devices import CPU, forked_python_state, forked_random_state, generator_of, no_autocast
+from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, no_autocast
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
-from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT, Joint, Placeholder
+from moccasin_mzn.pytorch.joint import BUFFER, TANGENT, Joint, Placeholder
 from moccasin_mzn.pytorch.loops import installed
 from moccasin_mzn.pytorch.measuring import allocator_peak, backward, lacks_memory, nanoseconds_of, storage_peak
 from moccasin_mzn.pytorch.offloading import slow_meter
@@ -113,28 +113,6 @@ def scratch_of(
             if gradients == ACCUMULATED and parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)
         yield ScratchCopy(given, differentiable, leaves, arguments.filled(fresh), model)
-
-
-def untraced_copies(
-    step: Step, differentiable: Sequence[bool], gradients: str, inputs: Sequence[PyTree],
-    kwargs: Mapping[str, PyTree],
-) -> Copies:  # fmt: skip
-    """What makes scratch copies of a step that is not traced; also Python's random numbers are the same in each."""
-    model = step.model
-    tensors = Structure.of_call(inputs, kwargs)[1]
-    named = [
-        *((name, PARAMETER, each) for name, each in model.named_parameters()),
-        *((name, BUFFER, each) for name, each in model.named_buffers()),
-        *((name, INPUT, each) for name, each in zip(argument_names(inputs, kwargs), tensors, strict=True)),
-    ]
-    given = [Placeholder(name, kind, Form.of(each)) for name, kind, each in named]
-
-    @contextmanager
-    def copy() -> Iterator[ScratchCopy]:
-        with forked_python_state(), scratch_of(model, given, differentiable, gradients, inputs, kwargs) as made:
-            yield made
-
-    return copy
 
 
 # --- What a training step takes when it is run, with a plan or without ----------------------------------------

@@ -43,7 +43,6 @@ KNOWN = {
         "pytorch.infeasibility",
         "no plan is within it",
     ): "a part of what ends with the scope, or one node alone needs more",
-    ("pytorch.beforehand", "no plan is within it"): "ends with what every plan has in memory",
     ("report.answers", "there is no schedule within the budget: {self.reason}"): "the reason names it",
     ("report.answers", "there is no schedule: {self.reason}"): "the reason names it",
     ("report.schedules", "infeasible: no schedule fits the {budget}"): "`_claim`, whose line ends with it",
