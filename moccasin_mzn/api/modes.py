@@ -29,22 +29,22 @@ from moccasin_mzn.search.counted import COUNTED
 from moccasin_mzn.strategies.strategy import RULES
 
 _BY_THE_CLOCK = {Feature.STRATEGY, Feature.ITERATIONS}
-_ALONE = {Feature.RACE, Feature.OWN_MODEL}
-"""Models that keep to an order that is given."""
 _WHOLE_LAYERS = "taking out concatenations is for whole layers"
 WAYS = (
     Ability("arenas", OF_ONE_MEMORY | MODES - {Feature.ITERATIONS, Feature.LEAST, Feature.FRONTIER},
             of=Feature.OFFSETS),
     PLAN_ARENAS,
     COUNTED,
-    Ability("races", OF_PROBLEMS - {Feature.ANY_ORDER} | MODES - _BY_THE_CLOCK - {Feature.TILE}, of=Feature.RACE),
+    # in any order with the formulation general only, see `solve`
+    Ability("races", OF_PROBLEMS | MODES - _BY_THE_CLOCK, of=Feature.RACE),
     Ability("models of one's own", OF_ONE_MEMORY - {Feature.ANY_ORDER} | MODES - _BY_THE_CLOCK - {Feature.TILE},
             of=Feature.OWN_MODEL),
     RULES,
     CERTIFICATES,
     Ability("taking out concatenations", OF_ONE_MEMORY | MODES - {Feature.TILE, Feature.CERTIFICATE},
             MappingProxyType({Feature.TILE: _WHOLE_LAYERS}), Feature.ZERO_COPY),
-    Ability("tiling", OF_ONE_MEMORY - {Feature.SIDE_BY_SIDE} | MODES - _ALONE - {Feature.ZERO_COPY, Feature.STRATEGY},
+    Ability("tiling",
+            OF_ONE_MEMORY - {Feature.SIDE_BY_SIDE} | MODES - {Feature.OWN_MODEL, Feature.ZERO_COPY, Feature.STRATEGY},
             MappingProxyType({Feature.ZERO_COPY: _WHOLE_LAYERS}), Feature.TILE),
     Ability("the least budget", OF_ONE_MEMORY | MODES - _BY_THE_CLOCK - {Feature.OFFSETS, Feature.FRONTIER},
             MappingProxyType({Feature.OFFSETS: "the least budget is for peaks",

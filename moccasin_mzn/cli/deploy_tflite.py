@@ -23,7 +23,7 @@ from moccasin_mzn.cli.deploy_options import (
     searched_dict,
     searching,
 )
-from moccasin_mzn.cli.options import OptionValue, command
+from moccasin_mzn.cli.options import Choice, OptionValue, command
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located
@@ -59,7 +59,7 @@ _SHORTEST = 0.2
                    "TensorFlow Lite Micro, and write the new one only if outputs are equal, bit for bit.  "
                    "[default: --check where LiteRT is installed]")  # fmt: skip
 @searching(
-    click.option("--budget-for", type=click.Choice(("total", "tensors")), default="total", show_default=True,
+    click.option("--budget-for", type=Choice(("total", "tensors")), default="total", show_default=True,
                  help="What --budget is for: all that TFLite Micro's arena takes, or tensors alone."),
     default="60, for offsets alone 10", seed="Random seed of all searches, and of the inputs of --check.",
 )  # fmt: skip

@@ -198,10 +198,7 @@ def test_a_warm_start_needs_no_stages():
     [
         ({"formulation": "checkmate-milp"}, "order free: checkmate-milp keeps to stages of the input order"),
         ({"search": "off"}, "order free: search off leaves only a model, and that is the formulation general"),
-        (
-            {"solver": "cp-sat,gecode"},
-            "any order with several solvers: nothing handles both: leave out --order or --solver",
-        ),
+        ({"solver": "cp-sat,gecode"}, "order free: 2 solvers cannot race on it, name one"),
         ({"solver": "nonesuch"}, "unknown solver 'nonesuch'"),
         ({"formulation": "checkmate-milp", "search": "off"}, "order free: checkmate-milp keeps to stages"),
     ],
@@ -276,3 +273,8 @@ def test_the_command_line_refuses_what_takes_an_order(command, tmp_path):
         status, out, err = command(*arguments)
         assert (status, out, err.count("\n")) == (2, "", 1), arguments
         assert "order free" in err or "strategy" in err
+
+
+def test_solvers_race_in_any_order_on_the_general_formulation():
+    found = solve(SKIP, 8, order="free", formulation="general", solver="cp-sat,gecode", time_limit=30)
+    assert found.valid and found.status == "optimal"
