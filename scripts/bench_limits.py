@@ -84,7 +84,7 @@ INPUTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "sound": lambda rows: {"input_features": _image(rows, 40)[:, 0].repeat(1, 1, 5)[:, :, :200],
                            "labels": _tokens(rows)},
 }  # fmt: skip
-"""Inputs by name, for batches of so many rows."""
+"""Inputs by name, for batches of a number of rows."""
 _WIDE = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
 _SEEN = {**_WIDE, "image_size": 64, "patch_size": 8}
 NETS: dict[str, Callable[[int], Made]] = {
@@ -111,7 +111,7 @@ NETS: dict[str, Callable[[int], Made]] = {
                    max_target_positions=64, decoder_start_token_id=1, pad_token_id=0, bos_token_id=1, eos_token_id=2,
                    suppress_tokens=None, begin_suppress_tokens=None),
 }  # fmt: skip
-"""By name: what makes a network for so many rows."""
+"""By name: what makes a network and its inputs for a number of rows."""
 _ROWS = 4
 
 
@@ -173,8 +173,6 @@ def in_a_process(name: str, call: str, arguments: argparse.Namespace, kept: str,
 
 def figures(arguments: argparse.Namespace) -> dict[str, Any]:
     """What a call takes here, PyTorch and transformers being there already."""
-    import torch
-
     from moccasin_mzn.pytorch import PlanError, largest_batch, plan
 
     name, call = arguments.nets[0], arguments.call
@@ -185,9 +183,8 @@ def figures(arguments: argparse.Namespace) -> dict[str, Any]:
     begin = time.monotonic()
     try:
         if call == "batch":
-            step = torch.tensor(0.0)
             found = largest_batch(model, lambda rows: NETS[name](rows)[1], 4 * stay, time_limit=arguments.batch, seed=0)
-            return {"seconds": time.monotonic() - begin, "outcome": f"{found.batch}", "first": float(step)}
+            return {"seconds": time.monotonic() - begin, "outcome": f"{found.batch}"}
         found = plan(
             model, inputs, budget=budget, time_limit=arguments.time_limit, seed=0,
             on_progress=lambda _: heard.append(time.monotonic() - begin),

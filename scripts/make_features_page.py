@@ -15,7 +15,15 @@ from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.formulations.windows import WINDOWS
-from moccasin_mzn.problem.features import JUDGES, MODES, OF_ONE_MEMORY, OF_PROBLEMS, SEVERAL_MEMORIES, Feature, Part
+from moccasin_mzn.problem.features import (
+    JUDGES,
+    MODES,
+    OF_ONE_MEMORY,
+    OF_PROBLEMS,
+    SEVERAL_MEMORIES,
+    Component,
+    Feature,
+)
 from moccasin_mzn.search.searchers import searchers
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "features.md"
@@ -25,13 +33,13 @@ HEAD = """\
 What a question can have, and which part of the program handles it. This page is made from the declarations
 (`python scripts/make_features_page.py`): each search, model, judge and way of asking has one line, `handles`, with the
 features that it takes into account. A search that does not handle a feature of the problem is left out, as the
-key `skipped` of `--json` show, and what nothing handles is refused in one sentence. In several memories the outputs of
+key `skipped` of `--json` shows, and what nothing handles is refused in one sentence. In several memories the outputs of
 one operation are one, retained until the last read of any.
 
 """
 
 
-def parts() -> Iterator[tuple[str, Part]]:
+def parts() -> Iterator[tuple[str, Component]]:
     """All parts, each with its kind."""
     yield from (("judge", judge) for judge in JUDGES)
     yield from (("search", searcher) for searcher in searchers() if not searcher.is_model)

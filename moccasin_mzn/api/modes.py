@@ -13,15 +13,14 @@ from moccasin_mzn.problem.features import (
     JUDGES,
     MODES,
     NOT_ASKED,
-    NOTHING_SEARCHES,
     OF_ONE_MEMORY,
     OF_PROBLEMS,
-    SEVERAL_MEMORIES,
     Ability,
     Feature,
     Features,
     Spelled,
     refuse,
+    refuse_unsolved,
 )
 from moccasin_mzn.problem.plan_problem import PLAN_ARENAS
 from moccasin_mzn.search.certifying import CERTIFICATES
@@ -56,6 +55,7 @@ WAYS = (
 _BROUGHT_BY = {one.argument: one for one in Feature if one.argument} | {
     "device": Feature.DEVICES, "platform": Feature.DEVICES, "memory": Feature.POOLS,
 }  # fmt: skip
+# of features with one argument, the later one: `zero_copy_concat` asks for taking out, outputs side by side come of it
 _BY_VALUE = {"order", "solver", "max_computations", "goal"}
 """Arguments of which only some values bring a feature."""
 
@@ -92,7 +92,7 @@ def refuse_ways(features: Iterable[Feature], spelled: Spelled = NOT_ASKED) -> No
         InputError: one sentence about a least set of features that do not go together.
     """
     wanted = Features(features)
-    refuse(wanted & OF_PROBLEMS, JUDGES, NOTHING_SEARCHES, spelled, wanted & SEVERAL_MEMORIES)
+    refuse_unsolved(wanted & OF_PROBLEMS, JUDGES, spelled)
     reasons = {one: why for way in WAYS if way.of in wanted for one, why in way.reasons.items()}
     for mode in (one for one in Feature if one in wanted & MODES):
         ways = [way for way in WAYS if way.of is mode]

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
-from moccasin_mzn.problem.features import NOTHING_SEARCHES, SEVERAL_MEMORIES, Features, refuse
+from moccasin_mzn.problem.features import Features, refuse, refuse_unsolved
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
@@ -141,8 +141,7 @@ class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
     """A model of plans, with data of its own in addition."""
 
     def refuse_others(self, problem: Problem) -> None:
-        several = problem.features & SEVERAL_MEMORIES
-        refuse(problem.features, [self], NOTHING_SEARCHES, named=several)
+        refuse_unsolved(problem.features, [self])
 
     @abstractmethod
     def data_items(self, data: DataT, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Value]:

@@ -85,8 +85,8 @@ MODES = Features(Feature) - OF_PROBLEMS
 """Features of how a question is asked."""
 
 
-class Part(Protocol):
-    """A part of the program that takes problems: a search, a model, a judge, a strategy or a mode."""
+class Component(Protocol):
+    """A component of the program that takes problems: a search, a model, a judge, a strategy or a mode."""
 
     @property
     def name(self) -> str:
@@ -99,7 +99,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Ability:
-    """A part that is no object of its own: a judge, or a way of asking."""
+    """A component that is no object of its own: a judge, or a way of asking."""
 
     name: str
     handles: Features
@@ -129,7 +129,7 @@ def graph_features(graph: ComputationGraph) -> Features:
     return Features(feature for feature, present in has.items() if present)
 
 
-def lacking(part: Part, features: Features) -> tuple[str, ...]:
+def lacking(part: Component, features: Features) -> tuple[str, ...]:
     """Return the names of the features that a part does not handle, in the order of `Feature`."""
     return tuple(one.called for one in Feature if one in features - part.handles)
 
@@ -145,7 +145,7 @@ NOTHING_SEARCHES = "no search and no model handles"
 
 
 def refuse(
-    features: Features, parts: Iterable[Part], none: str, spelled: Spelled = NOT_ASKED, named: Features = NONE,
+    features: Features, parts: Iterable[Component], none: str, spelled: Spelled = NOT_ASKED, named: Features = NONE,
     reasons: Mapping[Feature, str] = NOT_ASKED,
 ) -> None:  # fmt: skip
     """Refuse what no part handles together.
@@ -168,7 +168,16 @@ def refuse(
         raise InputError(Page.FEATURES.after(f"{subject}: {why}{_leave(some, spelled)}"))
 
 
-def unhandled(features: Features, parts: Sequence[Part], named: Features = NONE) -> tuple[Feature, ...]:
+def refuse_unsolved(features: Features, parts: Iterable[Component], spelled: Spelled = NOT_ASKED) -> None:
+    """Refuse features of a problem that none of the parts handles together; those of several memories are named.
+
+    Raises:
+        InputError: see `refuse`.
+    """
+    refuse(features, parts, NOTHING_SEARCHES, spelled, features & SEVERAL_MEMORIES)
+
+
+def unhandled(features: Features, parts: Sequence[Component], named: Features = NONE) -> tuple[Feature, ...]:
     """Return a least set of features that no part handles together, `named` among them; empty: one handles all."""
     if any(features <= part.handles for part in parts):
         return ()

@@ -17,14 +17,13 @@ from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.arena import Arena, Buffer
 from moccasin_mzn.problem.features import (
     JUDGES,
-    NOTHING_SEARCHES,
     OF_PLANS,
-    SEVERAL_MEMORIES,
     Ability,
     Feature,
     Features,
     graph_features,
     refuse,
+    refuse_unsolved,
 )
 from moccasin_mzn.problem.files.plans import (
     goal_document,
@@ -57,8 +56,7 @@ class PlanProblem:
     counted: ClassVar[tuple[str, str]] = ("retention interval", "of a node in a memory")
 
     def __post_init__(self) -> None:
-        several = self.features & SEVERAL_MEMORIES
-        refuse(self.features, JUDGES, NOTHING_SEARCHES, named=several)
+        refuse_unsolved(self.features, JUDGES)
         if self.platform.one_device:
             self._check_device()
 

@@ -33,7 +33,7 @@ from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, is_kept, join
 from moccasin_mzn.log import LOGGER
-from moccasin_mzn.problem.features import OF_ONE_MEMORY, SEVERAL_MEMORIES, Features, Part, lacking
+from moccasin_mzn.problem.features import OF_ONE_MEMORY, SEVERAL_MEMORIES, Component, Features, lacking
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
@@ -237,7 +237,7 @@ class Runner:
                 thread = threading.get_native_id()
                 os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + GIVE_WAY)
 
-    def handled(self, part: Part) -> bool:
+    def handled(self, part: Component) -> bool:
         """Return whether a part handles all features of the problem; what it lacks is noted if not."""
         missing = lacking(part, self.board.problem.features)
         if missing:

@@ -1,4 +1,4 @@
-"""Pairs of features that nothing handles: the same sentence whoever is asked, the command or the function, at once."""
+"""Pairs of features that nothing handles: the same sentence of the command and of the function, at once."""
 
 from __future__ import annotations
 

@@ -353,7 +353,7 @@ def test_what_is_refused():
 
 def test_a_network_that_is_refused_as_a_whole_names_regions():
     with pytest.raises(PlanError, match=r"random.random\(\).*plan\(\.\.\., regions=\"auto\"\) \(see Regions"):
-        plan(Dropping(), (torch.randn(40, 32),), budget=0.9)
+        plan(Dropping(), (torch.randn(40, 32),), budget=0.5)
 
 
 def test_sections_of_a_call():

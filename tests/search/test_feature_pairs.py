@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -23,35 +24,35 @@ from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import known_at_once
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.runner import Runner
+from moccasin_mzn.search.result import Result
+from moccasin_mzn.search.runner import Runner, Searcher
 from moccasin_mzn.search.searchers import searchers
 
 PAIRS = list(combinations([one for one in Feature if one in OF_ONE_MEMORY], 2))
 QUESTIONS = 40
-NODES = 5
-TURNS = 40
+NODES = 7
+TURNS = 100
 """Times that a search asks whether it is to end, after which it is."""
+KNOWN = 10
+"""One question in so many is asked as drawn, known at once or not; the others are open when a search begins."""
 
 
-def drawn(rng: random.Random, wanted: frozenset[Feature]) -> Instance:
-    """A random instance that has at least these features."""
+def drawn(rng: random.Random, wanted: frozenset[Feature], is_open: bool = False) -> Instance:
+    """A random instance that has at least these features, and that no bound settles beforehand if it is to be open."""
     while True:
         graph = made(rng, draw_graph(rng, NODES), wanted)
-        if graph is not None and wanted & OF_GRAPHS <= graph_features(graph):
-            break
-    tiny = exact_graph(graph)
-    low, high = max(1, *graph.working_sets), max(1, exact_account(tiny, tiny.order).peak)
-    budget = rng.choice(
-        [low, max(low, high - 1), rng.randint(low, max(low, high - 1)), rng.randint(low, max(low, high - 1)), high]
-    )
-    counts: int | list[int] = rng.choice([1, 2, 2, 3])
-    while Feature.COUNTS in wanted and (isinstance(counts, int) or len(set(counts)) == 1):
-        counts = [rng.choice([1, 2, 3]) for _ in graph.nodes]
-        if len(graph.nodes) == 1:
-            return drawn(rng, wanted)
-    order = FREE if Feature.ANY_ORDER in wanted or rng.random() < 0.3 else "input"
-    instance = Instance.build(graph, budget, max_computations=counts, order=order)
-    return instance if wanted <= instance.features else drawn(rng, wanted)
+        if graph is None or not wanted & OF_GRAPHS <= graph_features(graph):
+            continue
+        tiny = exact_graph(graph)
+        low, high = max(1, *graph.working_sets), max(1, exact_account(tiny, tiny.order).peak)
+        budget = rng.choice([low, max(low, high - 1), rng.randint(low, max(low, high - 1)), high])
+        counts: int | list[int] = rng.choice([1, 2, 2, 3])
+        if Feature.COUNTS in wanted:
+            counts = [rng.choice([1, 2, 3]) for _ in graph.nodes]
+        order = FREE if Feature.ANY_ORDER in wanted or rng.random() < 0.3 else "input"
+        instance = Instance.build(graph, budget, max_computations=counts, order=order)
+        if wanted <= instance.features and not (is_open and known_at_once(instance)):
+            return instance
 
 
 def made(rng: random.Random, graph: ComputationGraph, wanted: frozenset[Feature]) -> ComputationGraph | None:
@@ -71,14 +72,19 @@ def made(rng: random.Random, graph: ComputationGraph, wanted: frozenset[Feature]
     return graph
 
 
-def run(instance: Instance, form: str, some, search: str):
-    """What some of the searches find and prove, which ask a few times whether to go on."""
+def runner_of(instance: Instance, form: str, some: Sequence[Searcher], search: str) -> Runner:
+    """What runs some of the searches, which ask a few times whether to go on."""
     left = iter(range(TURNS))
     options = Options(formulation=form, search=search, threads=1, seed=0, if_none="stop", time_limit=10.0)
-    runner = Runner(
+    return Runner(
         board=Board(instance, time.monotonic()), options=options, form=options.form, searchers=some,
         enough=lambda: next(left, None) is None,
     )  # fmt: skip
+
+
+def run(instance: Instance, form: str, some: Sequence[Searcher], search: str) -> Result:
+    """What some of the searches find and prove."""
+    runner = runner_of(instance, form, some, search)
     runner.run(lambda progress: None)
     return runner.result()
 
@@ -111,29 +117,25 @@ def named(value: object) -> str:
     return "-".join(one.name.lower() if isinstance(one, Feature) else str(one) for one in some)
 
 
-ASKED = few([(pair, at) for pair in PAIRS for at in range(QUESTIONS)], keep=42)
+ASKED = few([(pair, at) for pair in PAIRS for at in range(QUESTIONS)], keep=14)
 
 
 @pytest.mark.parametrize(("pair", "number"), ASKED, ids=named)
 def test_whatever_handles_two_features_is_right_about_both(pair, number):
     rng = random.Random(f"{pair} {number}")
-    instance = drawn(rng, frozenset(pair))
+    instance = drawn(rng, frozenset(pair), is_open=number % KNOWN > 0)
     if (known := known_at_once(instance)) is not None:  # no search begins
         exact = best(exact_graph(instance.graph), instance.budget, "staged", instance.counts)
         assert (exact is None) == (known[0] == "infeasible") and (
             exact is None or exact[0] == sum(instance.graph.durations)
         )
         return
-    every = searchers()
-    alone = rng.sample([one for one in every if not one.is_model], 3)
-    for form in ("staged", "general"):
-        for some in [*((one,) for one in alone), every]:
-            found = run(instance, form, some, "only")
-            assert flaws(instance, found) == [], (form, [one.name for one in some])
-            assert {name: lacked for name, lacked in found.skipped.items() if name != "windows"} == {
-                one.name: lacked for one in some
-                if one.name in found.skipped and (lacked := lacking(one, instance.features))
-            }  # fmt: skip
+    every, form = searchers(), "general" if number % 2 else "staged"
+    ways = [[one] for one in every if not one.is_model and one.applies(runner_of(instance, form, every, "only"))]
+    for some in [*ways, every]:
+        found = run(instance, form, some, "only")
+        assert flaws(instance, found) == [], [one.name for one in some]
+        assert set(found.skipped) <= {"windows"}, "each search handles all of one memory"
 
 
 @pytest.mark.parametrize(("pair", "number"), few([(pair, at) for pair in PAIRS for at in range(8)], keep=6), ids=named)

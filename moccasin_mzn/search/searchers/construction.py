@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import in_any_order
+from moccasin_mzn.formulations import Formulation, in_any_order
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.runner import LONGEST_WITHOUT_ANSWER, Runner, Searcher
@@ -19,7 +19,7 @@ class Construction(Searcher):
     name: ClassVar[str] = CONSTRUCTION
 
     def applies(self, runner: Runner) -> bool:
-        return not getattr(runner.form, "model", "")
+        return isinstance(runner.form, Formulation) and not runner.form.model
 
     def endless(self, runner: Runner) -> bool:
         return True
