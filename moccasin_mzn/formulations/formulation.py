@@ -139,7 +139,13 @@ class Formulation(Searched[Instance, ModelData, Sequence[int]]):
         """Return how many times the size of each node, and its workspace, may occur in one sum of the model."""
 
     def answer(self, data: ModelData, values: Solution) -> tuple[int, ...]:
-        return self.sequence(data, values)
+        try:
+            return self.sequence(data, values)
+        except AttributeError as missing:
+            if not self.model:
+                raise
+            text = f"{self.file.name}: its solutions have no `{missing.name}`, and --formulation {self.name} reads it"
+            raise InputError(text) from None
 
     def objective(self, data: ModelData, value: int) -> int:
         return value * data.duration_scale

@@ -11,6 +11,7 @@ import pytest
 from cases import MODELS
 
 import moccasin_mzn as mz
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Formulation, find_formulation, formulations
 from moccasin_mzn.formulations.catalogue import GROUP
 from moccasin_mzn.formulations.moccasin import IntervalFormulation
@@ -226,3 +227,9 @@ def test_a_broken_package_is_in_the_way_of_nothing_else(tmp_path, graph, code, m
         status, err = run(*asked)
         assert (status, err.count("\n")) == (2, 1) and message in err, err
         assert err.startswith("error: entry point broken_package:FORM of moccasin_mzn.formulations: ")
+
+
+def test_solutions_without_what_the_formulation_reads_are_refused_in_one_sentence():
+    sentence = r"^staged.mzn: its solutions have no `R`, and --formulation checkmate-milp reads it"
+    with pytest.raises(InputError, match=sentence):
+        mz.solve(GRAPH, 9, model=str(MODELS / "staged.mzn"), like="checkmate-milp")
