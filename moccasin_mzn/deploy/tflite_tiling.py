@@ -340,7 +340,7 @@ class _Tiling(Gathering[int]):
         read, kept = {int(x) for x in self.subgraph.outputs}, list[int]()
         for at in range(len(self.operators) - 1, -1, -1):
             made = outputs(self.operators[at])
-            if not read.isdisjoint(made) or not self.added.issuperset(made):
+            if not made or not read.isdisjoint(made) or not self.added.issuperset(made):
                 kept.append(at)
                 read.update(inputs(self.operators[at]))
         number = {at: new for new, at in enumerate(reversed(kept))}
