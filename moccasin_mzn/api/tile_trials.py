@@ -172,8 +172,9 @@ class Maker(Generic[CutsT]):
             begin = time.monotonic()
             graph = self.cut(each)
             self.seconds = max(self.seconds, (time.monotonic() - begin) / nodes)
-            if graph.nodes not in seen:
-                seen.add(graph.nodes)
+            key = graph.nodes, graph.parts, graph.sizes  # nodes may be mere numbers
+            if key not in seen:
+                seen.add(key)
                 yield graph
 
 

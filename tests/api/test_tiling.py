@@ -6,10 +6,11 @@ import re
 from dataclasses import replace
 
 import pytest
+from few import few
 
 import moccasin_mzn as mz
 from moccasin_mzn.api.request import prepared
-from moccasin_mzn.api.tile_trials import Maker
+from moccasin_mzn.api.tile_trials import Maker, Trial, chosen
 from moccasin_mzn.api.tiling import Tiles, tiled, tiling_text
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
@@ -207,13 +208,45 @@ def test_a_tiling_that_would_take_too_long_is_not_made():
     assert len(list(Maker(slow, lambda cuts: 1, Deadline(None)).made(tilings, lambda: False))) == len(different)
 
 
-def test_tilings_are_tried_from_fine_to_coarse_and_are_all_that_have_rows_of_powers_of_two():
-    counts = [len(cut(GRAPH, cuts).nodes) for cuts in candidates(GRAPH, WHOLE // 4)]
-    few = [count for count in counts if count <= MANY_NODES]
-    assert few == sorted(few, reverse=True) and len(few) > 4
-    coarse = [len(cut(GRAPH, cuts).nodes) for cuts in candidates(GRAPH, WHOLE // 4, coarse_first=True)]
-    assert coarse == sorted(counts)
-    assert {len(tile(GRAPH, rows=rows).nodes) for rows in (1, 2, 4, 8)} <= set(counts)
+@pytest.mark.parametrize("side", few([16, 13, 21, 24, 2, 9], keep=2))
+def test_tilings_are_tried_from_fine_to_coarse_and_are_all_of_few_rows(side):
+    graph = image_network(side)
+    budget = max(graph.working_sets) // 4
+    counts = [len(cut(graph, cuts).nodes) for cuts in candidates(graph, budget)]
+    ordered = [count for count in counts if count <= MANY_NODES]
+    assert ordered == sorted(ordered, reverse=True)
+    coarse = [cut(graph, cuts) for cuts in candidates(graph, budget, coarse_first=True)]
+    assert [len(each.nodes) for each in coarse] == sorted(len(each.nodes) for each in coarse)
+    fine = {cut(graph, cuts).nodes for cuts in candidates(graph, budget)}
+    for rows in range(1, side):
+        parts = tile(graph, rows=rows)
+        assert parts.nodes in {each.nodes for each in coarse} and (rows > 8 or parts.nodes in fine)
+
+
+@pytest.mark.parametrize("side", few([21, 16, 13, 24], keep=1))
+@pytest.mark.parametrize("share", few([0.4, 0.6, 0.5, 0.3, 0.25], keep=2))
+def test_auto_is_never_worse_than_given_parts_in_the_same_work(side, share):
+    """Each tiling has one turn of the same plans: no parts of 1 to 8 rows do better than the ones that are chosen."""
+    graph = image_network(side)
+    budget, ended = int(share * max(graph.working_sets)), []
+    prepare = prepared({"max_computations": "auto", "time_limit": None})
+
+    def request(parts):
+        return prepare(parts, budget=budget, order="free", count_fixed=False)
+
+    def requests():
+        for cuts in candidates(graph, budget):
+            parts = cut(graph, cuts)
+            if max(parts.working_sets) <= budget:
+                yield request(parts)
+        ended.append(True)
+
+    auto = chosen(requests(), Deadline(None), lambda: bool(ended))
+    for rows in range(1, 9):
+        parts = tile(graph, rows=rows)
+        if max(parts.working_sets) <= budget:
+            (given := Trial(request(parts))).turn(lambda: False)
+            assert auto[0].rank <= given.rank
 
 
 @pytest.mark.parametrize(("shape", "asked", "reason"), [
