@@ -116,6 +116,7 @@ class Trial:
 
     def judge(self, sequence: tuple[int, ...]) -> None:
         """Take a schedule, if it is better."""
+        sequence = self.problem.graph.together(sequence)
         judged = simulate(self.problem.graph, sequence)
         more = self._weight(sequence) - self._once
         taken = judged.peak + more

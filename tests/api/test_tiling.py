@@ -192,6 +192,23 @@ def test_the_least_budget_in_parts_is_never_worse_than_given_parts():
     assert all(auto.peak <= mz.solve(GRAPH, "least", tile=rows, time_limit=1, seed=0).peak for rows in (2, 8))
 
 
+def test_more_parts_than_can_be_made_are_refused():
+    graph = image_network(200)
+    with pytest.raises(mz.InputError, match=r"tile: these are some [\d,]+ parts, more than 20,000: give more rows"):
+        mz.solve(graph, "100%", tile=(1, 1), time_limit=1)
+
+
+def test_outputs_of_one_operation_come_together_in_what_is_tried():
+    """A start has each further output directly after the first one of its operation."""
+    graph = mz.ComputationGraph(
+        nodes=["a", "b", "c", "d"], durations=[1, 0, 1, 1], sizes=[2, 3, 4, 1], edges=[(0, 2), (1, 3), (2, 3)],
+        output_of=[None, 0, None, None],
+    )  # fmt: skip
+    trial = Trial(prepared({"time_limit": 1})(graph, budget="100%", order="free", count_fixed=False))
+    trial.judge((0, 2, 1, 3))
+    assert trial.best == (0, 1, 2, 3)
+
+
 def test_a_tiling_that_would_take_too_long_is_not_made():
     """The clock is one of work: making a node is said to take a second."""
     made = []
