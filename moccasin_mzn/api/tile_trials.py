@@ -116,6 +116,7 @@ class Trial:
 
     def judge(self, sequence: tuple[int, ...]) -> None:
         """Take a schedule, if it is better."""
+        sequence = self.problem.graph.together(sequence)
         judged = simulate(self.problem.graph, sequence)
         more = self._weight(sequence) - self._once
         taken = judged.peak + more
@@ -172,8 +173,9 @@ class Maker(Generic[CutsT]):
             begin = time.monotonic()
             graph = self.cut(each)
             self.seconds = max(self.seconds, (time.monotonic() - begin) / nodes)
-            if graph.nodes not in seen:
-                seen.add(graph.nodes)
+            key = graph.nodes, graph.parts, graph.sizes  # nodes may be mere numbers
+            if key not in seen:
+                seen.add(key)
                 yield graph
 
 

@@ -22,7 +22,7 @@ from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.tiling.choosing import candidates, needed_in_any_parts
+from moccasin_mzn.graphs.tiling.choosing import MOST_NODES, candidates, needed_in_any_parts
 from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, cut, cuts_of, nodes_of, shape_of
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import FREE, Instance
@@ -157,8 +157,15 @@ class _Choice:
     """The last cuts that were asked for."""
 
     def of_rows(self) -> Request:
-        """That of given parts."""
-        return self.request(self._made(cuts_of(self.graph, rows=self.tiles.rows, columns=self.tiles.columns)))
+        """That of given parts.
+
+        Raises:
+            InputError: there are too many of them.
+        """
+        cuts = cuts_of(self.graph, rows=self.tiles.rows, columns=self.tiles.columns)
+        if (count := nodes_of(self.graph, cuts)) > MOST_NODES:
+            raise InputError(f"tile: these are some {count:,} parts, more than {MOST_NODES:,}: give more rows")
+        return self.request(self._made(cuts))
 
     def best(self, weigh: Weigh | None) -> Request:
         """The tiling that computes least within the budget, of those the coarsest; or one that is near to it."""

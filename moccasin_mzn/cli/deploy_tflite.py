@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, ZERO_COPY_CONCAT, check_outputs
+from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, ZERO_COPY_CONCAT, check_outputs
 from moccasin_mzn.cli.deploy_options import (
     ALIGNMENT,
     EFFORT,
     JSON,
     TILE,
+    Kept,
     files_read,
+    keeping,
     output,
     request_maker,
     schedule_of,
@@ -63,6 +65,7 @@ _SHORTEST = 0.2
                  help="What --budget is for: all that TFLite Micro's arena takes, or tensors alone."),
     default="60, for offsets alone 10", seed="Random seed of all searches, and of the inputs of --check.",
 )  # fmt: skip
+@keeping()
 @JSON
 def tflite(
     model: Path, plan: Path | None, output: Path, alignment: int | None, tile: str | None, zero_copy_concat: bool,
@@ -86,7 +89,8 @@ def tflite(
     from moccasin_mzn.graphs.importers.tflite import SIZE_LIMIT
 
     step = alignment or LEAST
-    check_outputs({"--output": output}, files_read(options, model=model, plan=plan))
+    kept = Kept.taken_from(options)
+    check_outputs({"--output": output, **kept.outputs}, files_read(options, model=model, plan=plan))
     if (plan is None) == (options["budget"] is None):
         raise InputError("expected a plan, or --budget to make one within it")
     if step % LEAST:
@@ -100,10 +104,12 @@ def tflite(
     if answer is None:
         return EXIT_NONE
     found, done, wrong = answer
+    all_written = True
     if not wrong:
         replace_file(output, found.data)
+        all_written = kept.written(found.graph, found.plan)
     _print(found, done, wrong, output, as_json)
-    return EXIT_NONE if wrong else EXIT_FOUND
+    return EXIT_NONE if wrong else EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
 
 class _Planned:
@@ -118,7 +124,7 @@ class _Planned:
 
         computed = [step.node for step in plan.steps if step.begin is None]
         arena = -(-plan.arenas[0] // LEAST) * LEAST  # as TFLite Micro rounds sizes up
-        self.searched, self.in_parts = searched, graph.parts is not None
+        self.graph, self.plan, self.searched, self.in_parts = graph, plan, searched, graph.parts is not None
         self.recomputed = len(computed) - len({*computed})
         self.data = _data_of(model, plan, taken_out)
         self.new = Micro(arena, persistent_in(self.data), measured=False)

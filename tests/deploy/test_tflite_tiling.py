@@ -17,7 +17,9 @@ import tflite_models
 from few import few
 from tflite_operator_cases import KINDS, Case, cases
 
+from moccasin_mzn.api.tile_trials import Maker
 from moccasin_mzn.cli import deploy_tflite
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.deploy import tflite_micro
 from moccasin_mzn.deploy.tflite_micro import Runs, measured, persistent_in, persistent_of
 from moccasin_mzn.deploy.tflite_model import packed
@@ -216,6 +218,19 @@ def test_rows_between_the_windows_of_a_stride_are_not_computed(tmp_path):
     used = {int(x) for each in cutter.model_of(parts).subgraphs[0].operators for x in each.inputs}
     made = {int(x) for each in cutter.model_of(parts).subgraphs[0].operators for x in each.outputs}
     assert made - used == {int(x) for x in cutter.model_of(parts).subgraphs[0].outputs}
+
+
+def test_parts_of_other_rows_are_others_though_their_operators_have_the_same_numbers(tmp_path):
+    """Nodes are numbers of operators: 16 and 16 rows are as many as 20 and 12."""
+    model = read_model(file_of(int8_networks.resnet8(), tmp_path))
+    graph, cutter = graph_of(model), Cutter(model)
+    tilings = [cuts_of(graph, rows=rows) for rows in (16, 20, 24, 16)]
+    made = list(Maker(lambda cuts: cutter.cut(graph, cuts), len, Deadline(None)).made(tilings, lambda: False))
+    assert len(made) == 3 and made[0].nodes == made[1].nodes == made[2].nodes
+    for parts, rows in zip(made, (16, 20, 24), strict=True):
+        first = next(part.box for part in parts.parts if part is not None)
+        shapes = [tuple(each.shape) for each in cutter.model_of(parts).subgraphs[0].tensors]
+        assert first[1] == (0, rows) and (1, rows, 32, 16) in shapes
 
 
 def test_what_is_never_cut_is_known_without_cutting(tmp_path):
