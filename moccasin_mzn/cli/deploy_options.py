@@ -23,7 +23,7 @@ from moccasin_mzn.cli.common import (
     progress_lines,
     write_files,
 )
-from moccasin_mzn.cli.options import Decorator, OptionValue, OptionValues, added, named_options
+from moccasin_mzn.cli.options import Decorator, OptionValue, OptionValues, added, named_options, problem_options
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import JsonObject
@@ -44,18 +44,14 @@ SEARCH_SECONDS = 60.0
 """The default time limit of a search for a schedule, in seconds."""
 EFFORT = ("time_limit", "threads", "seed")
 """The options that a search for offsets has as well."""
-ALIGNMENT = click.option(
-    "--alignment", type=click.IntRange(min=1), metavar="N",
-    help="Make offsets multiples of this.  [default: that of the plan]",
+(ALIGNMENT,) = problem_options(
+    "alignment", type=click.IntRange(min=1), help="Make offsets multiples of this.  [default: that of the plan]"
 )  # fmt: skip
-
-TILE = click.option(
-    "--tile", metavar="auto|ROWS|RxC",
-    help="Compute outputs in parts of so many rows, or tiles, in any order; auto: those that do best within "
-         "the budget.",
+(TILE,) = problem_options(
+    "tile",
+    help="Compute outputs in parts of this number of rows, or tiles, in any order; auto: those that do best within the "
+         "budget.",
 )  # fmt: skip
-
-
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 

@@ -22,7 +22,7 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.invocation import command_line
-from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, command, named_options
+from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, command, named_options, problem_options
 from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.commands import word
 from moccasin_mzn.doc_links import Page
@@ -101,12 +101,7 @@ def plot(
     ORDER,
     COUNT_FIXED,
     IN_PLACE,
-    option(
-        "--warm-start",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Write the schedule in this file as a warm start.",
-    ),
+    *problem_options("warm_start", help="Write the schedule in this file as a warm start."),
 )
 @option_group("Model", *named_options("formulation", *own_options(), "like"))
 @option_group(

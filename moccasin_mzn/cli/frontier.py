@@ -30,7 +30,16 @@ from moccasin_mzn.cli.common import (
     pictures,
     write_files,
 )
-from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, effort, grouped, named_options
+from moccasin_mzn.cli.options import (
+    OptionValue,
+    OptionValues,
+    added,
+    command,
+    effort,
+    grouped,
+    named_options,
+    problem_options,
+)
 from moccasin_mzn.extensions.memories import MemoryOptions, first_swept
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.interrupts import stopped_by_signals
@@ -60,8 +69,13 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 @COUNT_FIXED
 @IN_PLACE
 @ZERO_COPY_CONCAT
-@click.option("--tile", metavar="ROWS|RxC",
-              help="Compute outputs in parts of so many rows, or tiles, in any order; see `tile`.")  # fmt: skip
+@added(
+    *problem_options(
+        "tile",
+        metavar="ROWS|RxC",
+        help="Compute outputs in parts of this number of rows, or tiles, in any order; see `tile`.",
+    )
+)
 @grouped(MemoryOptions)
 @added(*named_options("until_gap", help="Do not improve a point whose gap is at most this.  [default: 0]"))
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",

@@ -32,7 +32,7 @@ from moccasin_mzn.cli.common import (
     write_answer,
     write_files,
 )
-from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options
+from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options, problem_options
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.interrupts import stopped_by_signals
@@ -91,16 +91,12 @@ def checker_lines(result: Result) -> list[str]:
     COUNT_FIXED,
     IN_PLACE,
     ZERO_COPY_CONCAT,
-    option("--tile", metavar="auto|ROWS|RxC",
-           help="Compute outputs in parts of so many rows, or tiles, in any order; auto: parts with which least is "
-           "computed within the budget. GRAPH must know its operators, see `tile`."),
+    *problem_options("tile"),
 )  # fmt: skip
 @option_group(
     "Search",
     *named_options("solver", "time_limit", "until_gap", "iterations", "threads", "seed"),
-    option(
-        "--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="Start from the schedule in this file."
-    ),
+    *problem_options("warm_start"),
     *named_options("search", "if_none"),
 )
 @option_group(
@@ -108,9 +104,7 @@ def checker_lines(result: Result) -> list[str]:
     option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
     option("--tiled", type=click.Path(path_type=Path), metavar="FILE",
            help="Write the graph of the parts, which the schedule is for; goes with --tile."),
-    option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
-           help="Write the schedule and a proof of a lower bound, for `check-certificate`. The proof takes up to "
-           "another --time-limit, or 60 s if there is none; after Ctrl-C up to 5 s."),
+    *problem_options("certificate"),
     option("--plot", type=click.Path(path_type=Path), metavar="FILE",
            help="Draw the schedule: .png, .svg, .pdf or .html."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
@@ -121,14 +115,13 @@ def checker_lines(result: Result) -> list[str]:
 @option_group(
     "Model",
     *named_options("formulation"),
-    option("--strategy", metavar="NAME", help="A heuristic in place of the model; the command `list` describes all."),
+    *problem_options("strategy"),
     *named_options(*own_options(), "like", "two_phase"),
 )
 @option_group(
     "Addresses",
-    option("--addresses", is_flag=True,
-           help="Give each output an offset in one arena; the budget is then for the size of the arena."),
-    option("--alignment", type=click.IntRange(min=1), metavar="N", help="Offsets are multiples of it.  [default: 1]"),
+    *problem_options("addresses"),
+    *problem_options("alignment", type=click.IntRange(min=1)),
     option("--buffers", type=click.Path(path_type=Path), metavar="FILE.csv",
            help="Write outputs, lifespans and offsets in the CSV format of minimalloc."),
 )  # fmt: skip
