@@ -120,7 +120,7 @@ def export(
 
     `validate --arrays` checks what MiniZinc prints.
     """
-    from moccasin_mzn.api.request import instance_of
+    from moccasin_mzn.api.question import Question
     from moccasin_mzn.formulations.exporting import (
         CHECKER,
         DATA,
@@ -137,7 +137,6 @@ def export(
         raise InputError("--solver is for --fzn: data and models are the same for all solvers")
     if fzn and program is not None:
         raise InputError("--fzn and --format: give one of them")
-    in_place = options.pop("in_place")
     others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
     others["the model"] = options["model"]
     inputs = {"the graph": graph, "the order": options["order"], **others}
@@ -145,9 +144,7 @@ def export(
     is_file = is_compiled or output.suffix in (".dzn", ".json")
     if is_file:
         check_outputs({"--output": output}, inputs)
-    problem = {name: options.pop(name) for name in ("budget", "order", "count_fixed")}
-    given = {name: value for name, value in options.items() if value is not None}
-    instance, form, start = instance_of(given, read_graph(graph).run_in_place(in_place), **problem)
+    instance, form, start = Question.of(options, spelled=flag).modelled(read_graph(graph))
     if start is not None:
         form.check_start(instance, start)
     data = form.data(instance)
@@ -169,7 +166,7 @@ def export(
         if wide := uncounted(form, data):
             click.echo(f"note: {wide}", err=True)
         folder = [output / name for name in (MODEL, CHECKER, DATA)]
-        back = _back(graph, {**problem, "in_place": in_place, **given})
+        back = _back(graph, options)
         _print_use([form.file, form.checker_file, output] if is_file else folder, back)
     return EXIT_FOUND
 
@@ -180,7 +177,7 @@ def _back(graph: Path, options: OptionValues) -> str:
     for name, value in options.items():
         if value is True:
             words.append(flag(name))
-        elif name != "warm_start" and value is not False and (name, value) != ("order", "input"):
+        elif name != "warm_start" and value not in (None, False) and (name, value) != ("order", "input"):
             words += [flag(name), value]
     return command_text("validate", graph, "-", *words, "--arrays", "--output", "schedule.json")
 

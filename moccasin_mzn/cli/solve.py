@@ -23,7 +23,6 @@ from moccasin_mzn.cli.common import (
     Job,
     check_outputs,
     file_jobs,
-    graph_read,
     graph_there,
     json_line,
     pictures,
@@ -41,7 +40,6 @@ from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.json_lines import JsonStream
-    from moccasin_mzn.api.tiling import Tiles
     from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.result import Result
 
@@ -140,14 +138,11 @@ def solve(
     Ctrl-C ends the search and keeps the best schedule found.
     """
     from moccasin_mzn.api.json_lines import JsonStream
-    from moccasin_mzn.api.least import is_least, within_least
-    from moccasin_mzn.api.modes import asked, refuse_ways
-    from moccasin_mzn.api.request import prepared
+    from moccasin_mzn.api.question import Question
     from moccasin_mzn.api.solve import answer
-    from moccasin_mzn.api.tiling import tiled as tiled_request
     from moccasin_mzn.arguments import check_certificate_file
+    from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
-    from moccasin_mzn.problem.budget import Budget
 
     begin = time.monotonic()
     several = MemoryOptions.taken_from(options)
@@ -158,30 +153,21 @@ def solve(
     outputs = {
         "--output": output, "--plot": plot, "--buffers": buffers, "--certificate": certificate, "--tiled": tiled
     }  # fmt: skip
-    given = {name: value for name, value in options.items() if value is not None}
-    _check_files(outputs, {"the graph": graph, "the order": order}, given)
-    ways = asked({
-        "budget": budget, "order": order, "in_place": in_place, "zero_copy_concat": zero_copy_concat, "tile": tile,
-        "strategy": strategy, "certificate": certificate, "addresses": addresses, **given, **several.given(),
-    }, flag)  # fmt: skip
-    refuse_ways(ways, ways)
-    if several.several:
-        several.refuse_others([*given, *(["buffers"] if buffers is not None else [])])
-    tiles = _tiles(tile, tiled, given)
-    _check_answer(outputs, as_json and json_stream, addresses, alignment)
+    _check_files(outputs, {"the graph": graph, "the order": order}, options)
+    if several.several and buffers is not None:
+        several.refuse_others(["buffers"])
+    if tiled is not None and tile is None:
+        raise InputError("--tiled goes with --tile")
+    _check_answer(outputs, as_json and json_stream, addresses)
+    question = Question.of({
+        "budget": budget, "order": order, "count_fixed": count_fixed, "in_place": in_place,
+        "zero_copy_concat": zero_copy_concat, "tile": tile, "strategy": strategy, "addresses": addresses,
+        "alignment": alignment, "certificate": certificate, **options,
+    }, memories=several, spelled=flag)  # fmt: skip
     check_certificate_file(certificate, graph)
-    arenas = (alignment or 1) if addresses else None
-    memories = partial(several.problem, options=given) if several.several else None
-    note = partial(click.echo, err=True)
-    prepare = prepared(given, strategy, memories, arenas, flag)
-    if tiles is not None:
-        prepare = tiled_request(prepare, tiles, note)
-    elif is_least(budget):
-        prepare = within_least(prepare, note)
-    checked_budget = budget if several.several or budget is None or is_least(budget) else Budget.parse(budget)
-    computation_graph = graph_read(graph, in_place, zero_copy_concat, alignment or 1)
+    computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
-    request = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
+    request = question.request(computation_graph, partial(click.echo, err=True))
     stream = JsonStream(request.problem, sys.stdout) if json_stream else None
     written = None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
     with progress_lines(request, written) as lines:
@@ -220,33 +206,18 @@ def _write(
     return status if all_written else EXIT_BAD_INPUT
 
 
-def _tiles(tile: str | None, tiled: Path | None, given: dict[str, OptionValue]) -> Tiles | None:
-    """Return the parts that are wanted, if any; nodes may be computed often then, unless a limit is given."""
-    from moccasin_mzn.api.tiling import Tiles
-
-    if tile is None:
-        if tiled is not None:
-            raise InputError("--tiled goes with --tile")
-        return None
-    given.setdefault("max_computations", "auto")
-    return Tiles.of(tile)
-
-
 def _check_files(outputs: dict[str, Path | None], inputs: dict[str, object], given: OptionValues) -> None:
     """Refuse outputs that cannot be written or would overwrite an input."""
     names = {"a limit of computations": "max_computations", "the warm start": "warm_start", "the model": "model"}
     check_outputs(outputs, {**inputs, **{what: given.get(name) for what, name in names.items()}})
 
 
-def _check_answer(outputs: dict[str, Path | None], json_twice: bool, addresses: bool, alignment: int | None) -> None:
+def _check_answer(outputs: dict[str, Path | None], json_twice: bool, addresses: bool) -> None:
     """Refuse options about the answer that contradict each other."""
-    from moccasin_mzn.problem.arena import check_alignment
-
     if json_twice:
         raise InputError("--json and --json-stream: give one of them")
-    if not addresses and (alignment is not None or outputs["--buffers"] is not None):
-        raise InputError(f"--{'buffers' if alignment is None else 'alignment'} goes with --addresses")
-    check_alignment(alignment or 1)
+    if not addresses and outputs["--buffers"] is not None:
+        raise InputError("--buffers goes with --addresses")
 
 
 def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | None]:
