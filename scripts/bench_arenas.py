@@ -31,6 +31,7 @@ from moccasin_mzn.deploy.onnx_deployment import deploy, read_source
 from moccasin_mzn.deploy.source import planned
 from moccasin_mzn.deploy.tflite_model import planned_model
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
 from moccasin_mzn.graphs.importers.tflite import ALIGNMENT, graph_of, read_model
 from moccasin_mzn.report.tables import console, plain_table, print_table
 
@@ -104,7 +105,7 @@ def of_onnx(path: Path, dims: dict[str, int], seconds: float) -> list[str]:
     Raises:
         InputError: the file cannot be imported or run, or there is no schedule.
     """
-    source = read_source(path, dims=dims, in_place=True)
+    source = read_source(path, OnnxImport(dims), in_place=True)
     former = deploy(source, source.graph.input_order())
     own = compare(former.model, former.original, folder=path.parent, in_place=True).usual_peak
     found = solve(source.graph, own, order="free", time_limit=seconds)

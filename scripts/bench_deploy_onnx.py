@@ -46,7 +46,7 @@ from moccasin_mzn.deploy.onnx_comparing import compare
 from moccasin_mzn.deploy.onnx_deployment import deploy, read_source
 from moccasin_mzn.deploy.onnx_session import in_file_order
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.onnx.file import import_onnx
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx
 from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, random_inputs
 from moccasin_mzn.graphs.importers.program import profiled
@@ -217,7 +217,7 @@ def rows(name: str, folder: Path, library: Path | None, arguments: argparse.Name
     path = folder / f"{name}.onnx"
     path.write_bytes((MADE[name]() if name in MADE else shipped(name)).SerializeToString())
     workspaces = not arguments.no_workspaces
-    graph = import_onnx(path, workspaces=workspaces)
+    graph = import_onnx(path, OnnxImport(workspaces=workspaces))
     if not arguments.plain_durations:
         graph = profiled(graph, profile_onnx(path, graph, repeats=5, warmups=1))
     graph = reduce_graph(graph).graph if arguments.reduced else graph
@@ -230,7 +230,7 @@ def rows(name: str, folder: Path, library: Path | None, arguments: argparse.Name
             reported.append((budget, found, None, None))
             continue
         new = folder / f"{name}-{budget}.onnx"
-        source = read_source(path, workspaces=workspaces, reduced=arguments.reduced)
+        source = read_source(path, OnnxImport(workspaces=workspaces), reduced=arguments.reduced)
         deployed = deploy(source, found.sequence)
         new.write_bytes(deployed.model.SerializeToString())
         reported.append((budget, found, deployed, compare(deployed.model, deployed.original, folder=folder)))

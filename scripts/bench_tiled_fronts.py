@@ -28,6 +28,7 @@ from moccasin_mzn.api.least import LEAST
 from moccasin_mzn.deploy.onnx_deployment import read_source
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
 from moccasin_mzn.graphs.importers.onnx.preparation import Optimize
 from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -87,7 +88,7 @@ def models(arguments: argparse.Namespace) -> Iterator[tuple[str, Path, dict[str,
 def graph_in(path: Path, dims: dict[str, int]) -> ComputationGraph:
     if path.suffix == ".tflite":
         return graph_of(read_model(path), path.stem)
-    return read_source(path, dims=dims, optimize=Optimize.BASIC).graph
+    return read_source(path, OnnxImport(dims, optimize=Optimize.BASIC)).graph
 
 
 def row_of(graph: ComputationGraph, fractions: list[str], seconds: float) -> tuple[list[str], bool, bool]:

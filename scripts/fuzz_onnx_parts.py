@@ -33,6 +33,7 @@ from moccasin_mzn.deploy.onnx_deployment import Source, deploy, in_parts, read_s
 from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
 from moccasin_mzn.graphs.tiling.choosing import tilings
 from moccasin_mzn.graphs.tiling.cutting import Cuts
 
@@ -45,7 +46,7 @@ def results(net: Network, folder: Path, verbose: bool = False) -> Iterator[str]:
     onnx.save(net.model(), path)
     numpy.savez(folder / "inputs.npz", x=net.values["x"])
     try:
-        whole = read_source(path, isolated=False)
+        whole = read_source(path, OnnxImport(isolated=False))
         former = reference_of(whole.model, folder=folder, inputs=folder / "inputs.npz")
     except InputError as error:
         yield f"refused: {error}"

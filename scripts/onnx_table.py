@@ -30,7 +30,7 @@ from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.importers.onnx.file import import_onnx
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx
 from moccasin_mzn.graphs.importers.onnx.model import model_bytes, parse_model
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -81,8 +81,8 @@ def model_files() -> Iterator[Path]:
 def cells(path: Path, arguments: argparse.Namespace) -> list[str]:
     """One row."""
     dims = DIMS.get(path.stem, {})
-    graph = import_onnx(path, dims=dims, fold=Fold.ALL)
-    merged = import_onnx(path, dims=dims, fold=Fold.ALL, merge_views=True)
+    graph = import_onnx(path, OnnxImport(dims, fold=Fold.ALL))
+    merged = import_onnx(path, OnnxImport(dims, fold=Fold.ALL, merge_views=True))
     peak = simulate(graph, graph.input_order()).peak
     shapes = ["x".join(map(str, shape)) for shape in graph.attributes["inputs"].values()]
     row = [path.stem.removeprefix("light_"), ", ".join(shapes), f"{len(parse_model(model_bytes(path)).graph.node):,}"]

@@ -50,6 +50,7 @@ from moccasin_mzn.deploy.source import planned
 from moccasin_mzn.deploy.tflite_model import planned_model
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
 from moccasin_mzn.graphs.importers.onnx.preparation import Optimize, fix_dims
 from moccasin_mzn.graphs.importers.onnx.runtime import random_inputs
 from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
@@ -135,7 +136,7 @@ def of_onnx(
     path: Path, dims: dict[str, int], folder: Path, library: Path | None, arguments: argparse.Namespace
 ) -> Iterator[list[str]]:
     """A row of each budget."""
-    source = read_source(path, dims=dims, optimize=Optimize(arguments.optimize))
+    source = read_source(path, OnnxImport(dims, optimize=Optimize(arguments.optimize)))
     for budget, found in schedules(source.graph, arguments):
         yield onnx_row(source, budget, found, dims, folder, library, arguments)
 

@@ -12,8 +12,7 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, check_outputs
 from moccasin_mzn.cli.deploy_options import TILE, files_read, output, schedule_of, search_asked, searching
-from moccasin_mzn.cli.graphs import integers
-from moccasin_mzn.cli.imports import missing_of, onnx_options, source_of
+from moccasin_mzn.cli.imports import onnx_import_in, onnx_options, source_of
 from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import OptionValue, command
 from moccasin_mzn.errors import InputError, located
@@ -46,9 +45,8 @@ if TYPE_CHECKING:
 @searching(seed="Random seed of all searches, and of the inputs of --check.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def onnx(
-    model: Path, schedule: Path | None, output: Path, dims: tuple[str, ...], views: str, workspaces: bool,
-    keep_results: bool, fold: str, optimize: str, unknown_size: tuple[str, ...], unknown_duration: str, reduced: bool,
-    in_place: bool, check: bool | None, tile: str | None, inputs: Path | None, as_json: bool, **options: OptionValue,
+    model: Path, schedule: Path | None, output: Path, reduced: bool, in_place: bool, check: bool | None,
+    tile: str | None, inputs: Path | None, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Rewrite the ONNX file MODEL to follow SCHEDULE: operators in its order, and repeated where it recomputes.
 
@@ -65,24 +63,21 @@ def onnx(
     """
     from moccasin_mzn.api.tiling import Target
     from moccasin_mzn.deploy.onnx_deployment import Cutter, deploy, read_sequence, read_source
-    from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
 
     check_outputs({"--output": output}, files_read(options, model=model, schedule=schedule, inputs=inputs))
     if (schedule is None) == (options["budget"] is None):
         raise InputError("expected a schedule, or --budget to make one within it")
     check, unchecked = _is_checked(check, inputs)
+    if options["budget"] is None:
+        options["unknown_duration"] = "0"  # only a search asks
+    how = onnx_import_in(options)
     search, seed = search_asked(options, others=("seed",), tile=tile), options["seed"] or 0
-    missing = missing_of(unknown_size, "0" if search is None else unknown_duration, None)
-    source = read_source(
-        model, dims=integers("--dim", dims), missing=missing,
-        merge_views=views == "shared", keep_results=keep_results, workspaces=workspaces, fold=Fold(fold),
-        optimize=Optimize(optimize), reduced=reduced, in_place=in_place, folder=output.parent,
-    )  # fmt: skip
+    source = read_source(model, how, reduced=reduced, in_place=in_place, folder=output.parent)
     sequence = None
     if search is None:
         assert schedule is not None
         sequence = read_sequence(schedule, source)
-    former = _reference(source, views == "shared", inputs, seed) if check else None  # before a search
+    former = _reference(source, how.merge_views, inputs, seed) if check else None  # before a search
     source = source if former is None else replace(source, doubtful=former.unlike())
     made = None
     if search is not None:

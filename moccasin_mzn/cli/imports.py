@@ -18,6 +18,7 @@ from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
     from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+    from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
     from moccasin_mzn.graphs.importers.program import Missing
 
     Measure = Callable[[int], Mapping[NodeId, int]]
@@ -79,6 +80,23 @@ def onnx_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
+def onnx_import_in(options: OptionValues, repeats: int | None = None) -> OnnxImport:
+    """Take `ONNX_OPTIONS` out of others; see `missing_of` for `repeats`.
+
+    Raises:
+        InputError: nonsense in one of them.
+    """
+    from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
+    from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
+
+    dims = integers("--dim", options.pop("dims"))
+    missing = missing_of(options.pop("unknown_size"), options.pop("unknown_duration"), repeats)
+    return OnnxImport(
+        dims, missing, options.pop("views") == "shared", options.pop("keep_results"), options.pop("workspaces"),
+        Fold(options.pop("fold")), Optimize(options.pop("optimize")),
+    )  # fmt: skip
+
+
 def _amounts(command: Callable[..., int]) -> Callable[..., int]:
     """Add options about durations and sizes in graph files of other programs."""
     for what, meaning in (("size", "the size of a node's output"), ("duration", "the duration of a node")):
@@ -105,42 +123,28 @@ def import_() -> None:
 @PROFILE
 @SCALE
 @OUTPUT
-def onnx(
-    file: Path, dims: tuple[str, ...], views: str, workspaces: bool, keep_results: bool, fold: str, optimize: str,
-    unknown_size: tuple[str, ...],
-    unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
-) -> int:  # fmt: skip
+def onnx(file: Path, repeats: int | None, scale: str | None, output: Path | None, **options: OptionValue) -> int:
     """Import an ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
     from moccasin_mzn.graphs.importers.onnx.file import import_onnx, versions
-    from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
+    from moccasin_mzn.graphs.importers.onnx.preparation import Optimize
     from moccasin_mzn.graphs.importers.onnx.profile import refuse_pipe
     from moccasin_mzn.graphs.importers.onnx.profile import versions as of_runtime
 
     finish = _finishing(repeats, scale)
-    fixed = integers("--dim", dims)
-    missing = missing_of(unknown_size, unknown_duration, repeats)
+    how = onnx_import_in(options, repeats)
     source = source_of(file, output)
     if repeats is not None:
         refuse_pipe(file)
-    graph = import_onnx(
-        file,
-        dims=fixed,
-        missing=missing,
-        merge_views=views == "shared",
-        keep_results=keep_results,
-        workspaces=workspaces,
-        fold=Fold(fold),
-        optimize=Optimize(optimize),
-    )
+    graph = import_onnx(file, how)
     used = versions()
-    if optimize != Optimize.NONE:
+    if how.optimize != Optimize.NONE:
         used.update(of_runtime())
 
     def measure(count: int) -> Mapping[NodeId, int]:
         from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx
 
         used.update(of_runtime())
-        return profile_onnx(file, graph, fixed, fold=Fold(fold), optimize=Optimize(optimize), repeats=count)
+        return profile_onnx(file, graph, how, repeats=count)
 
     graph = finish(graph, measure)
     print_assumptions(graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -17,12 +17,10 @@ from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown, some_of
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.importers.onnx.file import OnnxTrace, trace_onnx
-from moccasin_mzn.graphs.importers.onnx.model import initializer_names, model_bytes, one_line, packages, reads, tensors
+from moccasin_mzn.graphs.importers.onnx.file import AS_IT_IS, OnnxImport, OnnxTrace, trace_onnx
+from moccasin_mzn.graphs.importers.onnx.model import initializer_names, one_line, packages, reads, tensors
 from moccasin_mzn.graphs.importers.onnx.network import Network, whole_model
-from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize, optimized
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, runtime, with_weights
-from moccasin_mzn.graphs.importers.program import Missing
 from moccasin_mzn.graphs.operators import Part
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
 from moccasin_mzn.graphs.tiling.cutting import Cuts
@@ -92,8 +90,8 @@ class Source:
     reduction: Reduction
     """The reduced graph of the trace; itself, if it was not reduced."""
     in_place: bool
-    trace_of: Callable[..., OnnxTrace]
-    """`trace_onnx` with the options of the import, for the bytes of other models."""
+    how: OnnxImport
+    """The import of other models that are made of it."""
     whole: Source | None = None
     """What was cut into parts, if this was made so."""
     doubtful: Mapping[str, str] = field(default_factory=dict)
@@ -111,46 +109,30 @@ class Source:
 
 
 def read_source(
-    path: str | PathLike[str],
-    *,
-    dims: Mapping[str, int] | None = None,
-    missing: Missing | None = None,
-    merge_views: bool = False,
-    keep_results: bool = True,
-    workspaces: bool = False,
-    fold: Fold = Fold.SMALL,
-    optimize: Optimize = Optimize.NONE,
-    reduced: bool = False,
-    in_place: bool = False,
+    path: str | PathLike[str], how: OnnxImport = AS_IT_IS, *, reduced: bool = False, in_place: bool = False,
     folder: Path | None = None,
-    isolated: bool = True,
-) -> Source:
+) -> Source:  # fmt: skip
     """An ONNX file as the source of one that follows a schedule.
 
     Args:
         path: the file that was imported.
-        dims, missing, merge_views, keep_results, workspaces, fold, optimize: as for that import, see `import_onnx`.
+        how: that was.
         reduced: schedules are for what `reduce_graph` makes of that graph: operators that ONNX Runtime may compute in
             the memory of their input are one with the operator before.
         in_place: they are for outputs that overwrite inputs where they may.
         folder: where the new model is going to be, next to external files of weights; None: wherever.
-        isolated: analyse the file in a process of its own, see `import_onnx`.
 
     Raises:
         InputError: see `import_onnx`; weights are in external files of another folder.
     """
     packages()
     with located(path):
-        data, dims = optimized(model_bytes(path), optimize, Path(path).parent, dims or {})
-        trace_of = partial(
-            trace_onnx, name=Path(path).stem, merge_views=merge_views, keep_results=keep_results,
-            workspaces=workspaces, missing=missing, fold=fold,
-        )  # fmt: skip
-        trace = trace_of(data, dims=dims, isolated=isolated)
-        model = whole_model(data, trace.network, dims)
+        data, how = how.prepared(path)
+        trace = trace_onnx(data, Path(path).stem, how)
+        model = whole_model(data, trace.network, how.dims)
         _check_external(model, Path(path).parent, folder)
         reduction = reduce_graph(trace.graph) if reduced else Reduction.nothing(trace.graph)
-    return Source(Path(path), model, trace, reduction, in_place, trace_of)
+    return Source(Path(path), model, trace, reduction, in_place, replace(how, dims={}, isolated=False))
 
 
 def in_parts(source: Source, cuts: Mapping[int, Cuts]) -> Source:
@@ -170,7 +152,7 @@ def in_parts(source: Source, cuts: Mapping[int, Cuts]) -> Source:
     model, boxes = tiled_model(
         source.model, {at: chosen[v] for v, at in enumerate(operators) if v in chosen and at is not None}
     )
-    trace = source.trace_of(file_of(model), isolated=False)
+    trace = trace_onnx(file_of(model), source.path.stem, source.how)
     names = [model.graph.node[at].output[0] if at is not None else "" for at in trace.operators]
     found = [boxes.get(name) for name in names]
     parts = tuple(None if each is None else Part(str(node_of[each[0]]), each[1]) for each in found)

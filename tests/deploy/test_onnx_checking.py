@@ -21,6 +21,7 @@ from moccasin_mzn.deploy.onnx_comparing import compare  # noqa: E402
 from moccasin_mzn.deploy.onnx_deployment import deploy, read_source  # noqa: E402
 from moccasin_mzn.deploy.onnx_session import in_file_order  # noqa: E402
 from moccasin_mzn.errors import InputError  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.inference import infer  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize  # noqa: E402
 
@@ -36,7 +37,8 @@ def written(folder, model):
 
 def as_planned(path, **options):
     """What the simulator, and a run, say of a model in the order of its file."""
-    source = read_source(path, **options)
+    of_import = {name: options.pop(name) for name in [*options] if name not in ("reduced", "in_place", "folder")}
+    source = read_source(path, OnnxImport(**of_import), **options)
     deployed = deploy(source, source.graph.input_order())
     found = compare(deployed.model, deployed.original, folder=path.parent, in_place=source.runs_in_place)
     assert found.equal and found.late is None

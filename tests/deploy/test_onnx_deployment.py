@@ -27,7 +27,7 @@ from onnx_deploying import (  # noqa: E402
 from onnx_models import LIGHT  # noqa: E402
 
 from moccasin_mzn.deploy.onnx_session import session  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import import_onnx  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold  # noqa: E402
 from moccasin_mzn.problem.judges.schedules import simulate  # noqa: E402
 
@@ -193,7 +193,7 @@ def test_what_the_checker_refuses_anyhow_is_noted(tmp_path, command):
 @pytest.mark.full
 def test_a_network_from_a_package(tmp_path, command):
     path = LIGHT / "light_shufflenet.onnx"
-    graph = import_onnx(path, fold=Fold.ALL, isolated=False)
+    graph = import_onnx(path, OnnxImport(fold=Fold.ALL, isolated=False))
     order = [graph.nodes[v] for v in graph.input_order()]
     sequence = [*order[:14], *order[:4], *order[14:]]
     peak = simulate(graph, [graph.position_of(v) for v in sequence]).peak

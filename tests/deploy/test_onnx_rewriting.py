@@ -31,7 +31,7 @@ from onnx_deploying import (  # noqa: E402
 from moccasin_mzn.deploy.onnx_comparing import equal  # noqa: E402
 from moccasin_mzn.deploy.onnx_deployment import known_values  # noqa: E402
 from moccasin_mzn.deploy.onnx_rewriting import rewritten  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import trace_onnx  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, trace_onnx  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.network import whole_model  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold  # noqa: E402
 from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
@@ -41,7 +41,7 @@ from moccasin_mzn.problem.judges.schedules import simulate  # noqa: E402
 def follow(model, ids, **options):
     """The model that computes the nodes of its graph in this order, by their ids or positions."""
     data = model.SerializeToString()
-    trace = trace_onnx(data, "m", isolated=False, **options)
+    trace = trace_onnx(data, "m", OnnxImport(isolated=False, **options))
     sequence = [trace.graph.position_of(each) if isinstance(each, str) else each for each in ids]
     assert simulate(trace.graph, sequence).feasible
     of_model = [trace.operators[v] for v in sequence if trace.operators[v] is not None]
@@ -127,7 +127,7 @@ def test_a_known_branch_is_taken_with_names_of_its_own(nested):
         inner = {"then_branch": outer, "else_branch": branches("a", "z")["else_branch"]}
     nodes = [*CHAIN[:3], node("If", ["yes"], ["i"], **inner), node("Add", ["i", "c"], ["d"])]
     model = asking(model_of(nodes, ["d"]), True)
-    graph = trace_onnx(model.SerializeToString(), "m", isolated=False).graph
+    graph = trace_onnx(model.SerializeToString(), "m", OnnxImport(isolated=False)).graph
     new, _, _ = follow(model, range(len(graph.nodes)))
     assert sorted(graph.labels) == sorted(["Sigmoid", "Sin", "Neg", "Add", "Neg", "Mul", "Add"])
     assert equal(run(new).outputs, run(model).outputs)
@@ -186,7 +186,7 @@ def test_onnx_rewriting_keeps_all_else():
 @given(seed=st.integers(0, 10**6))
 def test_random_recomputation_puts_out_the_same_and_takes_what_the_simulator_says(seed):
     model, shared = checked(random_model(seed)), seed % 2 == 1
-    graph = trace_onnx(model.SerializeToString(), "m", isolated=False, merge_views=shared).graph
+    graph = trace_onnx(model.SerializeToString(), "m", OnnxImport(isolated=False, merge_views=shared)).graph
     new, graph, sequence = follow(model, random_sequence(graph, seed), merge_views=shared)
     found = run(new, shared_views=shared)
     assert equal(found.outputs, run(model).outputs)

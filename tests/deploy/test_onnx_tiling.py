@@ -25,7 +25,7 @@ from moccasin_mzn.deploy.onnx_deployment import deploy, read_source  # noqa: E40
 from moccasin_mzn.deploy.onnx_deployment import in_parts as in_parts_of  # noqa: E402
 from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model  # noqa: E402
 from moccasin_mzn.errors import InputError  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import trace_onnx  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, trace_onnx  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, random_inputs, runtime  # noqa: E402
 from moccasin_mzn.graphs.tiling.choosing import tilings  # noqa: E402
 from moccasin_mzn.graphs.tiling.cutting import cuts_of as parts_of  # noqa: E402
@@ -34,7 +34,7 @@ NETWORKS = load_script("tiled_networks").NETWORKS
 
 
 def traced(model):
-    return trace_onnx(model.SerializeToString(), "model", isolated=False)
+    return trace_onnx(model.SerializeToString(), "model", OnnxImport(isolated=False))
 
 
 def results(model, inputs):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import prod
 from pathlib import Path
 
@@ -10,12 +9,16 @@ import onnx
 from onnx import TensorProto, helper
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.onnx.file import import_onnx
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 node, value = helper.make_node, helper.make_tensor_value_info
-load = partial(import_onnx, isolated=False)
+
+
+def load(path, **how):
+    """The graph of a file, by this process."""
+    return import_onnx(path, OnnxImport(**how, isolated=False))
 
 
 def write(folder, nodes, inputs, outputs, initializers=(), *, sets=(("", 17),), functions=(), **about):
@@ -64,7 +67,7 @@ def edges(graph):
 def refusal(path, isolated=False):
     """The message with which a file is refused; None if it is not."""
     try:
-        import_onnx(path, isolated=isolated)
+        import_onnx(path, OnnxImport(isolated=isolated))
     except InputError as error:
         return str(error)
     return None

@@ -20,7 +20,7 @@ from onnx_models import FLOAT, LIGHT, load, node, numbers, refusal, relu, weight
 
 from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx import file as onnx_file  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import import_onnx, network_apart  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx, network_apart  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.model import model_bytes  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.network import network_of  # noqa: E402
 from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
@@ -163,16 +163,16 @@ def test_a_process_of_its_own_finds_the_same(tmp_path, capfd):
     assert apart == network_of(data, "model", {"batch": 3})
     assert apart.program.fixed_memory == {"parameters": 0, "inputs": 24}
     missing = Missing(size=1, duration=1)
-    assert import_onnx(path, dims={"batch": 3}, missing=missing) == load(path, dims={"batch": 3}, missing=missing)
+    assert import_onnx(path, OnnxImport({"batch": 3}, missing)) == load(path, dims={"batch": 3}, missing=missing)
     assert capfd.readouterr() == ("", "")
 
 
 def test_messages_from_the_other_process(tmp_path):
     dynamic = write(tmp_path, relu(("x", "y")), {"x": ["batch", 2]}, ["y"])
     with pytest.raises(InputError, match=r"model.onnx: no dimension 'Batch'; there are batch, x\[0\]$"):
-        import_onnx(dynamic, dims={"Batch": 2})
+        import_onnx(dynamic, OnnxImport({"Batch": 2}))
     with pytest.raises(InputError, match=r"model.onnx: dimension 'batch': 2.5, expected an integer"):
-        import_onnx(dynamic, dims={"batch": 2.5})
+        import_onnx(dynamic, OnnxImport({"batch": 2.5}))
     with pytest.raises(InputError, match=r"^its shapes are not inferred in 0.01 s$"):
         network_apart(model_bytes(dynamic), "model", {}, seconds=0.01)
 

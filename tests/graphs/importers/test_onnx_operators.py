@@ -15,7 +15,7 @@ pytest.importorskip("onnxruntime")
 import onnxruntime
 from onnx_operator_cases import KINDS, cases
 
-from moccasin_mzn.graphs.importers.onnx.file import trace_onnx
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, trace_onnx
 
 FEW, MANY = 4, 50
 """Random operators of each kind, by default and in all."""
@@ -39,7 +39,7 @@ def judge(case, seed):
         assert run(case.numbers(random)).size
     except Exception:  # of every type: ONNX Runtime has no such operator
         reject()
-    graph = trace_onnx(model.SerializeToString(), "one", isolated=False).graph
+    graph = trace_onnx(model.SerializeToString(), "one", OnnxImport(isolated=False)).graph
     (operator,) = graph.operators
     if {"ceil_mode", "output_shape"} & case.about.keys() and run(case.numbers(random)).shape != operator.shape:
         reject()  # ONNX Runtime leaves out windows that begin in the padding, and may enlarge what it is told

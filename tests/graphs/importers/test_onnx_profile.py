@@ -16,7 +16,7 @@ from onnx import TensorProto, helper  # noqa: E402
 
 from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.extras import install_command  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import import_onnx  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx, refuse_pipe, versions  # noqa: E402
 from moccasin_mzn.graphs.importers.program import profiled  # noqa: E402
 
@@ -54,8 +54,8 @@ def test_every_operator_of_a_network_gets_a_time(tmp_path, monkeypatch, capfd):
 def test_open_dimensions_and_merged_views():
     path = Path(RAPIDOCR.origin).parent / "models" / "ch_ppocr_mobile_v2.0_cls_mobile.onnx"
     dims = {"x[0]": 1, "x[2]": 48, "x[3]": 192}
-    graph = import_onnx(path, dims=dims, merge_views=True)
-    times = profile_onnx(path, graph, dims, repeats=2, warmups=0, threads=2, seed=5)
+    graph = import_onnx(path, OnnxImport(dims, merge_views=True))
+    times = profile_onnx(path, graph, OnnxImport(dims), repeats=2, warmups=0, threads=2, seed=5)
     assert list(times) == list(graph.nodes)
     with pytest.raises(InputError, match=r"give a number for each open dimension \(--dim, dims\), by place or name: x"):
         profile_onnx(path, graph)

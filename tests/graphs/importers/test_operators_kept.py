@@ -21,7 +21,7 @@ import tflite_operator_cases
 from onnx_models import branch, load, node, numbers, value, weights, write
 from tflite_models import skipping
 
-from moccasin_mzn.graphs.importers.onnx.file import import_onnx, trace_onnx
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx, trace_onnx
 from moccasin_mzn.graphs.importers.tflite import import_tflite
 
 
@@ -59,7 +59,7 @@ def assert_kept(graph, folder):
 
 @pytest.mark.parametrize("isolated", [False, True])
 def test_sources_are_nodes_and_inputs_and_no_constants(isolated, tmp_path):
-    graph = import_onnx(write(tmp_path, *RESIDUAL), isolated=isolated)
+    graph = import_onnx(write(tmp_path, *RESIDUAL), OnnxImport(isolated=isolated))
     assert (sources(graph, "c"), sources(graph, "r"), sources(graph, "y")) == ([None], ["c"], ["r", None])
     rows = operators(graph)["c"].reads[0].axes
     assert rows == (Reach(0), None, Reach(2, window=3, before=1), Reach(3, window=3, before=1))
@@ -133,7 +133,7 @@ def test_views_are_seen_through(tmp_path):
 )
 def test_partial_results_only_where_the_result_is_the_same(kind, shape, dtype, about, bytes_each):
     case = onnx_operator_cases.Case(kind, {"x": shape}, about=about, dtype=dtype)
-    (operator,) = trace_onnx(case.model().SerializeToString(), "one", isolated=False).graph.operators
+    (operator,) = trace_onnx(case.model().SerializeToString(), "one", OnnxImport(isolated=False)).graph.operators
     assert operator.accumulator == bytes_each
 
 
@@ -141,7 +141,7 @@ def test_partial_results_only_where_the_result_is_the_same(kind, shape, dtype, a
 def test_partial_products_of_one_row(rows, bytes_each):
     matrix = np.ones((8, 2), np.uint8)
     case = onnx_operator_cases.Case("MatMulInteger", {"a": (rows, 8)}, {"b": matrix}, dtype=np.uint8)
-    (operator,) = trace_onnx(case.model().SerializeToString(), "one", isolated=False).graph.operators
+    (operator,) = trace_onnx(case.model().SerializeToString(), "one", OnnxImport(isolated=False)).graph.operators
     assert operator.accumulator == bytes_each
 
 

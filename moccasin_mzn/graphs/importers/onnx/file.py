@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from os import PathLike
 from pathlib import Path
@@ -41,35 +41,49 @@ class OnnxTrace:
     """What was found in the file."""
 
 
-def import_onnx(
-    path: str | PathLike[str],
-    *,
-    dims: Mapping[str, int] | None = None,
-    missing: Missing | None = None,
-    merge_views: bool = False,
-    keep_results: bool = True,
-    workspaces: bool = False,
-    fold: Fold = Fold.SMALL,
-    optimize: Optimize = Optimize.NONE,
-    isolated: bool = True,
-) -> ComputationGraph:
+@dataclass(frozen=True)
+class OnnxImport:
+    """How an ONNX model becomes a graph."""
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    """Numbers for open dimensions, by name ("batch") or by input and axis ("x[0]")."""
+    missing: Missing = field(default_factory=Missing)
+    """For operators whose outputs' size depends on the values of an input (NonZero), or whose cost is unknown; its
+    sizes are those of values."""
+    merge_views: bool = False
+    """Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout share the memory of what they read, except where
+    another operator computes their shape. If not, they are nodes as all others: ONNX's operators put out new values."""
+    keep_results: bool = True
+    """Of several results, keep all to the end."""
+    workspaces: bool = False
+    """Nodes have those that ONNX Runtime takes for them, see `onnx_workspaces`."""
+    fold: Fold = Fold.SMALL
+    """What is computed of constants alone and counts as a constant, as `deploy onnx` makes it one."""
+    optimize: Optimize = Optimize.NONE
+    """Import what ONNX Runtime makes of the file, at this level."""
+    isolated: bool = True
+    """Analyse the file in a process of its own; see `network_apart`. If not, it is quicker by the start of that
+    process, but a file made to harm can crash this one."""
+
+    def prepared(self, path: str | PathLike[str]) -> tuple[bytes, OnnxImport]:
+        """Return the bytes of a file as they are imported, and how, with the dimensions that are open still.
+
+        Raises:
+            InputError: the file cannot be read, or ONNX Runtime cannot load it.
+        """
+        data, dims = optimized(model_bytes(path), self.optimize, Path(path).parent, self.dims)
+        return data, replace(self, dims=dims)
+
+
+AS_IT_IS = OnnxImport()
+"""A file without open dimensions and operators of unknown cost, as it is."""
+
+
+def import_onnx(path: str | PathLike[str], how: OnnxImport = AS_IT_IS) -> ComputationGraph:
     """The graph of an ONNX file.
 
     Args:
         path: at most 2 GiB; external files of weights are neither needed nor opened.
-        dims: numbers for open dimensions, by name ("batch") or by input and axis ("x[0]").
-        missing: for operators whose outputs' size depends on the values of an input (NonZero), or whose cost is
-            unknown; its sizes are those of values.
-        merge_views: Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout share the memory of what they read,
-            except where another operator computes their shape. If not, they are nodes as all others: ONNX's operators
-            put out new values.
-        keep_results: of several results, keep all to the end.
-        workspaces: nodes have those that ONNX Runtime takes for them, see `onnx_workspaces`.
-        fold: what is computed of constants alone and counts as a constant, as `deploy onnx` makes it one; the rest are
-            nodes.
-        optimize: import what ONNX Runtime makes of the file, at this level.
-        isolated: analyse the file in a process of its own; see `network_apart`. If not, it is quicker by the start of
-            that process, but a file made to harm can crash this one.
 
     Returns:
         Sizes in bytes, durations in multiply-adds; fixed memory "parameters" and "inputs"; ids are the operators'
@@ -81,32 +95,25 @@ def import_onnx(
     """
     packages()
     with located(path):
-        data, dims = optimized(model_bytes(path), optimize, Path(path).parent, dims or {})
-        return trace_onnx(
-            data, Path(path).stem, dims=dims, missing=missing, merge_views=merge_views,
-            keep_results=keep_results, workspaces=workspaces, fold=fold, isolated=isolated,
-        ).graph  # fmt: skip
+        data, how = how.prepared(path)
+        return trace_onnx(data, Path(path).stem, how).graph
 
 
-def trace_onnx(
-    data: bytes, name: str, *, dims: Mapping[str, int] | None = None, missing: Missing | None = None,
-    merge_views: bool = False, keep_results: bool = True, workspaces: bool = False, fold: Fold = Fold.SMALL,
-    isolated: bool = True,
-) -> OnnxTrace:  # fmt: skip
+def trace_onnx(data: bytes, name: str, how: OnnxImport = AS_IT_IS) -> OnnxTrace:
     """As `import_onnx`, of the bytes of a file, with what each node of the graph is in there.
 
     Raises:
         InputError: see `import_onnx`; the message does not name the file.
     """
     packages()
-    missing = missing or Missing()
-    network = (network_apart if isolated else network_of)(data, name, dims or {}, missing.sizes, fold)
-    missing = replace(missing, sizes={})
+    find = network_apart if how.isolated else network_of
+    network = find(data, name, how.dims, how.missing.sizes, how.fold)
+    missing = replace(how.missing, sizes={})
     graph, of_values = (
         program_graph(
-            network.program, missing, merge_views=merge_views, keep_results=keep_results,
+            network.program, missing, merge_views=how.merge_views, keep_results=how.keep_results,
             workspaces=taken, attributes=network.attributes,
-        ) for taken in (workspaces, False)
+        ) for taken in (how.workspaces, False)
     )  # fmt: skip
     names = (operation.name for operation in network.program.operations)
     positions = dict(zip(names, network.positions, strict=True))

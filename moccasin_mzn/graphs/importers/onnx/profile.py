@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 from moccasin_mzn.errors import InputError, located, some_of
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
-from moccasin_mzn.graphs.importers.onnx.file import network_apart
-from moccasin_mzn.graphs.importers.onnx.model import model_bytes, packages
+from moccasin_mzn.graphs.importers.onnx.file import AS_IT_IS, OnnxImport, network_apart
+from moccasin_mzn.graphs.importers.onnx.model import packages
 from moccasin_mzn.graphs.importers.onnx.network import whole_model
-from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize, optimized
 from moccasin_mzn.graphs.importers.onnx.runtime import (
     number_operators,
     operator_name,
@@ -45,10 +44,8 @@ _NANOSECONDS = 1000
 def profile_onnx(
     path: str | PathLike[str],
     graph: ComputationGraph,
-    dims: Mapping[str, int] | None = None,
+    how: OnnxImport = AS_IT_IS,
     *,
-    fold: Fold = Fold.SMALL,
-    optimize: Optimize = Optimize.NONE,
     repeats: int = 10,
     warmups: int = 2,
     threads: int = 1,
@@ -60,7 +57,7 @@ def profile_onnx(
     Args:
         path: the file that `graph` was imported from.
         graph: what `import_onnx` made of it.
-        dims, fold, optimize: as for the import.
+        how: that was made.
         repeats: runs measured, at least 1.
         warmups: runs before these.
         threads: that one operator may use.
@@ -82,7 +79,7 @@ def profile_onnx(
     if repeats < 1 or warmups < 0 or threads < 1:
         raise InputError(f"{repeats} repeats, {warmups} warmups, {threads} threads: expected at least 1, 0 and 1")
     with located(path):
-        model, names = _prepared(path, graph, dims or {}, fold, optimize)
+        model, names = _prepared(path, graph, how)
         runs = profiled_runs(model, random_inputs(model, seed), repeats + warmups, plain_options(threads), stop)
         if runs.done <= warmups:
             raise InputError("stopped before the first measured run")
@@ -114,12 +111,12 @@ def versions() -> dict[str, str]:
 
 
 def _prepared(
-    path: str | PathLike[str], graph: ComputationGraph, dims: Mapping[str, int], fold: Fold, optimize: Optimize
+    path: str | PathLike[str], graph: ComputationGraph, how: OnnxImport
 ) -> tuple[onnx.ModelProto, dict[str, NodeId]]:
     """The model with its weights, its operators numbered, and the id for each new name."""
-    data, dims = optimized(model_bytes(path), optimize, Path(path).parent, dims)
-    network = network_apart(data, Path(path).stem, dims, fold=fold)
-    model = with_weights(whole_model(data, network, dims), Path(path).parent)
+    data, how = how.prepared(path)
+    network = network_apart(data, Path(path).stem, how.dims, fold=how.fold)
+    model = with_weights(whole_model(data, network, how.dims), Path(path).parent)
     names: dict[str, NodeId] = {
         operator_name(at): operation.name
         for at, operation in zip(network.positions, network.program.operations, strict=True)
