@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from moccasin_mzn.api.frontier.least import Least, least_schedules
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound, retained_in_stages
+from moccasin_mzn.bounds.least_budget import least_at_once, least_budget_bound, retained_bound, retained_in_stages
 from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
@@ -56,13 +56,14 @@ def largest_need(instance: Instance, at_once: bool = False) -> LargestNeed:
     """The computation whose proven need of memory is highest, with as few computations as it may have or more.
 
     Args:
-        at_once: leave out what it takes to get inputs into memory, which takes longer to find.
+        at_once: leave out the part of what it takes to get inputs into memory that takes longer to find.
     """
     graph, order = instance.graph, instance.order
     alone = retained_in_stages(instance)
     highest = max(range(len(order)), key=lambda stage: (alone[stage], -stage))
     memory, stage = alone[highest], highest
-    if not at_once and (least := least_budget_bound(graph)).memory > memory:
+    least = least_at_once(graph) if at_once else least_budget_bound(graph)
+    if least.memory > memory:
         memory, stage = least.memory, order.index(least.node)
     retained = _retained(instance, stage)
     return LargestNeed(order[stage], memory, alone[stage], tuple(sorted(retained, key=lambda v: (-graph.sizes[v], v))))
@@ -209,9 +210,9 @@ def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int |
         instance: the question without a budget.
         amount: the budget, in bytes.
         eager: what the step takes without a plan; None: it is not known.
-        at_once: leave out what it takes to get inputs into memory, which takes longer to find.
+        at_once: leave out the part of what it takes to get inputs into memory that takes longer to find.
     """
-    proven = retained_bound(instance)
+    proven = max(retained_bound(instance), least_at_once(instance.graph).memory)
     if not at_once and proven <= amount:
         proven = least_budget_bound(instance.graph).memory
     pairs = zip(instance.graph.sizes, traced.problem.meanings, strict=True)
