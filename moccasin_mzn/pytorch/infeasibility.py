@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from moccasin_mzn.api.frontier.least import Least, least_schedules
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.bounds.least_budget import least_at_once, least_budget_bound, retained_bound, retained_in_stages
+from moccasin_mzn.bounds.least_budget import least_at_once, least_budget_bound, retained_in_stages
 from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
@@ -203,6 +203,22 @@ def least_in_time(
     return least_schedules(instance, options, deadline, stop, enough, known)
 
 
+def proven_at_once(problem: Planned, instance: Instance) -> int:
+    """No plan takes less, however its backward pass is ordered: the part of that which takes no search.
+
+    The forward pass comes first and keeps its order, so that what is computed only once and is read later is there.
+    """
+    moves = any(problem.movable) and max(instance.max_computations) > 1
+    stages = zip(instance.order, retained_in_stages(instance), strict=True)
+    sure = [memory for v, memory in stages if not moves or not problem.is_backward(v)]
+    return max(least_at_once(instance.graph).memory, *sure)
+
+
+def proven_however_moved(problem: Planned, instance: Instance) -> int:
+    """No plan takes less, however its backward pass is ordered."""
+    return max(proven_at_once(problem, instance), least_budget_bound(instance.graph).memory)
+
+
 def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int | None, at_once: bool) -> str:
     """That no plan is within a budget, where that is known without a search; "": it is not.
 
@@ -212,7 +228,7 @@ def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int |
         eager: what the step takes without a plan; None: it is not known.
         at_once: leave out the part of what it takes to get inputs into memory that takes longer to find.
     """
-    proven = max(retained_bound(instance), least_at_once(instance.graph).memory)
+    proven = proven_at_once(traced.problem, instance)
     if not at_once and proven <= amount:
         proven = least_budget_bound(instance.graph).memory
     pairs = zip(instance.graph.sizes, traced.problem.meanings, strict=True)
@@ -241,6 +257,8 @@ def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | No
     """
     lacking, seen = result.shortfall if result is not None else None, found.peaks.whole
     proven = max(found.least.proven, lacking.floor if lacking else 0)
+    if traced.problem.reordered:
+        proven = proven_however_moved(traced.problem, found.least.instance)
     text = infeasible(traced.problem, found.least.instance, amount, min(proven, seen), seen, eager)
     return text + _of_activations(traced, amount, seen, eager)
 
