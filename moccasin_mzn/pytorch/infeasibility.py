@@ -240,6 +240,7 @@ def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int |
         amounts = [exact_memory_text(each, "byte") for each in (amount, proven)]
     share = f", {100 * proven / eager:.1f} % of the step without a plan" if eager else ""
     without = "" if traced.costs is not None else " (what operators take inside is not counted)"
+    without += "" if max(instance.max_computations) > 1 else f", of plans {SCOPE}"
     return (
         f"budget {amounts[0]}{_meant(amount)}: no plan is within it, it takes at least {amounts[1]}{share}, which is "
         f"proven without a search{without}, and budget='least' seeks the least plan: "

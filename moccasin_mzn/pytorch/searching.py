@@ -2,7 +2,7 @@
 
     start      the shortest schedule by blocks or on demand that is within the amount, see `starts`
     search     from there on, for the shortest schedule
-    moved      where there is none: the same with gradients computed earlier or later, see `moved_gradients`
+    moved      where that is enough or there is no such start: gradients earlier or later, see `moved_gradients`
     least      where none is found: schedules of less and less peak, until one is within the amount; search from there
 
 What is within an amount is up to `peaks`: copies of gradients and of what is overwritten are not part of the graph. A
@@ -148,6 +148,8 @@ class Searching:
             if result is None or result.answer is None:
                 raise NoPlanError(infeasible_with_copies(traced.problem, unlimited(traced, self.most), amount))
             return self._plan(result, amount), result.interrupted
+        if (moved_plan := self._moved_alone(amount)) is not None:
+            return moved_plan, False
         start = self._start(self.memory, amount)
         if start is None:
             self.refuse_impossible(amount, at_once=False)
@@ -199,11 +201,18 @@ class Searching:
         figures = self.plain, self.unplanned, amount, Status.OPTIMAL, 0.0, 0.0, self.eager_peak
         return Plan(self.traced, self.traced.problem.graph.input_order(), *figures)
 
+    def _moved_alone(self, amount: int) -> Plan | None:
+        """A plan in another order of the backward pass that recomputes nothing; None: none is found, or can be, as the
+        forward pass takes more."""
+        graph = self.traced.problem.graph
+        stages = zip(graph.input_order(), simulate(graph, graph.input_order()).memory, strict=True)
+        if max(memory for v, memory in stages if not self.traced.problem.is_backward(v)) > amount:
+            return None
+        fits = (other for other in self.others if other.plain.whole <= amount)
+        return next((other._without_recomputation(amount) for other in fits), None)
+
     def _moved_within(self, memory: OneMemory, amount: int) -> tuple[Plan, bool] | None:
         """A plan in another order of the backward pass, where one is made without a search; None: there is none."""
-        for other in self.others:
-            if other.plain.whole <= amount:
-                return other._without_recomputation(amount), False
         for other in self.others:
             start = other._start(memory, amount)
             if start is not None:

@@ -1,0 +1,210 @@
+"""The backward pass in other orders: the same results, less memory, and what must keep its order keeps it."""
+
+# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.6")
+
+from odd_modules import ODD
+from step_networks import NETWORKS
+from step_runs import excess, made, planned, same, steps, twin
+from torch import nn
+
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.pytorch.computations import Root
+from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
+from moccasin_mzn.pytorch.infeasibility import proven_at_once, proven_however_moved, unlimited
+from moccasin_mzn.pytorch.instructions import peaks
+from moccasin_mzn.pytorch.moved_gradients import moved
+from moccasin_mzn.pytorch.plans import Plan
+from moccasin_mzn.pytorch.problem import Accumulation, Cut
+from moccasin_mzn.pytorch.tracing import meant
+
+EVERY = {**NETWORKS, **ODD}
+
+
+def at_random(problem, chance):
+    """Any order in which what is not movable keeps its order, and the rest of the backward pass is behind the cut."""
+    graph, order = problem.graph, problem.graph.input_order()
+    firm = [v for v in order if not problem.movable[v]]
+    cut = next(v for v in order if isinstance(problem.meanings[v], Cut))
+    found, waiting, done = list[int](), [v for v in order if problem.movable[v]], set()
+    while firm or waiting:
+        ready = [v for v in waiting if cut in done and all(u in done for u in graph.predecessors[v])]
+        ready += [v for v in firm[:1] if all(u in done for u in graph.predecessors[v])]
+        v = chance.choice(ready)
+        (waiting if problem.movable[v] else firm).remove(v)
+        found.append(v)
+        done.add(v)
+    return tuple(found)
+
+
+@pytest.mark.parametrize("gradients", ["returned", "accumulated"])
+@pytest.mark.parametrize("name", EVERY)
+def test_the_backward_pass_in_any_order_gives_the_same(name, gradients):
+    model, inputs = made(EVERY[name])
+    try:
+        whole = planned(model, inputs, "1TiB", gradients=gradients)
+    except PlanError:
+        assert gradients == "accumulated"
+        return
+    problem = whole.traced.problem
+    other, fresh = twin(model, inputs)
+    wanted = steps(other, other, fresh, 2)
+    sequence = at_random(problem, random.Random(name))
+    assert any(problem.movable)
+    found = replace(whole, sequence=sequence, peaks=peaks(whole.traced.linear(sequence)))
+    assert same(steps(model, found.module(), inputs, 2), wanted)
+
+
+def dense(depth=4, width=64):
+    """With random numbers, statistics and a gradient of the input."""
+    torch.manual_seed(0)
+    layers = [each for _ in range(depth) for each in (nn.Linear(width, width), nn.Dropout(0.1), nn.GELU())]
+    model = nn.Sequential(*layers, nn.BatchNorm1d(width), nn.Linear(width, 1))
+    return model, [torch.randn(8, width, requires_grad=True)]
+
+
+class UNet(nn.Module):
+    """Two levels, with connections across."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.down = nn.ModuleList([nn.Conv2d(4, width, 3, padding=1), nn.Conv2d(width, 4 * width, 3, 2, 1)])
+        self.middle = nn.Conv2d(4 * width, 16 * width, 3, 2, 1)
+        self.up = nn.ModuleList([nn.Conv2d(20 * width, 4 * width, 3, padding=1), nn.Conv2d(5 * width, 4, 3, padding=1)])
+
+    def forward(self, x):
+        first = self.down[0](x).relu()
+        second = self.down[1](first).relu()
+        x = self.middle(second).relu()
+        for layer, across in zip(self.up, (second, first), strict=True):
+            x = layer(torch.cat([nn.functional.interpolate(x, scale_factor=2), across], 1)).relu()
+        return x.square().mean()
+
+
+class Pooling(nn.Module):
+    """Attention with a query that is learned, as at the end of vision towers."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(1, 1, width))
+        self.first, self.attention = nn.Linear(width, width), nn.MultiheadAttention(width, 4, batch_first=True)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        x = self.first(x).tanh()
+        x = self.attention(self.query.expand(len(x), -1, -1), x, x)[0]
+        return (x + self.down(self.up(x).tanh())).square().mean()
+
+
+def unet(width=8, batch=1):
+    torch.manual_seed(0)
+    return UNet(width), [torch.randn(batch, 4, 16, 16)]
+
+
+def pooling():
+    torch.manual_seed(0)
+    return Pooling(32), [torch.randn(4, 6, 32)]
+
+
+MAKE = pytest.mark.parametrize("make", [unet, lambda: unet(4, 2), pooling], ids=["unet", "batch", "pooling"])
+
+
+def unmeasured(model, inputs, budget, **options):
+    return planned(model, inputs, budget, durations="flop", workspaces="none", **options)
+
+
+@MAKE
+def test_orders_take_less_and_keep_what_must_not_move(make):
+    model, inputs = make()
+    problem = unmeasured(model, inputs, "1TiB").traced.problem
+    graph, found = problem.graph, [*moved(problem, lambda: False, lambda: 100.0)]
+    assert found and all(each.reordered and each.graph.input_order() != graph.input_order() for each in found)
+    assert not [*moved(problem, lambda: True, lambda: 100.0)] and not [*moved(problem, lambda: False, lambda: 0.0)]
+    assert simulate(graph, found[-1].graph.input_order()).peak < simulate(graph, graph.input_order()).peak
+    for each in found:
+        order = each.graph.input_order()
+        firm = [v for v in graph.input_order() if not problem.movable[v]]
+        assert [v for v in order if not problem.movable[v]] == firm
+        assert meant(problem, order) and meant(each, order)
+
+
+def test_what_does_not_move():
+    model, inputs = dense()
+    problem = unmeasured(model, inputs, "1TiB", gradients="accumulated").traced.problem
+    order = list(problem.graph.input_order())
+    cut = next(at for at, v in enumerate(order) if isinstance(problem.meanings[v], Cut))
+    assert not any(problem.movable[v] for v in order[: cut + 1])
+    added = [v for v, each in enumerate(problem.meanings) if isinstance(each, Accumulation)]
+    assert len(added) == len([*model.parameters()]) and all(problem.movable[v] for v in added)
+    late = [order[-1], order[cut]]  # the results need all there is; the cut what comes before it
+    for v in late:
+        with pytest.raises(PlanError, match="no schedule"):
+            meant(problem, [v, *(u for u in order if u != v)])
+
+
+class Two(nn.Module):
+    """Two branches, so that the order of the forward pass could be another one."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return (self.one(x).sigmoid() * self.other(x).tanh()).sum()
+
+
+def test_another_order_of_the_forward_pass_is_refused():
+    torch.manual_seed(0)
+    problem = unmeasured(Two(), [torch.randn(4, 8)], "1TiB").traced.problem
+    graph, order = problem.graph, list(problem.graph.input_order())
+    cut = next(at for at, v in enumerate(order) if isinstance(problem.meanings[v], Cut))
+    swaps = [at for at in range(cut - 1) if order[at] not in graph.predecessors[order[at + 1]]]
+    assert swaps
+    for at in swaps:
+        other = [*order[:at], order[at + 1], order[at], *order[at + 2 :]]
+        assert simulate(graph, other).feasible
+        with pytest.raises(PlanError, match="order of the trace"):
+            meant(problem, other)
+
+
+@MAKE
+def test_a_plan_of_moved_gradients_needs_no_recomputation_and_can_be_kept(make, tmp_path):
+    model, inputs = make()
+    whole = unmeasured(model, inputs, "1TiB")
+    orders = [*moved(whole.traced.problem, lambda: False, lambda: 100.0)]
+    least = min(peaks(whole.traced.linear(each.graph.input_order())).whole for each in orders)
+    assert least < 0.9 * whole.peaks.whole
+    found = unmeasured(model, inputs, least)
+    assert found.peaks.whole <= least and found.recomputations == 0 and found.status == "optimal"
+    assert found.unplanned.whole == whole.peaks.whole
+    if make is pooling:  # whose operators take nothing more inside
+        assert excess(found, found.module(), inputs) == (0, 0)
+    assert found.verify(inputs).equal
+    with pytest.raises(NoPlanError, match="traced order"):
+        unmeasured(model, inputs, least, max_computations=1, if_none="stop")
+    found.save(tmp_path / "plan.json")
+    again = Plan.load(tmp_path / "plan.json", model)
+    assert again.sequence == found.sequence and again.verify(inputs).equal
+
+
+@MAKE
+def test_the_least_plan_moves_gradients_and_proofs_hold_however_they_are_moved(make):
+    model, inputs = make()
+    whole = unmeasured(model, inputs, "1TiB")
+    found = unmeasured(model, inputs, "least", time_limit=4.0)
+    problem, instance = found.traced.problem, unlimited(found.traced, 2)
+    proven = proven_however_moved(problem, instance)
+    assert problem.reordered and found.peaks.whole < 0.85 * whole.peaks.whole
+    assert found.least_proven <= proven <= found.peaks.whole and found.verify(inputs).equal
+    assert proven_at_once(problem, instance) == proven_at_once(whole.traced.problem, instance) <= proven
+    tangents = sum(found.graph.sizes[v] for v, each in enumerate(problem.meanings) if isinstance(each, Root))
+    with pytest.raises(NoPlanError, match="no plan is within it"):
+        unmeasured(model, inputs, proven_at_once(problem, instance) - tangents - 1)
