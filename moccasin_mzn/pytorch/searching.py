@@ -75,13 +75,13 @@ class Searching:
     end: Deadline = NO_LIMIT
     """The deadline of the whole call, until which schedules to begin with are made."""
 
-    traced_peaks: Peaks | None = None
-    """What the step takes in the order of the trace, where this is a search in another one."""
+    origin: Traced | None = None
+    """The step in the order of the trace, where this is a search in another one."""
 
     @cached_property
     def unplanned(self) -> Peaks:
         """What the step takes without recomputation, in the order of the trace."""
-        return self.traced_peaks or self.plain
+        return self.plain if self.origin is None else peaks(self.origin.linear(self.origin.problem.graph.input_order()))
 
     @cached_property
     def plain(self) -> Peaks:
@@ -96,8 +96,7 @@ class Searching:
         limit = Deadline(min(_MOVED_LONGEST, _MOVED_SHARE * left(self.deadline)))
         problems = moved(self.traced.problem, self.drive.over, lambda: left(limit))
         return tuple(
-            replace(self, traced=replace(self.traced, problem=problem), traced_peaks=self.unplanned)
-            for problem in problems
+            replace(self, traced=replace(self.traced, problem=problem), origin=self.traced) for problem in problems
         )
 
     @property
@@ -199,7 +198,7 @@ class Searching:
 
     def _without_recomputation(self, amount: int) -> Plan:
         figures = self.plain, self.unplanned, amount, Status.OPTIMAL, 0.0, 0.0, self.eager_peak
-        return Plan(self.traced, self.traced.problem.graph.input_order(), *figures)
+        return Plan(self.origin or self.traced, self.traced.problem.graph.input_order(), *figures)
 
     def _moved_alone(self, amount: int) -> Plan | None:
         """A plan in another order of the backward pass that recomputes nothing; None: none is found, or can be, as the
@@ -326,7 +325,7 @@ class Searching:
         figures = self._taken(answer), self.unplanned, amount, status, increase, max(0.0, proven), self.eager_peak
         copied = not all(isinstance(each, int) for each in answer)
         computed = tuple(action.node for action in answer if action.source is None) if copied else answer
-        return Plan(self.traced, computed, *figures, actions=answer if copied else ())
+        return Plan(self.origin or self.traced, computed, *figures, actions=answer if copied else ())
 
 
 @dataclass

@@ -21,6 +21,7 @@ from moccasin_mzn.pytorch.computations import Root
 from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
 from moccasin_mzn.pytorch.infeasibility import proven_at_once, proven_however_moved, unlimited
 from moccasin_mzn.pytorch.instructions import peaks
+from moccasin_mzn.pytorch.integrations import Plans
 from moccasin_mzn.pytorch.moved_gradients import moved
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.problem import Accumulation, Cut
@@ -192,7 +193,25 @@ def test_a_plan_of_moved_gradients_needs_no_recomputation_and_can_be_kept(make, 
         unmeasured(model, inputs, least, max_computations=1, if_none="stop")
     found.save(tmp_path / "plan.json")
     again = Plan.load(tmp_path / "plan.json", model)
-    assert again.sequence == found.sequence and again.verify(inputs).equal
+    assert again.sequence == found.sequence and again.moves and again.verify(inputs).equal
+    assert "in another order" in found.report() and "as it is" in whole.report() and not whole.changes
+    for by in ("event", "stage"):
+        found.plot(tmp_path / "plan.svg", by=by)
+
+
+def test_a_network_with_plans_runs_what_only_moves_gradients():
+    model, inputs = unet(4, 2)
+    whole = unmeasured(model, inputs, "1TiB")
+    order = [*moved(whole.traced.problem, lambda: False, lambda: 100.0)][-1].graph.input_order()
+    least = peaks(whole.traced.linear(order)).whole
+    other, fresh = twin(model, inputs)
+    wanted = steps(other, other, fresh, 2)
+    plans = Plans(model, budget=least, time_limit=20, durations="flop", workspaces="none")
+    step = plans.module()
+    assert same(steps(model, step, inputs, 2), wanted)
+    assert [each.moves and not each.repeats for each in plans.plans] == [True]
+    x = inputs[0].clone()
+    assert type(step(x).grad_fn).__name__ == "PlannedBackward"
 
 
 @MAKE
@@ -200,9 +219,9 @@ def test_the_least_plan_moves_gradients_and_proofs_hold_however_they_are_moved(m
     model, inputs = make()
     whole = unmeasured(model, inputs, "1TiB")
     found = unmeasured(model, inputs, "least", time_limit=4.0)
-    problem, instance = found.traced.problem, unlimited(found.traced, 2)
+    problem, instance = replace(found.traced.problem, reordered=True), unlimited(found.traced, 2)
     proven = proven_however_moved(problem, instance)
-    assert problem.reordered and found.peaks.whole < 0.85 * whole.peaks.whole
+    assert found.moves and found.peaks.whole < 0.85 * whole.peaks.whole
     assert found.least_proven <= proven <= found.peaks.whole and found.verify(inputs).equal
     assert proven_at_once(problem, instance) == proven_at_once(whole.traced.problem, instance) <= proven
     tangents = sum(found.graph.sizes[v] for v, each in enumerate(problem.meanings) if isinstance(each, Root))
