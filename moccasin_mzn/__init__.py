@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from moccasin_mzn.problem.platform import Goal
     from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
     from moccasin_mzn.report.judged import JudgedSchedule, read_result, validate
-    from moccasin_mzn.report.parts import Incumbent, Interval
+    from moccasin_mzn.report.rows import Incumbent, Interval
     from moccasin_mzn.vocabulary import Status
 
     __version__: str
@@ -47,8 +47,8 @@ _HOMES = {
     "AllocationResult": "report.answers", "Budget": "problem.budget", "Buffer": "problem.buffer",
     "ComparisonResult": "report.answers", "ComputationGraph": "graphs.graph", "CopyCosts": "extensions.platforms",
     "Device": "extensions.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
-    "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.parts", "InputError": "errors",
-    "Interrupted": "api.driving", "Interval": "report.parts",
+    "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.rows", "InputError": "errors",
+    "Interrupted": "api.driving", "Interval": "report.rows",
     "JudgedSchedule": "report.judged", "MemoryPool": "extensions.platforms", "OrderResult": "report.answers",
     "PagingCosts": "extensions.platforms", "Progress": "api.driving",
     "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "vocabulary",

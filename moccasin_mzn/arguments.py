@@ -144,35 +144,18 @@ def file_names(given: object, what: str) -> tuple[str, ...]:
     return tuple(map(str, files))
 
 
-def check_certificate_file(
-    path: str | PathLike[str] | None, graph: object, several: bool, in_place: bool, zero_copy: bool,
-    spelled: Callable[[str], str] = str,
-) -> None:  # fmt: skip
+def check_certificate_file(path: str | PathLike[str] | None, graph: object) -> None:
     """Refuse, before any work, a certificate that cannot be made or written, or would overwrite the graph.
 
     Args:
         path: its file; None: none is wanted.
         graph: the graph, or its file.
-        several: there are several memories.
-        in_place: outputs overwrite inputs.
-        zero_copy: concatenations are taken out of the graph, which then has another digest than what is given.
-        spelled: turns the name of an argument into its name in messages.
 
     Raises:
         InputError: it is refused.
     """
     if path is None:
         return
-    if several:
-        raise InputError(f"{spelled('certificate')} is for one memory, it does not go with several")
-    if in_place:
-        name = spelled("in_place")
-        raise InputError(f"{spelled('certificate')}: certificates know no execution in place: leave out {name}")
-    if zero_copy:
-        name = spelled("zero_copy_concat")
-        raise InputError(
-            f"{spelled('certificate')} is for a graph as it is given: in place of {name} give one that `zero-copy` made"
-        )
     if isinstance(graph, str | PathLike) and realpath(path) == realpath(graph):
         raise InputError(f"{path}: is the graph, and would be lost")
     check_writable(Path(path))

@@ -17,6 +17,7 @@ class Page(Enum):
     AMOUNTS = "Amounts", "docs/user-guide.md#amounts"
     ONNX = "ONNX", "docs/graphs.md#onnx"
     PYTORCH = "PyTorch", "docs/graphs.md#pytorch"
+    FEATURES = "Features", "docs/features.md"
     GRAPH_FILES = "Graph files", "docs/graphs.md#graph-files"
     PLAN_FORMAT = "The plan format", "docs/deploy.md#the-plan-format"
     FORMULATIONS = "Formulations", "docs/methods.md#formulations"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
 from moccasin_mzn.api.least import is_least, within_least
+from moccasin_mzn.api.modes import asked, refuse_ways
 from moccasin_mzn.api.request import Given, Memories, prepared
 from moccasin_mzn.api.solve import answer
 from moccasin_mzn.api.tiling import Tiles, cut_for_all, tiled
@@ -33,6 +34,7 @@ from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.arena import Buffer, check_alignment
 from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.features import Feature
 from moccasin_mzn.problem.files.buffers import read_buffers
 from moccasin_mzn.problem.files.plans import ClaimedPlan
 from moccasin_mzn.problem.files.schedules import counts_of
@@ -183,12 +185,13 @@ def solve(
     several = _given(
         paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, memories=memories, goal=goal
     )  # fmt: skip
-    if several and in_place:
-        raise InputError("in place is for one memory, it does not go with several")
     tiles = None if tile is None else Tiles.of(tile)
-    _check_zero_copy(zero_copy_concat, bool(several), tile is not None)
-    if tiles is not None:
-        _check_tiled(bool(several) or strategy is not None)
+    wanted = asked({
+        "budget": budget, "order": order, "in_place": in_place, "zero_copy_concat": zero_copy_concat, "tile": tile,
+        "strategy": strategy, "model": model, "solver": solver, "certificate": certificate, "addresses": addresses,
+        "iterations": criteria.iterations, **several,
+    }, str)  # fmt: skip
+    refuse_ways(wanted, wanted)
     if tiles is not None and max_computations is None:
         max_computations = "auto"
     how = _given(
@@ -200,7 +203,7 @@ def solve(
     build = _memories({**how, **_given(strategy=strategy)}, several)
     if budget is None and build is None:
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
-    check_certificate_file(certificate, graph, bool(several), in_place, zero_copy_concat)
+    check_certificate_file(certificate, graph)
     prepare = prepared(how, strategy, build, alignment if addresses else None)
     notes: list[str] = []
     if tiles is not None:
@@ -330,10 +333,11 @@ def frontier(
     several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, memories=memories)
     if memories is not None:
         _check_swept(memories)
-    _check_zero_copy(zero_copy_concat, bool(several), tile is not None)
+    ways = asked({"order": order, "in_place": in_place, "zero_copy_concat": zero_copy_concat, "tile": tile,
+                    "model": model, "solver": solver, **several}, str)  # fmt: skip
+    refuse_ways({*ways, Feature.FRONTIER}, ways)
     computation_graph = graph_given(graph, in_place, 1 if zero_copy_concat else None)
     if tile is not None:
-        _check_tiled(bool(several))
         computation_graph, order = cut_for_all(computation_graph, Tiles.of(tile), order), "free"
         how = {"max_computations": "auto", **how}
     build = _memories(how, several)
@@ -561,16 +565,6 @@ def _started(given: Start | None, attribute: str) -> object:
     platform = given.details.problem.platform if isinstance(given, Result) else given.details.platform
     assert platform is not None  # of a plan
     return ClaimedPlan(platform, start)
-
-
-def _check_zero_copy(wanted: bool, several: bool, tiled: bool) -> None:
-    if wanted and (several or tiled):
-        raise InputError("zero_copy_concat is for one memory and for whole layers, not for several memories or tile")
-
-
-def _check_tiled(otherwise: bool) -> None:
-    if otherwise:
-        raise InputError("tile is for one memory and for searches, not for strategies or several memories")
 
 
 def _given(**arguments: object) -> Given:

@@ -26,8 +26,8 @@ from typing import Any
 import numpy
 
 from moccasin_mzn import solve
+from moccasin_mzn.deploy.onnx_comparing import compare
 from moccasin_mzn.deploy.onnx_deployment import deploy, read_source
-from moccasin_mzn.deploy.onnx_session import compare
 from moccasin_mzn.deploy.source import planned
 from moccasin_mzn.deploy.tflite_model import planned_model
 from moccasin_mzn.errors import InputError

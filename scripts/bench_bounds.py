@@ -23,8 +23,8 @@ from pathlib import Path
 
 from bench_solve import rows_of
 
-from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.result import percent_over

@@ -24,8 +24,8 @@ import onnx
 from tiled_networks import NETWORKS
 
 import moccasin_mzn as mz
+from moccasin_mzn.deploy.onnx_comparing import Comparison, compare
 from moccasin_mzn.deploy.onnx_deployment import Deployment, Source, deploy, in_parts, read_source
-from moccasin_mzn.deploy.onnx_session import Comparison, compare
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.tiling.choosing import tilings
 from moccasin_mzn.report.tables import console, plain_table, print_table

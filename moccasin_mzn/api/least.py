@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from moccasin_mzn.api.frontier.least import least_schedules
+from moccasin_mzn.api.modes import refuse_ways
 from moccasin_mzn.api.request import Prepare, Request
 from moccasin_mzn.clock import Deadline, never
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.construction import judged
+from moccasin_mzn.problem.features import Feature
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.options import Options
 
@@ -134,12 +135,8 @@ def _streamed(
 
 def _checked(request: Request) -> tuple[Instance, Options]:
     problem, options = request.problem, request.options
-    if not isinstance(problem, Instance) or not isinstance(options, Options):
-        raise InputError("budget least is for one memory and for searches: give an amount or a fraction")
-    if request.alignment is not None:
-        raise InputError("budget least is for peaks: with addresses give an amount or a fraction")
-    if options.iterations is not None:
-        raise InputError("budget least is sought by the clock: leave out iterations")
+    refuse_ways(request.features | {Feature.LEAST})
+    assert isinstance(problem, Instance) and isinstance(options, Options)
     return problem, options
 
 

@@ -26,6 +26,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Generic, TypeAlias
 
+from moccasin_mzn.api.modes import refuse_ways
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
@@ -36,7 +37,7 @@ from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.formats.node_link import parse as parse_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.memory_model import refuse_in_place, refuse_workspaces
+from moccasin_mzn.problem.features import Feature, Features
 from moccasin_mzn.problem.files.plans import (
     ClaimedPlan,
     goal_document,
@@ -46,7 +47,7 @@ from moccasin_mzn.problem.files.plans import (
     read_plan,
 )
 from moccasin_mzn.problem.files.schedules import parse_count, read_counts, read_schedule
-from moccasin_mzn.problem.instance import FREE, Instance
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.placing import check_places
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action
@@ -74,13 +75,24 @@ class StrategyOptions(Effort):
     strategy: Strategy | None = None
 
 
+def ways_in(options: Effort) -> Features:
+    """Return the ways of asking that options stand for."""
+    ways = {
+        Feature.STRATEGY: isinstance(options, StrategyOptions),
+        Feature.ITERATIONS: isinstance(options, Options) and options.iterations is not None,
+        Feature.RACE: isinstance(options, SearchOptions) and len(options.solvers) > 1,
+        Feature.OWN_MODEL: isinstance(options, Options) and bool(options.form.model),
+    }
+    return Features(way for way, wanted in ways.items() if wanted)
+
+
 @dataclass(frozen=True)
 class Request(Generic[Step, Judged]):
     """A problem, options of the search, and whether outputs get addresses.
 
     Raises:
-        InputError: an alignment for plans of several memories of a graph with workspaces, or that runs in place; or one
-            at which what is read as one cannot lie side by side.
+        InputError: what is asked in a way that does not handle it; or an alignment at which what is read as one cannot
+            lie side by side.
     """
 
     problem: Problem[Step, Judged]
@@ -94,11 +106,15 @@ class Request(Generic[Step, Judged]):
     """Outputs get offsets that are multiples of it, and the budget is for the arena; None: no offsets."""
 
     def __post_init__(self) -> None:
-        if self.alignment is not None and isinstance(self.problem, PlanProblem):
-            refuse_workspaces(self.problem.instance.graph, "arenas")
-            refuse_in_place(self.problem.instance.graph, "arenas")
-        elif self.alignment is not None:
+        refuse_ways(self.features)
+        if self.alignment is not None:
             check_places(self.problem.graph, self.alignment)
+
+    @property
+    def features(self) -> Features:
+        """What the problem has, and how it is asked about."""
+        offsets = {Feature.OFFSETS} if self.alignment is not None else set()
+        return self.problem.features.union(ways_in(self.options), offsets)
 
     def to_json(self) -> str:
         """Return the request as a worker reads it, see the module; a graph of any size takes one pass."""
@@ -274,8 +290,6 @@ def _of_strategy(name: str, given: Given, alignment: int | None, spelled: Callab
             raise InputError(f"{spelled(other)} is for models, {name} is a strategy")
 
     def prepare(graph: ComputationGraph, **problem: Any) -> Request:
-        if problem["order"] == FREE:
-            raise InputError(f"{spelled('order')} free is for models, {name} is a strategy")
         return Request(Instance.build(graph, max_computations="unlimited", **problem), how, alignment=alignment)
 
     return prepare

@@ -85,8 +85,6 @@ def answer(
             return solve_problem(problem, form, options, listener, begin, start, stop=stop)
         return solve_with_arenas(problem, form, options, request.alignment, listener or ignore, begin, start, stop)
     assert isinstance(problem, Instance)
-    if request.alignment is not None and is_counted(options):
-        raise InputError("iterations: offsets are searched for by the clock, leave out addresses")
     if request.alignment is None:
         return _noted(_schedule(problem, options, request.start, listener, begin, stop))
 
@@ -197,6 +195,7 @@ def solve_problem(
     """
     begin = time.monotonic() if begin is None else begin
     check_free_order(problem, form, options)
+    form.refuse_others(problem)
     check_countable(problem, form, options)
     open_form = form if not problem.instance.free_order else in_any_order(form)
     assert open_form is not None

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 from moccasin_mzn.api.request import Request
 from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.tiling.choosing import MANY_NODES
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.instance import Instance
@@ -37,6 +38,8 @@ KEPT = 3
 """So many tilings at least have another turn, while there is time."""
 TARGETS = 0.9, 0.98
 """Budgets that are tried for a lower peak, in peaks found: where the last one has been met, and otherwise."""
+ORDER_TURNS = 4
+"""Turns of the search for an order in which everything is computed once, before the first turn of a tiling."""
 ORDER_SHARE, ORDER_SECONDS = 0.05, 1.0
 """Share of the time limit for an order of whole layers, and its most seconds."""
 PLACING_SECONDS = 0.2
@@ -59,8 +62,8 @@ class Trial:
     duration: float = field(default=math.inf, init=False)
     over: float = field(default=math.inf, init=False)
     """Memory of the nearest over the budget."""
-    taken: float = field(default=math.inf, init=False)
-    """Memory of the best: its arena, or its peak, and what it takes in addition."""
+    more: int = field(default=0, init=False)
+    """What the best takes in addition to its arena, beyond what is taken where everything is computed once."""
 
     def __post_init__(self) -> None:
         from moccasin_mzn.heuristics.streaming.layers import layers_of
@@ -70,30 +73,28 @@ class Trial:
         self._padded = padded(self.problem.graph, self.request.alignment or 1)
         self._layers = layers_of(self.problem.graph, self.problem.order)
         self._aim, self._turns = self.problem.budget, 0
+        self._once = self._weight(self.problem.graph.input_order())
 
     @property
     def done(self) -> bool:
         """Everything is computed once within the budget."""
         return self.best is not None and self.duration <= self.problem.graph.total_duration
 
-    @property
-    def least(self) -> float:
-        """What a schedule takes at least, with what it takes in addition to its arena; 0 where that does not count."""
-        if self.weigh is None:
-            return 0
-        graph = self.problem.graph
-        return max(graph.working_sets) + self.weigh(graph, graph.input_order())
+    def _weight(self, sequence: Sequence[int]) -> int:
+        return 0 if self.weigh is None else self.weigh(self.problem.graph, sequence)
 
     @property
     def rank(self) -> tuple[float, ...]:
         """The least is best: within the budget first."""
-        if self.best is None:
-            return (1, self.over, len(self.problem.graph.nodes))
         nodes = len(self.problem.graph.nodes)
-        return (0, self.taken, self.duration, nodes) if self.weigh is not None else (0, self.duration, nodes)
+        return (1, self.over, nodes) if self.best is None else (0, self.duration, nodes)
 
     def turn(self, stop: Callable[[], bool]) -> None:
-        """Search for a while, with twice the plans of the turn before."""
+        """Search for a while, with twice the plans of the turn before; first for an order of little peak."""
+        if self._turns == 0 and len(self.problem.graph.nodes) <= MANY_NODES:
+            self.judge(tuple(least_peak_order(self._padded, turns=ORDER_TURNS, stop=stop).order))
+        if self.done:
+            return
         if (sequence := self.streamed(self._aim, stop)) is not None:
             self.judge(sequence)
 
@@ -115,17 +116,18 @@ class Trial:
 
     def judge(self, sequence: tuple[int, ...]) -> None:
         """Take a schedule, if it is better."""
+        sequence = self.problem.graph.together(sequence)
         judged = simulate(self.problem.graph, sequence)
-        taken = judged.peak
+        more = self._weight(sequence) - self._once
+        taken = judged.peak + more
         if self.request.alignment is not None and taken <= self.problem.budget:
-            taken = self._arena(sequence)
+            taken = self._arena(sequence) + more
             self._aim -= max(0, min(self._aim // 8, taken - self.problem.budget))
         if taken > self.problem.budget:
             if taken - self.problem.budget < self.over:
                 self.over, self.nearest = taken - self.problem.budget, sequence
         elif judged.duration <= self.duration:
-            self.best, self.duration = sequence, float(judged.duration)
-            self.taken = taken + (0 if self.weigh is None else self.weigh(self.problem.graph, sequence))
+            self.best, self.duration, self.more = sequence, float(judged.duration), more
 
     def _arena(self, sequence: Sequence[int]) -> int:
         """The size of an arena with offsets."""
@@ -138,8 +140,11 @@ class Trial:
         return search_arena(placing.buffers, self.request.alignment or 1, **limits).size  # type: ignore[arg-type]
 
     def started(self) -> Request:
-        """The request, which starts from the best schedule, if there is one."""
-        return self.request if self.best is None else replace(self.request, start=self.best)
+        """The request, which starts from the best schedule, if there is one, and leaves what that takes in addition."""
+        if self.best is None:
+            return self.request
+        within = replace(self.problem, budget=self.problem.budget - self.more)
+        return replace(self.request, problem=within, start=self.best)
 
 
 CutsT = TypeVar("CutsT")
@@ -168,8 +173,9 @@ class Maker(Generic[CutsT]):
             begin = time.monotonic()
             graph = self.cut(each)
             self.seconds = max(self.seconds, (time.monotonic() - begin) / nodes)
-            if graph.nodes not in seen:
-                seen.add(graph.nodes)
+            key = graph.nodes, graph.parts, graph.sizes  # nodes may be mere numbers
+            if key not in seen:
+                seen.add(key)
                 yield graph
 
 
@@ -191,7 +197,8 @@ def chosen(
 
     Args:
         known: trials that were made before.
-        weigh: what a schedule takes in addition to its arena: the least in total is best.
+        weigh: what a schedule takes in addition to its arena; then tilings come from coarse to fine, and the first one
+            that is done ends it.
     """
     ready(STREAMING)
 
@@ -200,17 +207,13 @@ def chosen(
 
     trials = [*known]
     for request in requests:
-        trial = Trial(request, weigh)
-        if trial.least >= min((each.taken for each in trials), default=math.inf):
-            continue
-        trials.append(trial)
+        trials.append(trial := Trial(request, weigh))
         trial.turn(over if len(trials) > 1 else stop)  # one has its turn, whatever the limit
-        if over():
+        if over() or (trial.done and weigh is not None):
             break
     trials.sort(key=lambda trial: trial.rank)
     alive = [trial for trial in trials if not trial.done]
-    while alive and not over() and not (trials[0].done and weigh is None):
-        alive = [trial for trial in alive if trial.least < trials[0].taken]
+    while alive and not over() and not trials[0].done:
         alive = sorted(alive, key=lambda trial: trial.rank)[: max(KEPT, len(alive) // 2)]
         for trial in alive:
             if not over():

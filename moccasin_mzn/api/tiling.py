@@ -22,7 +22,7 @@ from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.tiling.choosing import candidates, needed_in_any_parts
+from moccasin_mzn.graphs.tiling.choosing import MOST_NODES, candidates, needed_in_any_parts
 from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, cut, cuts_of, nodes_of, shape_of
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import FREE, Instance
@@ -98,7 +98,8 @@ def tiled(
         stop: ends the choice.
         cutting: makes the graph of parts.
         whole: the nodes whose outputs that never cuts.
-        weigh: what a schedule takes in addition to its arena; tilings are chosen for the sum.
+        weigh: what a schedule of a graph of parts takes in addition to its arena. The budget leaves what whole layers
+            that are computed once take: parts that take more have less of it.
     """
 
     def make(graph: ComputationGraph, budget: Any, order: Any, count_fixed: bool) -> Request:
@@ -109,8 +110,12 @@ def tiled(
         # fractions are of the graph as it is
         layers = Instance.build(graph, "100%" if least else budget, count_fixed=count_fixed)
 
+        once = 0 if weigh is None else weigh(whole_layers := cutting(graph, {}), whole_layers.input_order())
+
         def request(parts: ComputationGraph) -> Request:
-            return prepare(parts, budget=max(1, layers.budget + layers.fixed), order=FREE, count_fixed=count_fixed)
+            more = 0 if weigh is None else weigh(parts, parts.input_order()) - once
+            amount = max(1, layers.budget - more + layers.fixed)
+            return prepare(parts, budget=amount, order=FREE, count_fixed=count_fixed)
 
         if not least and (why := _known_at_once(layers, whole(graph))):
             on_note(f"tiling: no layer is cut: {why}")
@@ -152,8 +157,15 @@ class _Choice:
     """The last cuts that were asked for."""
 
     def of_rows(self) -> Request:
-        """That of given parts."""
-        return self.request(self._made(cuts_of(self.graph, rows=self.tiles.rows, columns=self.tiles.columns)))
+        """That of given parts.
+
+        Raises:
+            InputError: there are too many of them.
+        """
+        cuts = cuts_of(self.graph, rows=self.tiles.rows, columns=self.tiles.columns)
+        if (count := nodes_of(self.graph, cuts)) > MOST_NODES:
+            raise InputError(f"tile: these are some {count:,} parts, more than {MOST_NODES:,}: give more rows")
+        return self.request(self._made(cuts))
 
     def best(self, weigh: Weigh | None) -> Request:
         """The tiling that computes least within the budget, of those the coarsest; or one that is near to it."""
@@ -162,7 +174,7 @@ class _Choice:
         deadline = Deadline(NO_LIMIT if limit is None else limit, self.begin)
         smallest: tuple[int, Request] = max(whole.problem.graph.working_sets), whole
         known = [of_whole_layers(whole, deadline, weigh)] if smallest[0] <= budget else []
-        if known and known[0].done and weigh is None:
+        if known and known[0].done:
             return known[0].started()
 
         def possible() -> Iterator[Request]:
@@ -170,7 +182,7 @@ class _Choice:
             for request in self._requests(budget, deadline, coarse_first=weigh is not None):
                 need = max(request.problem.graph.working_sets)
                 smallest = min(smallest, (need, request), key=lambda each: each[0])
-                if need <= budget:
+                if need <= request.problem.instance.budget:
                     yield request
 
         trials = chosen(possible(), deadline, self.stop, weigh, known)

@@ -16,8 +16,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.bench.columns import Row
 from moccasin_mzn.bench.matrix import graph_digest
-from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.bounds.certificates.document import certificate_text
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.files import JsonObject, load_json, load_text, replace_file

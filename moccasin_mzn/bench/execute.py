@@ -17,9 +17,9 @@ from multiprocessing import resource_tracker
 import psutil
 
 from moccasin_mzn.api.process import Attempt, run_request
+from moccasin_mzn.bench.columns import INTEGER_BITS, TRACE_VALUES, Row
 from moccasin_mzn.bench.matrix import Run, parsed, unpacked
 from moccasin_mzn.bench.methods import plan_problem, several_memories
-from moccasin_mzn.bench.rows import INTEGER_BITS, TRACE_VALUES, Row
 from moccasin_mzn.clock import never
 from moccasin_mzn.errors import InputError, NotApplicableError
 from moccasin_mzn.files import JsonObject

@@ -16,9 +16,9 @@ from functools import cache, partial
 from pathlib import Path
 
 from moccasin_mzn.api.request import AllocationRequest, Request
+from moccasin_mzn.bench.columns import Row, empty_row
 from moccasin_mzn.bench.experiment import Experiment, GraphSource
 from moccasin_mzn.bench.methods import Method, extension_words, for_graph, plan_problem, problem_words
-from moccasin_mzn.bench.rows import Row, empty_row
 from moccasin_mzn.commands import command
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import load_text, misspelt, parse_json

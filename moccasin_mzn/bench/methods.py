@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions, plan_options
-from moccasin_mzn.bench.fields import Fields
-from moccasin_mzn.bench.rows import Row
+from moccasin_mzn.bench.columns import Row
+from moccasin_mzn.bench.toml_tables import Fields
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses import ADDRESSES

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from moccasin_mzn.bench.rows import (
+from moccasin_mzn.bench.columns import (
     ADDED,
     COLUMNS,
     GRAPH_COLUMNS,

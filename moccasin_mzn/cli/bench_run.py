@@ -22,9 +22,9 @@ from moccasin_mzn.interrupts import stopped_by_signals
 from moccasin_mzn.terminal import own_stderr
 
 if TYPE_CHECKING:
+    from moccasin_mzn.bench.columns import Row
     from moccasin_mzn.bench.execute import RunOutcome
     from moccasin_mzn.bench.matrix import BenchGraph, Run
-    from moccasin_mzn.bench.rows import Row
     from moccasin_mzn.bench.store import Store
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
@@ -223,7 +223,7 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
 
 def _conclude(runs: Sequence[Run], store: Store) -> None:
     """Print the outcomes of all runs, and the command that makes a report of them."""
-    from moccasin_mzn.bench.rows import STATUSES
+    from moccasin_mzn.bench.columns import STATUSES
 
     rows = store.rows()
     name = runs[0].row["experiment"]

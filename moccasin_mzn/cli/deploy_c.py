@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, ZERO_COPY_CONCAT, check_apart, check_outputs
+from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, ZERO_COPY_CONCAT, check_apart, check_outputs
 from moccasin_mzn.cli.deploy_options import (
     EFFORT,
     JSON,
     TILE,
+    Kept,
     files_read,
+    keeping,
     output,
     request_maker,
     schedule_of,
@@ -30,7 +32,9 @@ from moccasin_mzn.formatting import count_text
 if TYPE_CHECKING:
     from moccasin_mzn.deploy.c.network import Network
     from moccasin_mzn.deploy.c.program import Program
-    from moccasin_mzn.graphs.graph import NodeId
+    from moccasin_mzn.deploy.c.summary import CompiledSizes
+    from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+    from moccasin_mzn.problem.runtime_plan import RuntimePlan
     from moccasin_mzn.search.result import Result
 
 
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
 @click.option("--tests", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N",
               help="Random inputs that the test program runs, drawn with --seed.")  # fmt: skip
 @searching(default="60, for offsets alone 10")
+@keeping()
 @JSON
 def c(
     model: Path, output: Path, alignment: int, prefix: str, tile: str | None, zero_copy_concat: bool, tests: int,
@@ -69,12 +74,12 @@ def c(
     """
     from moccasin_mzn.deploy.c.deployment import folder_of
     from moccasin_mzn.deploy.c.network import network_of
-    from moccasin_mzn.deploy.c.summary import summary
+    from moccasin_mzn.deploy.c.summary import compiled_sizes, summary
     from moccasin_mzn.files import replace_file
     from moccasin_mzn.graphs.importers.tflite import read_model
 
-    names = _file_names(prefix)
-    _check_folder(output, names, files_read(options, model=model))
+    names, kept = _file_names(prefix), Kept.taken_from(options)
+    _check_folder(output, names, files_read(options, model=model), kept)
     network_model = read_model(model)
     with located(model):
         network = network_of(network_model, model.stem)
@@ -83,7 +88,7 @@ def c(
     found = _program(network, alignment, tile, zero_copy_concat, options)
     if found is None:
         return EXIT_NONE
-    program, searched = found
+    program, graph, plan, searched = found
     with located(model):
         texts = folder_of(program, tests, options["seed"] or 0, prefix)
     try:
@@ -92,9 +97,10 @@ def c(
         raise InputError(f"{output}: cannot make this folder: {error.strerror or error}") from None
     for name in names:
         replace_file(output / name, texts[name])
-    shown = f"{output}: {_text(program)}\n{summary(program)}"
-    click.echo(json.dumps(_document(program, names, searched)) if as_json else shown)
-    return EXIT_FOUND
+    all_written, compiled = kept.written(graph, plan), compiled_sizes(texts, prefix)
+    shown = f"{output}: {_text(program)}\n{summary(program, compiled)}"
+    click.echo(json.dumps(_document(program, compiled, names, searched)) if as_json else shown)
+    return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
 
 def _file_names(prefix: str) -> tuple[str, ...]:
@@ -109,13 +115,14 @@ def _file_names(prefix: str) -> tuple[str, ...]:
     return (*KERNELS, f"{prefix}.h", f"{prefix}.c", "test.c", "Makefile")
 
 
-def _check_folder(folder: Path, names: Sequence[str], inputs: dict[str, object]) -> None:
-    """Refuse a folder that cannot be written, or whose files would overwrite an input."""
+def _check_folder(folder: Path, names: Sequence[str], inputs: dict[str, object], kept: Kept) -> None:
+    """Refuse a folder that cannot be written, or whose files would overwrite an input or what is kept."""
+    check_outputs(kept.outputs, inputs)
     if folder.is_dir():
         for name in names:
-            check_outputs({"--output": folder / name}, inputs)
+            check_outputs({"--output": folder / name, **kept.outputs}, inputs)
     else:
-        check_apart({"--output": folder}, inputs)
+        check_apart({"--output": folder, **kept.outputs}, inputs)
         if folder.exists():
             raise InputError(f"{folder}: is no folder")
         check_outputs({"--output": folder}, inputs)
@@ -123,9 +130,9 @@ def _check_folder(folder: Path, names: Sequence[str], inputs: dict[str, object])
 
 def _program(
     network: Network, alignment: int, tile: str | None, zero_copy: bool, options: dict[str, OptionValue]
-) -> tuple[Program, Result | None] | None:
-    """The program of the plan that is searched for, and what was found, or of the order of the model; None: no plan is
-    within the budget."""
+) -> tuple[Program, ComputationGraph, RuntimePlan, Result | None] | None:
+    """The program of the plan that is searched for, or of the order of the model, the graph, the plan, and what was
+    found; None: no plan is within the budget."""
     from moccasin_mzn.deploy.c.deployment import plan_in_order
     from moccasin_mzn.deploy.c.program import check_inputs, program_of
     from moccasin_mzn.deploy.source import planned
@@ -142,20 +149,26 @@ def _program(
     check_inputs(network, taken_out)
     if make_request is None:
         effort = Effort(*(options[name] for name in EFFORT))
-        return program_of(network, graph, plan_in_order(graph, alignment, effort), taken_out), None
+        plan = plan_in_order(graph, alignment, effort)
+        return program_of(network, graph, plan, taken_out), graph, plan, None
     if tile is not None:
         make_request = partial(make_request, cutting=network.cut)
     result = schedule_of(graph, make_request)
     if result is None:
         return None
-    return program_of(network, result.problem.graph, planned(result), taken_out), result
+    graph, plan = result.problem.graph, planned(result)
+    return program_of(network, graph, plan, taken_out), graph, plan, result
 
 
-def _document(program: Program, names: Sequence[str], searched: Result | None) -> JsonObject:
+def _document(
+    program: Program, compiled: CompiledSizes | str, names: Sequence[str], searched: Result | None
+) -> JsonObject:
     """The same for JSON."""
+    from moccasin_mzn.deploy.c.summary import figures
+
     return {
         "arena": program.arena, "steps": len(program.calls), "layers": len(program.network.layers),
-        "work": program.work, "files": [*names], **searched_dict(searched),
+        "work": program.work, **figures(program, compiled), "files": [*names], **searched_dict(searched),
     }  # fmt: skip
 
 

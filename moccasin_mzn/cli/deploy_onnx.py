@@ -23,8 +23,8 @@ from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.search.result import percent_over
 
 if TYPE_CHECKING:
+    from moccasin_mzn.deploy.onnx_comparing import Comparison, Reference
     from moccasin_mzn.deploy.onnx_deployment import Deployment, Source
-    from moccasin_mzn.deploy.onnx_session import Comparison, Reference
     from moccasin_mzn.search.result import Result
 
 
@@ -132,13 +132,13 @@ def _reference(source: Source, shared_views: bool, inputs: Path | None, seed: in
     Raises:
         InputError: it does not run, or takes inputs of a kind that is not made here.
     """
-    from moccasin_mzn.deploy.onnx_session import reference_of
+    from moccasin_mzn.deploy.onnx_comparing import reference_of
 
     try:
         with located(source.path):
             return reference_of(
                 source.model, folder=source.path.parent, shared_views=shared_views, in_place=source.runs_in_place,
-                inputs=inputs, seed=seed,
+                inputs=inputs, seed=seed, apart=True,
             )  # fmt: skip
     except InputError as error:
         way = "give other inputs (--inputs), or write a model that did not run (--no-check)"

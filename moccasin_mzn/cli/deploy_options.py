@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from cloup import option_group
+from cloup import option, option_group
 
-from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, progress_lines
-from moccasin_mzn.cli.options import Decorator, OptionValues, added, named_options
+from moccasin_mzn.cli.common import (
+    BUDGET,
+    COUNT_FIXED,
+    MAX_COMPUTATIONS,
+    ORDER_OR_FREE,
+    file_jobs,
+    pictures,
+    progress_lines,
+    write_files,
+)
+from moccasin_mzn.cli.options import Decorator, OptionValue, OptionValues, added, named_options
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import JsonObject
@@ -24,6 +35,7 @@ from moccasin_mzn.problem.placing import padded
 if TYPE_CHECKING:
     from moccasin_mzn.api.request import Request
     from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.problem.runtime_plan import RuntimePlan
     from moccasin_mzn.search.result import Result
 
     RequestMaker = Callable[..., Request]
@@ -52,6 +64,53 @@ def output(help_text: str) -> Decorator:
     return click.option(
         "--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE", help=help_text
     )  # fmt: skip
+
+
+def keeping() -> Decorator:
+    """Add the options that keep what is deployed; see `Kept`."""
+    file = click.Path(path_type=Path)
+    return added(option_group(
+        "What is deployed",
+        option("--schedule", "schedule_file", type=file, metavar="FILE",
+               help="Write the schedule with its offsets as JSON, for `validate` with --graph's."),
+        option("--graph", "graph_file", type=file, metavar="FILE", help="Write the graph that the schedule is for."),
+        option("--plot", "plot", type=file, metavar="FILE", help="Draw the schedule: .png, .svg, .pdf or .html."),
+    ))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Files that keep what is deployed."""
+
+    schedule: Path | None
+    graph: Path | None
+    plot: Path | None
+
+    @classmethod
+    def taken_from(cls, options: dict[str, OptionValue]) -> Kept:
+        """Take the options of `keeping` out of others."""
+        return cls(*(options.pop(name) for name in ("schedule_file", "graph_file", "plot")))
+
+    @property
+    def outputs(self) -> dict[str, Path | None]:
+        """The files by option, for `check_outputs`."""
+        return {"--schedule": self.schedule, "--graph": self.graph, "--plot": self.plot}
+
+    def written(self, graph: ComputationGraph, plan: RuntimePlan) -> bool:
+        """Write the files; return whether none failed."""
+        from moccasin_mzn.deploy.source import schedule_document
+        from moccasin_mzn.graphs.formats.node_link import graph_text
+        from moccasin_mzn.report.plots.picture import Picture
+
+        def picture() -> Picture:
+            sequence = [action.node for action in plan.actions(graph)]
+            return Picture.of_schedule(graph, sequence, graph.input_order(), plan.arenas[0])
+
+        files = file_jobs(
+            (self.schedule, lambda: json.dumps(schedule_document(graph, plan)) + "\n"),
+            (self.graph, lambda: graph_text(graph)),
+        )
+        return write_files([*files, *pictures(self.plot, picture)])
 
 
 def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed of all searches.") -> Decorator:

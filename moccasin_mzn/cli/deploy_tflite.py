@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, ZERO_COPY_CONCAT, check_outputs
+from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, ZERO_COPY_CONCAT, check_outputs
 from moccasin_mzn.cli.deploy_options import (
     ALIGNMENT,
     EFFORT,
     JSON,
     TILE,
+    Kept,
     files_read,
+    keeping,
     output,
     request_maker,
     schedule_of,
     searched_dict,
     searching,
 )
-from moccasin_mzn.cli.options import OptionValue, command
+from moccasin_mzn.cli.options import Choice, OptionValue, command
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located
 from moccasin_mzn.files import Json, JsonObject
@@ -39,6 +43,12 @@ if TYPE_CHECKING:
     from moccasin_mzn.search.result import Result
 
 
+_TURNS = 4
+"""Plans that are made at most, each of which leaves free what the one before took over the budget."""
+_SHORTEST = 0.2
+"""Seconds that each of them has at least."""
+
+
 @command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("plan", type=click.Path(path_type=Path), required=False)
@@ -50,30 +60,37 @@ if TYPE_CHECKING:
               help="Run both models on random inputs, in LiteRT's reference kernels and, where it is installed, in "
                    "TensorFlow Lite Micro, and write the new one only if outputs are equal, bit for bit.  "
                    "[default: --check where LiteRT is installed]")  # fmt: skip
-@searching(default="60, for offsets alone 10", seed="Random seed of all searches, and of the inputs of --check.")
+@searching(
+    click.option("--budget-for", type=Choice(("total", "tensors")), default="total", show_default=True,
+                 help="What --budget is for: all that TFLite Micro's arena takes, or tensors alone."),
+    default="60, for offsets alone 10", seed="Random seed of all searches, and of the inputs of --check.",
+)  # fmt: skip
+@keeping()
 @JSON
 def tflite(
     model: Path, plan: Path | None, output: Path, alignment: int | None, tile: str | None, zero_copy_concat: bool,
-    check: bool | None, as_json: bool, **options: OptionValue,
+    check: bool | None, budget_for: str, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Write the TFLite MODEL with its operators in the order of PLAN, and with PLAN's offsets for TFLite Micro.
 
     PLAN is what `solve --output` writes for the graph that `import tflite` makes of MODEL. Without PLAN, one whose
-    arena is within --budget is searched for. If the plan has no offsets, or some are not multiples of 16, they are
-    searched for. With --tile, operators are cut into several of their kind, each for a part of the output, with the
-    slices, concatenations and padding that they need; auto takes the parts with which TFLite Micro's total is least.
+    arena is within --budget is searched for: tensors, and what TFLite Micro keeps for each operator. If the plan has
+    no offsets, or some are not multiples of 16, they are searched for. With --tile, operators are cut into several of
+    their kind, each for a part of the output, with the slices, concatenations and padding that they need; auto takes
+    the coarsest parts whose total is within the budget.
     With --zero-copy-concat, inputs of concatenations lie where the output is, wherever they can, so that TFLite Micro
     copies them to where they are; a PLAN is then for such a graph, made with --addresses --alignment 16.
 
     Exit status 1: there is no schedule within the budget, or outputs are not equal, and nothing is written.
     """
-    from moccasin_mzn.deploy.tflite_checking import checked, is_runtime_installed
+    from moccasin_mzn.deploy.tflite_checking import is_runtime_installed
     from moccasin_mzn.files import load_bytes, replace_file
     from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
     from moccasin_mzn.graphs.importers.tflite import SIZE_LIMIT
 
     step = alignment or LEAST
-    check_outputs({"--output": output}, files_read(options, model=model, plan=plan))
+    kept = Kept.taken_from(options)
+    check_outputs({"--output": output, **kept.outputs}, files_read(options, model=model, plan=plan))
     if (plan is None) == (options["budget"] is None):
         raise InputError("expected a plan, or --budget to make one within it")
     if step % LEAST:
@@ -81,18 +98,18 @@ def tflite(
     if zero_copy_concat and tile is not None:
         raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
     former = load_bytes(model, SIZE_LIMIT)
-    found = _planned(model, plan, step, tile, zero_copy_concat, options)
-    if found is None:
+    run = former if (is_runtime_installed() if check is None else check) else None
+    asked = _Asked(model, plan, step, tile, zero_copy_concat, options, run, total=budget_for == "total")
+    answer = asked.answer()
+    if answer is None:
         return EXIT_NONE
-    done = None
-    if is_runtime_installed() if check is None else check:
-        with located(model):
-            done = checked(former, found.data, int(str(options["seed"] or 0)), found.new.persistent)
-    wrong = "" if done is None else done.wrong
+    found, done, wrong = answer
+    all_written = True
     if not wrong:
         replace_file(output, found.data)
+        all_written = kept.written(found.graph, found.plan)
     _print(found, done, wrong, output, as_json)
-    return EXIT_NONE if wrong else EXIT_FOUND
+    return EXIT_NONE if wrong else EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
 
 class _Planned:
@@ -100,18 +117,127 @@ class _Planned:
 
     def __init__(
         self, model: ModelT, graph: ComputationGraph, plan: RuntimePlan, taken_out: frozenset[NodeId],
-        former: int, searched: Result | None,
+        searched: Result | None,
     ) -> None:  # fmt: skip
-        from moccasin_mzn.deploy.tflite_micro import Micro, persistent_of
+        from moccasin_mzn.deploy.tflite_micro import Micro, persistent_in
         from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
 
         computed = [step.node for step in plan.steps if step.begin is None]
-        positions = [graph.position_of(node) for node in computed]
         arena = -(-plan.arenas[0] // LEAST) * LEAST  # as TFLite Micro rounds sizes up
-        self.new = Micro(arena, persistent_of(model, graph, positions), measured=False)
-        self.former_persistent, self.searched, self.in_parts = former, searched, graph.parts is not None
+        self.graph, self.plan, self.searched, self.in_parts = graph, plan, searched, graph.parts is not None
         self.recomputed = len(computed) - len({*computed})
         self.data = _data_of(model, plan, taken_out)
+        self.new = Micro(arena, persistent_in(self.data), measured=False)
+
+
+@dataclass
+class _Asked:
+    """A model and what is asked about it."""
+
+    path: Path
+    plan: Path | None
+    step: int
+    tile: str | None
+    zero_copy: bool
+    options: dict[str, OptionValue]
+    run: bytes | None
+    """The model, which is run next to the new one; None: neither is."""
+    total: bool
+    """The budget is for all that the arena takes."""
+    limit: int | None = None
+    """The budget in total without fixed memory, once it is known."""
+
+    def answer(self) -> tuple[_Planned, Checked | None, str] | None:
+        """The new model, what its run showed, and what is wrong with it; None: no schedule is within the budget.
+
+        What the interpreter takes beyond what is planned is left free by the next plan.
+        """
+        from moccasin_mzn.cli.deploy_options import SEARCH_SECONDS
+        from moccasin_mzn.deploy.tflite_checking import checked
+
+        given, spare, turn = self.options["time_limit"], 0, 1
+        deadline = Deadline(SEARCH_SECONDS if given is None else float(str(given)))
+        while (found := self._planned(spare)) is not None:
+            done = None
+            if self.run is not None:
+                with located(self.path):
+                    done = checked(self.run, found.data, int(str(self.options["seed"] or 0)), found.new.persistent)
+            wrong, total = "" if done is None else done.wrong, _taken(found, done).total
+            if wrong or self.limit is None or total <= self.limit:
+                return found, done, wrong
+            above = f"{total:,} bytes in total are over the budget of {self.limit:,}"
+            if turn == _TURNS:
+                return found, done, above
+            click.echo(f"{above}: once more with fewer for tensors", err=True)
+            spare, turn = spare + total - self.limit, turn + 1
+            self.options["time_limit"] = max(_SHORTEST, deadline.remaining() or 0.0)
+        return None
+
+    def _planned(self, spare: int) -> _Planned | None:
+        """The model that follows a plan; None: no schedule is within the budget.
+
+        Args:
+            spare: bytes of the budget that are left free.
+        """
+        from moccasin_mzn.deploy.source import planned
+        from moccasin_mzn.deploy.tflite_tiling import Cutter
+        from moccasin_mzn.files import load_json
+        from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
+        from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
+        from moccasin_mzn.graphs.zero_copy import alignment_for
+        from moccasin_mzn.graphs.zero_copy import zero_copy_concat as without_concatenations
+        from moccasin_mzn.search.options import Effort
+
+        make_request = request_maker(self.options, self.step, EFFORT, self.tile, LEAST)
+        network, document = read_model(self.path), None if self.plan is None else load_json(self.plan, Page.PLAN_FORMAT)
+        with located(self.path):
+            graph, taken_out = graph_of(network, self.path.stem), frozenset[int | str]()
+        if make_request is not None and self.total:
+            budget = self._for_tensors(network, graph, spare)
+            make_request = request_maker(self.options | {"budget": budget}, self.step, EFFORT, self.tile, LEAST)
+        if self.zero_copy:
+            copying = without_concatenations(graph, self.step if self.plan is None else alignment_for(document))
+            click.echo(copying.text(), err=True)
+            graph, taken_out = copying.graph, frozenset(graph.nodes[v] for v in copying.taken_out)
+        if make_request is None:
+            effort = Effort(*(self.options[name] for name in EFFORT))
+            with located(self.plan), explained(Page.PLAN_FORMAT):
+                found = _placed_plan(document, graph, self.step, effort)
+            return _Planned(network, graph, found, taken_out, None)
+        cutter = Cutter(network)
+        if self.tile is not None:
+            weigh = cutter.persistent if self.total else None
+            make_request = partial(make_request, cutting=cutter.cut, whole=cutter.whole, weigh=weigh)
+        result = schedule_of(graph, make_request)
+        if result is None:
+            return None
+        if self.tile is not None:
+            network, graph = cutter.model_of(result.problem.graph), result.problem.graph
+        return _Planned(network, graph, planned(result), taken_out, result)
+
+    def _for_tensors(self, network: ModelT, graph: ComputationGraph, spare: int) -> str:
+        """The budget for tensors that leaves what stays of whole layers, each computed once."""
+        from moccasin_mzn.deploy.tflite_micro import persistent_of
+        from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
+        from moccasin_mzn.problem.budget import Budget
+        from moccasin_mzn.problem.instance import Instance
+        from moccasin_mzn.problem.placing import padded
+
+        budget, stays = Budget.parse(str(self.options["budget"])), persistent_of(network, graph, graph.input_order())
+        problem = {"order": self.options["order"], "count_fixed": bool(self.options["count_fixed"])}
+        whole = Instance.build(padded(graph, self.step), "100%", **problem)
+        self.limit = budget.resolve(whole.budget + whole.fixed + stays) - whole.fixed
+        room = max(0, (self.limit - stays - spare) // LEAST * LEAST)
+        click.echo(f"budget: {self.limit:,} bytes in total, {stays:,} that stay of whole layers, {room:,} for tensors",
+                   err=True)  # fmt: skip
+        return str(max(1, room + whole.fixed))
+
+
+def _taken(found: _Planned, done: Checked | None) -> Micro:
+    """What the new model takes: measured, or as it is planned."""
+    from moccasin_mzn.deploy.tflite_micro import Runs
+
+    return done.micro.new if done is not None and isinstance(done.micro, Runs) else found.new
 
 
 def _data_of(model: ModelT, plan: RuntimePlan, taken_out: frozenset[NodeId]) -> bytes:
@@ -119,45 +245,6 @@ def _data_of(model: ModelT, plan: RuntimePlan, taken_out: frozenset[NodeId]) -> 
     from moccasin_mzn.deploy.tflite_model import planned_model
 
     return planned_model(model, plan, taken_out)
-
-
-def _planned(
-    path: Path, plan: Path | None, step: int, tile: str | None, zero_copy: bool, options: dict[str, OptionValue]
-) -> _Planned | None:  # fmt: skip
-    """The model that follows a plan; None: no schedule is within the budget."""
-    from moccasin_mzn.deploy.source import planned
-    from moccasin_mzn.deploy.tflite_micro import persistent_of
-    from moccasin_mzn.deploy.tflite_tiling import Cutter
-    from moccasin_mzn.files import load_json
-    from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
-    from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
-    from moccasin_mzn.graphs.zero_copy import alignment_for
-    from moccasin_mzn.graphs.zero_copy import zero_copy_concat as without_concatenations
-    from moccasin_mzn.search.options import Effort
-
-    make_request = request_maker(options, step, EFFORT, tile, LEAST)
-    network, document = read_model(path), None if plan is None else load_json(plan, Page.PLAN_FORMAT)
-    with located(path):
-        graph, taken_out = graph_of(network, path.stem), frozenset[int | str]()
-    former = persistent_of(network, graph, graph.input_order())
-    if zero_copy:
-        copying = without_concatenations(graph, step if plan is None else alignment_for(document))
-        click.echo(copying.text(), err=True)
-        graph, taken_out = copying.graph, frozenset(graph.nodes[v] for v in copying.taken_out)
-    if make_request is None:
-        effort = Effort(*(options[name] for name in EFFORT))
-        with located(plan), explained(Page.PLAN_FORMAT):
-            found = _placed_plan(document, graph, step, effort)
-        return _Planned(network, graph, found, taken_out, former, None)
-    cutter = Cutter(network)
-    if tile is not None:
-        make_request = partial(make_request, cutting=cutter.cut, whole=cutter.whole, weigh=cutter.persistent)
-    result = schedule_of(graph, make_request)
-    if result is None:
-        return None
-    if tile is not None:
-        network, graph = cutter.model_of(result.problem.graph), result.problem.graph
-    return _Planned(network, graph, planned(result), taken_out, former, result)
 
 
 def _placed_plan(document: Json, graph: ComputationGraph, alignment: int, effort: Effort) -> RuntimePlan:
@@ -178,7 +265,7 @@ def _print(found: _Planned, done: Checked | None, wrong: str, output: Path, as_j
     from moccasin_mzn.deploy.tflite_micro import Runs
 
     runs = done.micro if done is not None and isinstance(done.micro, Runs) else None
-    new = found.new if runs is None else runs.new
+    new = _taken(found, done)
     notes = _notes(found, done, runs, new)
     for note in notes:
         click.echo(f"note: {note}", err=True)
@@ -187,7 +274,7 @@ def _print(found: _Planned, done: Checked | None, wrong: str, output: Path, as_j
         return
     recomputed = f"{count_text(found.recomputed, 'operator')} recomputed"
     click.echo(f"{f'not written: {wrong}' if wrong else output}: arena {found.new.tensors:,} bytes, {recomputed}")
-    known = "measured" if new.measured else "estimated"
+    known = "measured" if new.measured else "planned"
     click.echo(
         f"TensorFlow Lite Micro: {new.total:,} bytes in total ({known}), {new.tensors:,} of tensors and "
         f"{new.persistent:,} that stay"
@@ -204,9 +291,11 @@ def _notes(found: _Planned, done: Checked | None, runs: object, new: Micro) -> l
     if done is None:
         notes.append("the new model has not been run")
     elif isinstance(done.micro, str):
-        notes.append(f"what stays is estimated: {done.micro}")
+        notes.append(f"what stays is by a formula: {done.micro}")
     elif new.tensors != found.new.tensors:
         notes.append(f"{found.new.tensors:,} bytes are planned for tensors, kernels take {new.tensors:,} with scratch")
+    elif new.persistent != found.new.persistent:
+        notes.append(f"{found.new.persistent:,} bytes are planned to stay, and {new.persistent:,} do")
     if done is not None and done.equal is None:
         notes.append("the model draws numbers, so that outputs are not compared")
     former = getattr(getattr(runs, "former", None), "total", None)
@@ -221,9 +310,10 @@ def _notes(found: _Planned, done: Checked | None, runs: object, new: Micro) -> l
 def _document(found: _Planned, done: Checked | None, runs: object, written: bool) -> JsonObject:
     from moccasin_mzn.deploy.tflite_micro import Runs
 
-    new = runs.new if isinstance(runs, Runs) else found.new
+    new, planned = _taken(found, done), found.new
     document: JsonObject = {
         "written": written, "arena": found.new.tensors, "recomputations": found.recomputed,
+        "planned": {"tensors": planned.tensors, "persistent": planned.persistent, "total": planned.total},
         "micro": {"tensors": new.tensors, "persistent": new.persistent, "total": new.total, "measured": new.measured},
         "equal": None if done is None else done.equal, "checked": done is not None,
     }  # fmt: skip

@@ -31,10 +31,10 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, effort, grouped, named_options
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions, first_swept
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.interrupts import stopped_by_signals
+from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import is_read
 
@@ -81,10 +81,12 @@ def frontier(
     """
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
     from moccasin_mzn.api.frontier.variants import prepared_sweep
+    from moccasin_mzn.api.modes import asked, refuse_ways
     from moccasin_mzn.api.tiling import Tiles, cut_for_all
     from moccasin_mzn.checks import check_time_limit
     from moccasin_mzn.heuristics.compiled_searches import check_address_space, ready
     from moccasin_mzn.problem.budget import Budget
+    from moccasin_mzn.problem.features import Feature
     from moccasin_mzn.problem.instance import FREE
 
     begin = time.monotonic()
@@ -101,14 +103,10 @@ def frontier(
     tiles = None if tile is None else Tiles.of(tile)
     if tiles is not None:
         given = {"max_computations": "auto", **given}
-        if zero_copy:
-            raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
-        if several.several:
-            raise InputError("--tile is for one memory: leave out --paging, --device and --memory")
-    problems = {"in_place": in_place, "zero_copy_concat": zero_copy}
-    prepare = prepared_sweep(
-        given, _memories({**given, **{name: True for name, on in problems.items() if on}}, several), _without_minizinc
-    )
+    more = {"in_place": in_place, "zero_copy_concat": zero_copy, "tile": tile, "order": problem["order"]}
+    ways = asked({**more, **given, **several.given()}, flag)
+    refuse_ways({*ways, Feature.FRONTIER}, ways)
+    prepare = prepared_sweep(given, _memories(given, several), _without_minizinc)
     with stopped_by_signals():
         computation_graph = graph_read(graph, in_place, zero_copy)
         if tiles is not None:

@@ -27,7 +27,7 @@ EXAMPLES = {
     "deploy c-header": "plan.json -o plan.h",
     "deploy onnx": "MODEL.onnx MODEL.plan.json -o NEW.onnx --check",
     "deploy c": "resnet8.tflite --tile auto --budget 16KiB --time-limit 20 -o c",
-    "deploy tflite": "model.tflite --budget 0.8 -o new.tflite",
+    "deploy tflite": "model.tflite --budget 0.9 -o new.tflite",
     "validate": "GRAPH SCHEDULE --budget 0.8",
     "check-certificate": "GRAPH CERTIFICATE",
     "plot": "GRAPH SCHEDULE -o schedule.html",
@@ -115,9 +115,9 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Solve": {
         "solve": "solve:solve",
         "frontier": "frontier:frontier",
-        "order": "memory:order",
+        "order": "order:order",
         "compare": "frontier:compare",
-        "allocate": "memory:allocate",
+        "allocate": "allocate:allocate",
     },
     "Train": {
         "run": "run:run_",

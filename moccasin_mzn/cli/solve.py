@@ -148,6 +148,7 @@ def solve(
     """
     from moccasin_mzn.api.json_lines import JsonStream
     from moccasin_mzn.api.least import is_least, within_least
+    from moccasin_mzn.api.modes import asked, refuse_ways
     from moccasin_mzn.api.request import prepared
     from moccasin_mzn.api.solve import answer
     from moccasin_mzn.api.tiling import tiled as tiled_request
@@ -166,15 +167,16 @@ def solve(
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     _check_files(outputs, {"the graph": graph, "the order": order}, given)
+    ways = asked({
+        "budget": budget, "order": order, "in_place": in_place, "zero_copy_concat": zero_copy_concat, "tile": tile,
+        "strategy": strategy, "certificate": certificate, "addresses": addresses, **given, **several.given(),
+    }, flag)  # fmt: skip
+    refuse_ways(ways, ways)
     if several.several:
-        more = {"strategy": strategy, "buffers": buffers, "certificate": certificate, "in_place": in_place or None}
-        more["zero_copy_concat"] = zero_copy_concat or None
-        several.refuse_others([*(name for name, value in more.items() if value is not None), *given])
-    tiles = _tiles(tile, tiled, several.several or strategy is not None, given)
+        several.refuse_others([*given, *(["buffers"] if buffers is not None else [])])
+    tiles = _tiles(tile, tiled, given)
     _check_answer(outputs, as_json and json_stream, addresses, alignment)
-    check_certificate_file(certificate, graph, several.several, in_place, zero_copy_concat, flag)
-    if zero_copy_concat and tiles is not None:
-        raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
+    check_certificate_file(certificate, graph)
     arenas = (alignment or 1) if addresses else None
     memories = partial(several.problem, options=given) if several.several else None
     note = partial(click.echo, err=True)
@@ -225,7 +227,7 @@ def _write(
     return status if all_written else EXIT_BAD_INPUT
 
 
-def _tiles(tile: str | None, tiled: Path | None, otherwise: bool, given: dict[str, OptionValue]) -> Tiles | None:
+def _tiles(tile: str | None, tiled: Path | None, given: dict[str, OptionValue]) -> Tiles | None:
     """Return the parts that are wanted, if any; nodes may be computed often then, unless a limit is given."""
     from moccasin_mzn.api.tiling import Tiles
 
@@ -233,10 +235,6 @@ def _tiles(tile: str | None, tiled: Path | None, otherwise: bool, given: dict[st
         if tiled is not None:
             raise InputError("--tiled goes with --tile")
         return None
-    if otherwise:
-        raise InputError(
-            "--tile is for one memory and for searches: leave out strategies, --paging, --device and --memory"
-        )
     given.setdefault("max_computations", "auto")
     return Tiles.of(tile)
 

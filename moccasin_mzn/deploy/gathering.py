@@ -195,6 +195,11 @@ def suffix_of(box: Box, axes: Sequence[int]) -> str:
 # --- Which cuts make sense where operators read copies --------------------------------------------------------
 
 
+def of_same_parts(one: ComputationGraph, other: ComputationGraph) -> bool:
+    """Return whether two graphs are of the same parts; nodes may be mere numbers, which are the same for others."""
+    return one.nodes == other.nodes and one.parts == other.parts and one.sizes == other.sizes
+
+
 def with_reductions(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> dict[int, Cuts]:
     """More cuts: an operator that reads parts whole, such as a mean over rows, is cut along another axis, such as
     channels, so that all that it reads is never copied at once."""

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.deploy.gathering import useful_cuts, with_reductions
+from moccasin_mzn.deploy.gathering import of_same_parts, useful_cuts, with_reductions
 from moccasin_mzn.deploy.onnx_rewriting import rewritten
 from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model
 from moccasin_mzn.doc_links import Page
@@ -195,7 +195,7 @@ class Cutter:
 
     def source_of(self, graph: ComputationGraph) -> Source:
         """The one that has a graph which was made here."""
-        return next(each for each in reversed(self.made) if each.graph.nodes == graph.nodes)
+        return next(each for each in reversed(self.made) if of_same_parts(each.graph, graph))
 
 
 def read_sequence(schedule: str | PathLike[str], source: Source) -> tuple[int, ...]:

@@ -127,8 +127,8 @@ class _Tiling(Gathering[str]):
         new = type(self.model)()
         new.CopyFrom(self.model)
         new.ir_version = max(new.ir_version, 4)  # before, all constants are inputs
+        read = self._leave_out_unread()
         computed = {name for node in self.nodes for name in node.output}
-        read = {name for node in self.nodes for name in reads(node)} | {value.name for value in new.graph.output}
         lost = {name for node in self.model.graph.node for name in reads(node)} - read
         new.graph.ClearField("node")
         new.graph.node.extend(self.nodes)
@@ -137,8 +137,26 @@ class _Tiling(Gathering[str]):
             kept = [one for one in getattr(new.graph, field_name) if one.name not in gone]
             new.graph.ClearField(field_name)
             getattr(new.graph, field_name).extend(kept)
-        new.graph.initializer.extend(self.constants)
+        new.graph.initializer.extend(each for each in self.constants if each.name in read)
         return new
+
+    def _leave_out_unread(self) -> set[str]:
+        """Leave out new operators whose output is not read, such as rows between the windows of a stride.
+
+        Returns:
+            What the others read, and the outputs.
+        """
+        before = {name for node in self.model.graph.node for name in node.output}
+        unread = before - {name for node in self.model.graph.node for name in reads(node)}
+        kept_parts = {part for name in unread & self.parts.keys() for part in self.parts[name].values.values()}
+        read = {value.name for value in self.model.graph.output}
+        kept: list[onnx.NodeProto] = []
+        for node in reversed(self.nodes):
+            if not read.isdisjoint(node.output) or not (before | kept_parts).isdisjoint(node.output):
+                kept.append(node)
+                read.update(reads(node))
+        self.nodes = kept[::-1]
+        return read
 
     def _part(self, node: onnx.NodeProto, box: Box, cuts: Cuts) -> str:
         """Add the operator of a part; the name of what it puts out."""

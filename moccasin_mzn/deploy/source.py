@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
@@ -11,14 +12,19 @@ from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import explained, located
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
-from moccasin_mzn.files import load_text, parse_json
+from moccasin_mzn.files import JsonObject, load_text, parse_json
 from moccasin_mzn.graphs.adjacency import Blocks, blocks_of
-from moccasin_mzn.graphs.graph import NodeId
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.problem.arena import Buffer
-from moccasin_mzn.problem.files.plan_format import runtime_plan
+from moccasin_mzn.problem.arena import Arena, Buffer
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.files.plan_format import runtime_plan, versioned
 from moccasin_mzn.problem.files.schedules import check_version, is_versioned
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.platform import plan_of_sequence
+from moccasin_mzn.problem.problem import answer_document
 from moccasin_mzn.problem.runtime_plan import RuntimePlan, Step
 from moccasin_mzn.search.options import Effort
 from moccasin_mzn.search.result import Result
@@ -124,3 +130,18 @@ def _following(steps: Sequence[Step], numbered: Sequence[Step]) -> tuple[Step, .
         )
         latest[step.node] = at
     return tuple(found)
+
+
+def schedule_document(graph: ComputationGraph, plan: RuntimePlan) -> JsonObject:
+    """What a plan that is deployed is as a file, such as `solve --output` writes; its budget is its arena."""
+    sequence = [action.node for action in plan.actions(graph)]
+    simulation = simulate(graph, sequence)
+    placing = placing_of(graph, simulation)
+    offsets = [0] * len(placing.buffers)
+    for step, copy, workspace in zip(plan.steps, placing.copies, placing.workspaces, strict=True):
+        offsets[copy] = step.offset or 0
+        if workspace is not None:
+            offsets[workspace] = step.workspace_offset or 0
+    arena = Arena(placing.buffers, tuple(offsets), plan.alignment)
+    instance = Instance.build(graph, Budget(max(1, arena.size)), max_computations=max(Counter(sequence).values()))
+    return versioned(graph, sequence, answer_document(instance, sequence, simulation, arena))

@@ -2,8 +2,8 @@
 
 The head is what a plan decides. The tail grows with every operator and every tensor, so that a network in many parts
 takes more of it than it saves. It is measured by the interpreter of the package `tflite-micro`, in a process of its
-own, or estimated by a formula, whose numbers are those that this interpreter reports of int8 networks whole and in
-parts.
+own, or computed by a formula, whose numbers are those that this interpreter reports of int8 networks whole and in
+parts, or 16 more, where blocks happen to lie closer together; of 64-bit machines, as those of 32 bits take less.
 """
 
 from __future__ import annotations
@@ -30,15 +30,20 @@ if TYPE_CHECKING:
     from ai_edge_litert.schema_py_generated import ModelT, OperatorT
     from numpy import ndarray
 
-_BASE, _OPERATOR, _TENSOR = 780, 64, 24
-"""Bytes of any interpreter, for each operator, and for each tensor."""
+_ALIGNMENT = 16
+"""Each of several blocks takes a multiple of this."""
+_BASE, _RECORDS, _OPERATOR, _TENSOR = 488, 8, 64, 24
+"""Bytes of any interpreter, of its lists, for each operator, and for each tensor."""
+_END, _QUANTIZED = 72, 32
+"""Bytes for each input and output of the network, and further ones where it has a scale."""
 _KERNELS = {
-    "CONCATENATION": 88, "CONV_2D": 104, "DEPTHWISE_CONV_2D": 104, "FULLY_CONNECTED": 96, "ADD": 80, "PAD": 72,
-    "PADV2": 72, "SLICE": 0, "RESHAPE": 0, "SOFTMAX": 96, "AVERAGE_POOL_2D": 48, "MAX_POOL_2D": 48, "RELU": 48,
-    "QUANTIZE": 48, "DEQUANTIZE": 32,
+    "CONCATENATION": (8, 80), "CONV_2D": (28, 80), "DEPTHWISE_CONV_2D": (28, 80), "FULLY_CONNECTED": (32, 80),
+    "ADD": (8, 64), "MUL": (4, 48), "PAD": (0, 64), "PADV2": (0, 64), "SLICE": (0, 0), "RESHAPE": (40, 0),
+    "SOFTMAX": (4, 80), "AVERAGE_POOL_2D": (40, 32), "MAX_POOL_2D": (40, 32), "RELU": (0, 32), "MEAN": (4, 48),
+    "QUANTIZE": (0, 32), "DEQUANTIZE": (0, 32),
 }  # fmt: skip
-"""Bytes that a kernel keeps for each of its operators."""
-_ANY_KERNEL = 64
+"""Bytes for each of a kernel's operators: of its options, and of what it prepares."""
+_ANY_KERNEL = 8, 48
 _BY_CHANNEL = ("CONV_2D", "DEPTHWISE_CONV_2D")
 """Kernels that keep two arrays of 32 bits for each channel put out."""
 _SECONDS = 120
@@ -68,26 +73,53 @@ class Micro:
 
 
 def persistent_of(model: ModelT, graph: ComputationGraph, sequence: Sequence[int]) -> int:
-    """About how much of the tail a model takes whose operators are computed in a sequence.
+    """What a model takes of the tail whose operators are computed in a sequence, by a formula.
 
     Args:
         graph: of the model.
         sequence: positions in the graph's nodes; each computation of an operator is an operator of its own.
     """
-    subgraph = model.subgraphs[0]
-    made = {x for operator in subgraph.operators for x in outputs(operator)}
-    fixed = _BASE + _TENSOR * (len(subgraph.tensors) - len(made))
-    takes = [_takes(model, operator) for operator in subgraph.operators]
-    computed = (graph.nodes[v] for v in sequence)
-    return fixed + sum(takes[node] for node in computed if isinstance(node, int))
+    operators = model.subgraphs[0].operators
+    return _persistent(model, [operators[x] for x in (graph.nodes[v] for v in sequence) if isinstance(x, int)])
 
 
-def _takes(model: ModelT, operator: OperatorT) -> int:
-    name, made = operator_name(model, operator), outputs(operator)
-    found = _OPERATOR + _TENSOR * len(made) + _KERNELS.get(name, _ANY_KERNEL)
+def persistent_in(data: bytes) -> int:
+    """What the model in the content of a file takes of the tail, by the same formula."""
+    from ai_edge_litert.schema_py_generated import ModelT
+
+    model = ModelT.InitFromPackedBuf(data, 0)
+    return _persistent(model, model.subgraphs[0].operators)
+
+
+def _persistent(model: ModelT, computed: Sequence[OperatorT]) -> int:
+    """The tail: lists, what kernels prepare, and the ends of the network, each in whole multiples.
+
+    Args:
+        computed: operators of the first subgraph, one for each computation.
+    """
+    first, others = model.subgraphs[0], list(enumerate(model.subgraphs))[1:]
+    once = {x for operator in first.operators for x in outputs(operator)}
+    tensors = sum(len(each.tensors) for each in model.subgraphs) - len(once) + sum(len(outputs(x)) for x in computed)
+    takes = [_takes(model, operator) for operator in computed]
+    takes += [_takes(model, operator, at) for at, each in others for operator in each.operators]
+    lists = _RECORDS + _OPERATOR * len(takes) + _TENSOR * tensors + sum(options for options, _ in takes)
+    ends = [first.tensors[int(x)] for x in (*first.inputs, *first.outputs)]
+    scaled = sum(each.quantization is not None and each.quantization.scale is not None for each in ends)
+    return _up(_up(lists) + sum(prepared for _, prepared in takes) + _END * len(ends) + _QUANTIZED * scaled + _BASE)
+
+
+def _up(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _takes(model: ModelT, operator: OperatorT, subgraph: int = 0) -> tuple[int, int]:
+    """Bytes of the options of an operator, and of what its kernel prepares."""
+    name = operator_name(model, operator)
+    options, prepared = _KERNELS.get(name, _ANY_KERNEL)
     if name in _BY_CHANNEL:
-        found += 2 * (-(-4 * int(model.subgraphs[0].tensors[made[0]].shape[-1]) // 16) * 16)
-    return found
+        channels = model.subgraphs[subgraph].tensors[outputs(operator)[0]].shape[-1]
+        prepared += 2 * _up(4 * int(channels))
+    return options, prepared
 
 
 # --- Measured, in a process of its own ------------------------------------------------------------------------
@@ -114,7 +146,7 @@ def measured(former: bytes, new: bytes, sets: Sequence[Sequence[ndarray]], resul
     Args:
         sets: of inputs, one after the other.
         results: number of outputs of the network.
-        arena: bytes for the interpreter: more than either takes.
+        arena: bytes for the interpreter: more than either takes; rounded up, as the tail depends on where it ends.
 
     Raises:
         InputError: the former runs, and the new one does not.
@@ -127,7 +159,7 @@ def measured(former: bytes, new: bytes, sets: Sequence[Sequence[ndarray]], resul
         (folder / "new.tflite").write_bytes(new)
         given = {f"{at} {k}": value for at, inputs in enumerate(sets) for k, value in enumerate(inputs)}
         np.savez(folder / "inputs.npz", **given)  # type: ignore[arg-type]
-        found = _reported(folder, {"sets": len(sets), "outputs": results, "arena": arena})
+        found = _reported(folder, {"sets": len(sets), "outputs": results, "arena": _up(arena)})
         if isinstance(found, str) and (folder / "former.npz").exists():
             raise InputError(f"the new model: TensorFlow Lite Micro does not run it: {found}")
         if isinstance(found, str):

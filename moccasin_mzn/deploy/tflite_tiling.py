@@ -25,6 +25,7 @@ from moccasin_mzn.deploy.gathering import (
     check_own_places,
     cut_axes,
     numbered_boxes,
+    of_same_parts,
     read_box,
     splittable,
     suffix_of,
@@ -287,7 +288,7 @@ class Cutter:
 
     def model_of(self, graph: ComputationGraph) -> ModelT:
         """The one that has a graph which was made here."""
-        return next(model for model, made in reversed(self.made) if made.nodes == graph.nodes)
+        return next(model for model, made in reversed(self.made) if of_same_parts(made, graph))
 
 
 @dataclass
@@ -340,7 +341,7 @@ class _Tiling(Gathering[int]):
         read, kept = {int(x) for x in self.subgraph.outputs}, list[int]()
         for at in range(len(self.operators) - 1, -1, -1):
             made = outputs(self.operators[at])
-            if not read.isdisjoint(made) or not self.added.issuperset(made):
+            if not made or not read.isdisjoint(made) or not self.added.issuperset(made):
                 kept.append(at)
                 read.update(inputs(self.operators[at]))
         number = {at: new for new, at in enumerate(reversed(kept))}

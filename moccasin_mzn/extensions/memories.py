@@ -38,7 +38,6 @@ from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
 from moccasin_mzn.files import load_json
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.memory_model import refuse_workspaces
 from moccasin_mzn.option import flag, option
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.plans import goal_in, platform_of
@@ -281,11 +280,10 @@ def _problem_in_file(
     elif document.get("formulation") == PagingFormulation.name:
         formulation = PagingFormulation(form)
     else:
-        refuse_workspaces(graph, "plans for several devices")
         formulation = DevicesFormulation(form == "staged")
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     with located(path):
-        return PlanProblem(instance, platform, goal), formulation
+        return _handled(PlanProblem(instance, platform, goal), formulation)
 
 
 _LIMIT = re.compile(r"[0-9]{1,30}", re.ASCII)
@@ -348,12 +346,11 @@ def several_memories_problem(
         instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
         capacity = capacity_of(slow_memory, instance.baseline.peak)
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
-        return _towards(goal, PlanProblem(instance, platform)), PagingFormulation(form)
+        return _handled(_towards(goal, PlanProblem(instance, platform)), PagingFormulation(form))
     if budget is not None or count_fixed:
         raise InputError(f"{'count fixed' if budget is None else 'budget'} is for one memory: each device has its own")
     if form not in ("staged", "general"):
         raise InputError(f"devices are formulated as staged or general, not as {form}")
-    refuse_workspaces(graph, "plans for several devices")
     chosen = {name: _described("device", name, given, Device, device_in) for name, given in devices.items()}
     for (
         name,
@@ -371,7 +368,7 @@ def several_memories_problem(
             for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
         )
         platform = with_slow_memory(platform, capacity_of(slow_memory, peak), out, back)
-    return _towards(goal, PlanProblem(instance, platform)), DevicesFormulation(form == "staged")
+    return _handled(_towards(goal, PlanProblem(instance, platform)), DevicesFormulation(form == "staged"))
 
 
 def pools_problem(
@@ -389,7 +386,7 @@ def pools_problem(
     chosen = pools_of(pools)
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     platform = pools_platform(graph, chosen, instance.baseline.peak)
-    return _towards(goal, PlanProblem(instance, platform)), PoolsFormulation(staged)
+    return _handled(_towards(goal, PlanProblem(instance, platform)), PoolsFormulation(staged))
 
 
 def _is_staged(form: str) -> bool:
@@ -422,6 +419,16 @@ def _described(
         return read(name, value)
     with located(f"{what} {name}"):
         return kind(value)
+
+
+def _handled(problem: PlanProblem, form: PlanFormulation) -> tuple[PlanProblem, PlanFormulation]:
+    """A problem and its formulation, which handles all features of it.
+
+    Raises:
+        InputError: it does not.
+    """
+    form.refuse_others(problem)
+    return problem, form
 
 
 def _towards(goal: Goal | Objective | Callable[[int], Goal], problem: PlanProblem) -> PlanProblem:

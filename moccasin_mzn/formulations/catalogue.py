@@ -16,7 +16,7 @@ from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.formulations.models import included
 from moccasin_mzn.formulations.presolve import ModelData, presolve
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched, Solution
-from moccasin_mzn.graphs.memory_model import refuse_in_place
+from moccasin_mzn.problem.features import OF_ONE_MEMORY, Feature, Features
 from moccasin_mzn.problem.instance import MOST_COMPUTATIONS, Instance
 from moccasin_mzn.solvers.minizinc.run import Member, Value
 
@@ -32,6 +32,7 @@ class Checkmate(Formulation):
     """With memory by outputs that are alive until their last use in a stage, without a large constant, and without
     recomputations that presolve finds useless; otherwise as published."""
 
+    handles: ClassVar[Features] = OF_ONE_MEMORY - {Feature.IN_PLACE, Feature.ANY_ORDER}
     limited: ClassVar[bool] = False
 
     @property
@@ -47,7 +48,7 @@ class Checkmate(Formulation):
 
     def data(self, problem: Instance) -> ModelData:
         """Every node may be computed in every stage from its own on; the strengthened form looks at the useful ones."""
-        refuse_in_place(problem.graph, "Checkmate's models")
+        self.refuse_others(problem)
         n = len(problem.order)
         unlimited = replace(problem, max_computations=(min(n, MOST_COMPUTATIONS),) * n)
         data = presolve(unlimited, staged=True)

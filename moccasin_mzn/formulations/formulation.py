@@ -20,6 +20,7 @@ from moccasin_mzn.formulations.searched import Searched, Solution
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import names_of, node_text
 from moccasin_mzn.option import Option
+from moccasin_mzn.problem.features import OF_ONE_MEMORY, Features
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.solvers.minizinc.run import Value
@@ -87,6 +88,7 @@ class Formulation(Searched[Instance, ModelData, Sequence[int]]):
     model: str = ""
     """The file of another model: it takes the same data, and its solutions stand for the same."""
 
+    handles: ClassVar[Features] = OF_ONE_MEMORY
     limited: ClassVar[bool] = True
     """If not, a node is computed at most once per stage, and the model runs alone: local search and bounds are about
     C."""
@@ -137,7 +139,13 @@ class Formulation(Searched[Instance, ModelData, Sequence[int]]):
         """Return how many times the size of each node, and its workspace, may occur in one sum of the model."""
 
     def answer(self, data: ModelData, values: Solution) -> tuple[int, ...]:
-        return self.sequence(data, values)
+        try:
+            return self.sequence(data, values)
+        except AttributeError as missing:
+            if not self.model:
+                raise
+            text = f"{self.file.name}: its solutions have no `{missing.name}`, and --formulation {self.name} reads it"
+            raise InputError(text) from None
 
     def objective(self, data: ModelData, value: int) -> int:
         return value * data.duration_scale

@@ -11,9 +11,11 @@ from typing_extensions import TypeVar
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
+from moccasin_mzn.problem.features import Features, refuse, refuse_unsolved
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
+from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.solvers.minizinc.run import Solution, Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
@@ -34,6 +36,8 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
     """Do first computations keep to the input order? Then so do its proofs."""
     compiled: ClassVar[tuple[CompiledSearch, ...]] = ()
     """Compiled searches that it needs in addition to those of one memory."""
+    handles: ClassVar[Features]
+    """The features of problems that the model takes into account."""
     limited: ClassVar[bool] = True
     """Is C, the most computations of a node, part of it?"""
 
@@ -46,6 +50,14 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
     def program(self) -> Path | str:
         """Return what MiniZinc compiles: the model file, or a text."""
         return self.file
+
+    def refuse_others(self, problem: Problem) -> None:
+        """Refuse a problem with features that the model does not handle.
+
+        Raises:
+            InputError: it has one, named in the message.
+        """
+        refuse(problem.features, [self], f"{self.called} does not handle")
 
     @property
     @abstractmethod
@@ -127,6 +139,9 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
 
 class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
     """A model of plans, with data of its own in addition."""
+
+    def refuse_others(self, problem: Problem) -> None:
+        refuse_unsolved(problem.features, [self])
 
     @abstractmethod
     def data_items(self, data: DataT, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Value]:

@@ -40,8 +40,8 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.formulations.presolve import ModelData, StageData, reduced
 from moccasin_mzn.formulations.retention import Intervals, as_intervals, decode, unused_event
-from moccasin_mzn.graphs.memory_model import refuse_in_place
 from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.problem.features import OF_ONE_MEMORY, Ability, Feature, refuse
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, simulate
 
@@ -273,6 +273,10 @@ EVERYTHING_NEAR = Freedom()
 """Windows of 50 to 200 stages of a graph of 1000 nodes are then improved, or proven best, in seconds."""
 
 
+WINDOWS = Ability("windows", OF_ONE_MEMORY - {Feature.IN_PLACE, Feature.OUTPUTS, Feature.ANY_ORDER})
+"""Windows are of stages of the input order, and count copies by size alone."""
+
+
 @dataclass(frozen=True, eq=False)
 class Incumbent:
     """A schedule from which windows are cut; built once, in time linear in its computations and their reads.
@@ -288,7 +292,7 @@ class Incumbent:
 
     def __post_init__(self) -> None:
         graph, most = self.instance.graph, self.instance.max_computations
-        refuse_in_place(graph, "windows")
+        refuse(self.instance.features, [WINDOWS], "no window handles")
         if self._simulation.violations:
             raise InputError(f"incumbent: {self._simulation.violations[0].message}")
         if self._simulation.peak > self.instance.budget:

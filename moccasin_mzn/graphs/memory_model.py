@@ -1,4 +1,4 @@
-"""Graphs in place or with workspaces: refused where memory is counted without, relaxed to graphs that need no more."""
+"""Graphs of a richer memory model as plainer ones: relaxed to such that need no more, or of one output each."""
 
 from __future__ import annotations
 
@@ -8,21 +8,9 @@ from typing import TypeVar
 
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
-from moccasin_mzn.graphs.wording import node_text
 
 Kept = TypeVar("Kept")
-
-
-def refuse_in_place(graph: ComputationGraph, what: str) -> None:
-    """Check that no computation overwrites an input; `what`, in the plural, cannot count that.
-
-    Raises:
-        InputError: some do.
-    """
-    if graph.overwritable is not None:
-        raise InputError(Page.GRAPH_FILES.after(f"{what} know no execution in place: leave out --in-place"))
 
 
 def refuse_adjacent(graph: ComputationGraph, what: str, instead: str = "leave out --zero-copy-concat") -> None:
@@ -72,38 +60,12 @@ def _largest(graph: ComputationGraph) -> list[int]:
     return kept
 
 
-# --- Refusing graphs with workspaces where memory is counted without them -------------------------------------
-
-
-def refuse_workspaces(graph: ComputationGraph, what: str) -> None:
-    """Check that no node has a workspace; `what`, in the plural, cannot count any.
-
-    Raises:
-        InputError: some have; the message reports how many, and the largest one.
-    """
-    if not graph.has_workspaces:
-        return
-    largest = max(range(len(graph.nodes)), key=graph.workspace_of.__getitem__)
-    having = count_text(sum(map(bool, graph.workspace_of)), "node")
-    amount = memory_text(graph.workspace_of[largest], graph.size_unit)
-    message = (
-        f"{what} know no workspaces, and {having} of the graph {'has' if having.startswith('1 ') else 'have'} one, "
-        f"the largest {amount} of node {node_text(graph, largest)}"
-    )
-    raise InputError(Page.GRAPH_FILES.after(message))
-
-
 # --- Graphs of one output for each operation, for what knows no others ----------------------------------------
 
 
 def single_outputs(graph: ComputationGraph) -> ComputationGraph:
     """The graph in which outputs of one operation are one, under the first one's id, retained until the last read of
-    any; itself, if each operation has one output.
-
-    Raises:
-        InputError: nodes read several outputs as one.
-    """
-    refuse_adjacent(graph, "plans for several memories")
+    any; itself, if each operation has one output. No outputs may be read as one, which `Feature.SIDE_BY_SIDE` is."""
     if graph.output_of is None:
         return graph
     first = graph.operation_of

@@ -20,6 +20,7 @@ from moccasin_mzn.graphs.memory_model import relaxed, single_outputs
 from moccasin_mzn.graphs.zero_copy import attribute_of
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.features import JUDGES, Feature, Features, graph_features, refuse
 from moccasin_mzn.problem.files.schedules import read_order
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation, judge, simulate
@@ -82,6 +83,11 @@ class Instance:
         return self if graph is self.graph else replace(self, graph=graph, budget=self.budget + amount)
 
     # As a `Problem`
+
+    @cached_property
+    def features(self) -> Features:
+        chosen = {Feature.ANY_ORDER: self.free_order, Feature.COUNTS: not isinstance(self.counts, int)}
+        return graph_features(self.graph).union(feature for feature, present in chosen.items() if present)
 
     @property
     def instance(self) -> Instance:
@@ -309,6 +315,7 @@ def with_single_outputs(
     Raises:
         InputError: see `chosen_order` and `single_outputs`.
     """
+    refuse(graph_features(graph) & {Feature.SIDE_BY_SIDE}, JUDGES[1:], "no plan for several memories handles")
     single = single_outputs(graph)
     if single is graph or (isinstance(order, str) and order in ("input", "topological", FREE)):
         return single, order

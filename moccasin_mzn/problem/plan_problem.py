@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from moccasin_mzn.errors import InputError
@@ -12,9 +13,18 @@ from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.checks import TOTAL_LIMIT
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.memory_model import refuse_adjacent, refuse_in_place, refuse_workspaces
 from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.arena import Arena, Buffer
+from moccasin_mzn.problem.features import (
+    JUDGES,
+    OF_PLANS,
+    Ability,
+    Feature,
+    Features,
+    graph_features,
+    refuse,
+    refuse_unsolved,
+)
 from moccasin_mzn.problem.files.plans import (
     goal_document,
     plan_document,
@@ -33,8 +43,8 @@ class PlanProblem:
     """A problem on several memories; a `Problem` whose answers are plans.
 
     Raises:
-        InputError: the graph runs in place; with memories of one device, another goal than the least duration, or
-            accesses that take too much.
+        InputError: a feature that plans do not handle, such as execution in place; with memories of one device,
+            another goal than the least duration, or accesses that take too much.
     """
 
     instance: Instance
@@ -46,8 +56,7 @@ class PlanProblem:
     counted: ClassVar[tuple[str, str]] = ("retention interval", "of a node in a memory")
 
     def __post_init__(self) -> None:
-        refuse_in_place(self.platform.graph, "plans for several memories")
-        refuse_adjacent(self.platform.graph, "plans for several memories")
+        refuse_unsolved(self.features, JUDGES)
         if self.platform.one_device:
             self._check_device()
 
@@ -60,6 +69,18 @@ class PlanProblem:
             raise InputError(f"{names}: {total}, over the limit 2**53; use a larger unit")
 
     # As a `Problem`
+
+    @cached_property
+    def features(self) -> Features:
+        computing = sum(memory.durations is not None for memory in self.platform.memories)
+        alone = computing == len(self.platform.memories) == 1
+        kinds = {
+            Feature.POOLS: self.platform.one_device,
+            Feature.PAGING: not self.platform.one_device and computing < len(self.platform.memories),
+            Feature.DEVICES: not self.platform.one_device and (computing > 1 or alone),
+            Feature.GOALS: self.goal != Goal(max_duration=self.goal.max_duration),
+        }
+        return self.instance.features.union(feature for feature, present in kinds.items() if present)
 
     @property
     def graph(self) -> ComputationGraph:
@@ -243,6 +264,11 @@ def why_impossible(problem: PlanProblem) -> str | None:
 #     slow            [ a ................]                  buffer a
 
 
+PLAN_ARENAS = Ability(
+    "arenas in several memories", OF_PLANS - {Feature.WORKSPACES} | {Feature.RACE}, of=Feature.OFFSETS
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class PlanArenas:
     """An arena for each memory of a platform, of the copies that a plan has there."""
@@ -294,7 +320,7 @@ def buffers_of(
     Raises:
         InputError: a graph with workspaces.
     """
-    refuse_workspaces(graph, "arenas")
+    refuse(graph_features(graph), [PLAN_ARENAS], "no search for arenas in several memories handles")
     names = Names(graph)
     buffers = []
     for interval in simulation.intervals:

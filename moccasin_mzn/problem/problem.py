@@ -23,6 +23,7 @@ from typing_extensions import TypeVar
 
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.features import Features
 from moccasin_mzn.problem.judges.schedules import Violation
 from moccasin_mzn.problem.platform import Plan, Platform
 
@@ -61,6 +62,10 @@ class Problem(Protocol[Step, Judged, Placed]):
     @property
     def graph(self) -> ComputationGraph:
         """The computation graph."""
+
+    @property
+    def features(self) -> Features:
+        """What it has in addition to graph, order and budget."""
 
     @property
     def instance(self) -> Instance:

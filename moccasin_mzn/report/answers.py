@@ -20,9 +20,9 @@ from moccasin_mzn.problem.buffer import Buffer
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, computed_nodes
-from moccasin_mzn.report.parts import Incumbent, Interval, incumbents_of, intervals_of
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Picture
+from moccasin_mzn.report.rows import Incumbent, Interval, incumbents_of, intervals_of
 from moccasin_mzn.report.shown import Answer, Drawing, ProvenAnswer, drawn
 from moccasin_mzn.search.result import Result as Found
 from moccasin_mzn.vocabulary import Axis

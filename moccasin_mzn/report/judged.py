@@ -24,8 +24,8 @@ from moccasin_mzn.problem.judges.schedules import Violation
 from moccasin_mzn.problem.platform import Memory, Plan, Platform, computed_nodes
 from moccasin_mzn.problem.problem import answer_document
 from moccasin_mzn.problem.verdict import Verdict, verdict
-from moccasin_mzn.report.parts import Interval, named_intervals
 from moccasin_mzn.report.plots.picture import Picture
+from moccasin_mzn.report.rows import Interval, named_intervals
 from moccasin_mzn.report.shown import Drawing, Shown, drawn
 from moccasin_mzn.vocabulary import Axis
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from moccasin_mzn.bounds.certificates.document import Proof, certificate, prove, prove_in_blocks
@@ -13,8 +14,8 @@ from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.graphs.memory_model import refuse_in_place
 from moccasin_mzn.log import note
+from moccasin_mzn.problem.features import MODES, OF_ONE_MEMORY, Ability, Feature, refuse
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.certificates import Trust
 from moccasin_mzn.search.conclusion import FLOW_COVERS, MOMENTS, RELAXATION, scope
@@ -32,6 +33,16 @@ BY_CP_SAT = {"cp-sat": "the model", **{name: name for name in (RELAXATION, FLOW_
 """Searches whose bounds rest on CP-SAT, with their names in certificates."""
 
 
+CERTIFICATES = Ability(
+    "certificates",
+    OF_ONE_MEMORY - {Feature.IN_PLACE} | MODES - {Feature.ZERO_COPY, Feature.FRONTIER},
+    MappingProxyType(
+        {Feature.ZERO_COPY: "a certificate is for a graph as it is given, such as one that the command zero-copy made"}
+    ),
+    Feature.CERTIFICATE,
+)
+
+
 def certificate_of(result: Result, time_limit: float | None) -> JsonObject:
     """Make the certificate of a result of one memory.
 
@@ -44,7 +55,7 @@ def certificate_of(result: Result, time_limit: float | None) -> JsonObject:
     seconds = SECONDS if time_limit is None else time_limit
     deadline = Deadline(min(seconds, AFTER_INTERRUPT) if result.interrupted else seconds)
     instance, sequence = result.instance, result.sequence if result.simulation and result.simulation.feasible else None
-    refuse_in_place(instance.graph, "certificates")
+    refuse(result.problem.features, [CERTIFICATES], "no certificate handles")
     check_budget(instance.budget)
     duration = None if sequence is None else result.duration
     note(f"proving a bound for the certificate, at most {deadline.remaining():.0f} s; Ctrl-C ends it")
@@ -80,7 +91,7 @@ def _in_blocks(
     instance: Instance, duration: int | None, deadline: Deadline, stopped: Callable[[], bool]
 ) -> Proof | None:
     """Prove by the block relaxation that a search with CP-SAT refines; None: there is none."""
-    from moccasin_mzn.bounds.duration import duration_bound
+    from moccasin_mzn.bounds.input_order import duration_bound
 
     more = replace(instance, max_computations=(AUTO_COMPUTATIONS,) * len(instance.graph.nodes))
     found = duration_bound(

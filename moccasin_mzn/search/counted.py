@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeGuard
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.heuristics.orders.least_peak import good_orders
+from moccasin_mzn.problem.features import OF_ONE_MEMORY, Ability, Feature
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
 from moccasin_mzn.problem.problem import Problem
@@ -38,6 +40,19 @@ DRAFTS, WINDOWS, MOST_ORDERED = 3, 20, 3_000
 for which they are made."""
 
 
+COUNTED = Ability(
+    "counted searches",
+    OF_ONE_MEMORY | {Feature.CERTIFICATE, Feature.ZERO_COPY, Feature.TILE},
+    MappingProxyType(
+        {
+            Feature.OFFSETS: "offsets are searched for by the clock",
+            **dict.fromkeys((Feature.PAGING, Feature.DEVICES, Feature.POOLS), "searches of several go by the clock"),
+        }
+    ),
+    Feature.ITERATIONS,
+)
+
+
 def is_counted(options: object) -> TypeGuard[Options]:
     """Return whether a search is to end after so many iterations."""
     return isinstance(options, Options) and options.iterations is not None
@@ -52,9 +67,7 @@ def check_countable(problem: Problem, form: Searched, options: SearchOptions) ->
     if not is_counted(options):
         return
     why = None
-    if not isinstance(problem, Instance):
-        why = "they are for one memory, searches of several go by the clock"
-    elif not isinstance(form, Formulation) or not form.staged or not form.limited or form.model:
+    if not isinstance(form, Formulation) or not form.staged or not form.limited or form.model:
         why = f"they are for the local search and bounds of the formulation staged, not for {form.called}"
     elif options.search == "off":
         why = "search off leaves only a model, whose solver goes by the clock"
@@ -141,7 +154,7 @@ class _Counted:
             board.improve_bound(bound, RELAXATION)
             self._pass_on()
 
-        from moccasin_mzn.bounds.duration import duration_bound  # with OR-Tools, which are slow to import
+        from moccasin_mzn.bounds.input_order import duration_bound  # with OR-Tools, which are slow to import
 
         proven = duration_bound(
             board.instance, time_limit=None, work=work, seed=runner.seed, on_bound=note_bound,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, TypeAlias
 
 from moccasin_mzn.bounds.least_budget import least_budget_within, retained_bound
@@ -239,6 +239,8 @@ class SearchResult(Generic[Step, Judged]):
     """Every improvement of the answer or of the bound, in order of time."""
     notes: tuple[str, ...] = ()
     """Notes on what was left undone and why, in one line each."""
+    skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Parts that were left out, each with the features of the problem that it does not handle."""
     strategy: str = ""
     """The name of the strategy, if that made the schedule."""
     solution: JsonObject | None = None
@@ -376,6 +378,7 @@ class SearchResult(Generic[Step, Judged]):
             "claim": self.claim or None,
             "failure": self.failure or None,
             "notes": list(self.notes),
+            "skipped": {name: list(features) for name, features in self.skipped.items()},
             "interrupted": self.interrupted,
             "found_by": self.found_by or None,
             "proved_by": self.proved_by or None,

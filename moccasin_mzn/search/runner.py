@@ -33,8 +33,8 @@ from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, is_kept, join
 from moccasin_mzn.log import LOGGER
+from moccasin_mzn.problem.features import OF_ONE_MEMORY, SEVERAL_MEMORIES, Component, Features, lacking
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import SearchOptions
@@ -68,6 +68,8 @@ class Searcher(ABC):
 
     name: ClassVar[str]
     """Name of the search, of its thread, and in the credit for what it finds."""
+    handles: ClassVar[Features] = OF_ONE_MEMORY
+    """The features of problems that it takes into account; to a problem with others it is not applied."""
     is_model: ClassVar[bool] = False
     """True for the model itself, which runs even where no other search is wanted."""
     awaited: ClassVar[bool] = False
@@ -79,7 +81,7 @@ class Searcher(ABC):
 
     @abstractmethod
     def applies(self, runner: Runner) -> bool:
-        """Return whether it can contribute to this problem."""
+        """Return whether it is for such a question, whatever else the problem has."""
 
     @abstractmethod
     def search(self, runner: Runner) -> None:
@@ -136,6 +138,8 @@ class Runner:
     """Data and arrays of the whole model's latest solution."""
     notes: list[str] = field(default_factory=list)
     """Notes on what was left undone, and why."""
+    skipped: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Parts that were left out, each with the features of the problem that it does not handle."""
     interrupted: bool = False
     errors: list[Exception] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -153,7 +157,7 @@ class Runner:
     @property
     def several_memories(self) -> bool:
         """True if there are several memories; the searches of one memory do not apply then."""
-        return isinstance(self.board.problem, PlanProblem)
+        return not SEVERAL_MEMORIES.isdisjoint(self.board.problem.features)
 
     @property
     def chooses_order(self) -> bool:
@@ -233,6 +237,14 @@ class Runner:
                 thread = threading.get_native_id()
                 os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + GIVE_WAY)
 
+    def handled(self, part: Component) -> bool:
+        """Return whether a part handles all features of the problem; what it lacks is noted if not."""
+        missing = lacking(part, self.board.problem.features)
+        if missing:
+            self.skipped[part.name] = missing
+            LOGGER.debug("%s: left out, does not handle %s", part.name, " and ".join(missing))
+        return not missing
+
     # The call
 
     def run(self, on_progress: Listener) -> None:
@@ -271,7 +283,7 @@ class Runner:
             return
         for searcher in self.searchers:
             wanted = searcher.is_model or self.options.search != "off"
-            if wanted and searcher.name not in self.without and searcher.applies(self):
+            if wanted and searcher.name not in self.without and searcher.applies(self) and self.handled(searcher):
                 self._begin(searcher)
 
     def _begin(self, searcher: Searcher) -> None:
@@ -356,7 +368,7 @@ class Runner:
             driver=self.backend.driver_title if self.backend else None,
             solver_version=reported_version(self.backend, self.outcomes),
             failure=str(self.errors[0]) if self.errors else "", found_by=board.found_by,
-            proved_by=board.proved_by(status),
+            proved_by=board.proved_by(status), skipped=self.skipped,
         )  # fmt: skip
 
     def _ending(self) -> str:

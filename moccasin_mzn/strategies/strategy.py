@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from moccasin_mzn.errors import InputError, NotApplicableError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
+from moccasin_mzn.problem.features import OF_ONE_MEMORY, Ability, Feature
 from moccasin_mzn.problem.instance import Instance
 
 Stop = Callable[[], bool]
@@ -45,6 +47,15 @@ class Strategy:
     """What it needs of `compiled_searches`."""
     family: str = ""
     """Whose published figures are its own, as columns of a table of published figures name it; empty: nobody's."""
+
+
+RULES = Ability(
+    "strategies",
+    OF_ONE_MEMORY - {Feature.ANY_ORDER} | {Feature.OFFSETS, Feature.CERTIFICATE, Feature.ZERO_COPY},
+    MappingProxyType({Feature.ANY_ORDER: "a strategy keeps to an order that is given"}),
+    Feature.STRATEGY,
+)
+"""All rules: what they make is judged with whatever the graph has, few of them look at more than sizes."""
 
 
 # --- An instance as strategies see it: nodes numbered along the input order, forward and backward pass distinguished

@@ -16,7 +16,8 @@ from math import ceil
 from pathlib import Path
 
 import moccasin_mzn as mz
-from moccasin_mzn.graphs.operators import Operator, Reach, Read
+from moccasin_mzn.graphs.operators import Operator, Part, Reach, Read
+from moccasin_mzn.problem.features import NONE, OF_GRAPHS, Feature, Features, graph_features
 from soaking.exact import (
     Tiny,
     account,
@@ -42,11 +43,16 @@ COUNTED = 300
 class Asked:
     """A graph with what is asked of it, and what is wrong with the answers."""
 
-    def __init__(self, rng: random.Random, nodes: int, plain: bool = False, largest: int | None = None) -> None:
+    def __init__(self, rng: random.Random, nodes: int, plain: bool = False, largest: int | None = None,
+                 wanted: Features = NONE) -> None:  # fmt: skip
         self.rng = rng
         self.graph = draw_graph(rng, nodes, plain, largest)
+        while not wanted & OF_GRAPHS - {Feature.PARTS} <= graph_features(self.graph):
+            self.graph = draw_graph(rng, nodes, plain, largest)
+        if Feature.PARTS in wanted:
+            self.graph = replace(self.graph, parts=[Part(str(node), ()) for node in self.graph.nodes])
         self.tiny = exact_graph(self.graph)
-        self.free = rng.random() < 0.5
+        self.free = rng.random() < 0.5 or Feature.ANY_ORDER in wanted
         self.most = rng.choice([1, 2, 2, 3])
         self.mode = "free" if self.free else "staged"
         self.flaws: list[str] = []
@@ -273,9 +279,9 @@ def certificates(rng: random.Random) -> list[str]:
 # --- Several memories, buffers, parts -------------------------------------------------------------------------
 
 
-def pools(rng: random.Random) -> list[str]:
+def pools(rng: random.Random, wanted: Features = NONE) -> list[str]:
     """Memories of one device."""
-    asked = Asked(rng, 3, plain=True)
+    asked = Asked(rng, 3, plain=True, wanted=wanted)
     whole, _ = merged(asked.tiny)
     rate = rng.choice([0, 1, 2, Fraction(1, 2)])
     low = max(1, max(asked.graph.working_sets))
@@ -300,9 +306,9 @@ def _compare_plans(asked: Asked, found: mz.Result, exact: tuple | None, wide: tu
         asked.expect(found.status != "optimal" or exact is None or found.duration <= exact[0], f"optimal, but {exact}")
 
 
-def _copying(rng: random.Random, devices: bool) -> list[str]:
-    asked = Asked(rng, 3, plain=True)
-    if asked.graph.computed_once or asked.graph.workspaces:
+def _copying(rng: random.Random, devices: bool, wanted: Features) -> list[str]:
+    asked = Asked(rng, 3, plain=True, wanted=wanted)
+    if asked.graph.computed_once or (asked.graph.has_workspaces and devices):
         return []
     whole, _ = merged(asked.tiny)
     asked.free = True
@@ -330,14 +336,14 @@ def _copying(rng: random.Random, devices: bool) -> list[str]:
     return asked.flaws
 
 
-def paging(rng: random.Random) -> list[str]:
+def paging(rng: random.Random, wanted: Features = NONE) -> list[str]:
     """A slow memory that nothing is computed in."""
-    return _copying(rng, devices=False)
+    return _copying(rng, devices=False, wanted=wanted)
 
 
-def devices(rng: random.Random) -> list[str]:
+def devices(rng: random.Random, wanted: Features = NONE) -> list[str]:
     """Two devices with copies between them."""
-    return _copying(rng, devices=True)
+    return _copying(rng, devices=True, wanted=wanted)
 
 
 def allocate(rng: random.Random) -> list[str]:

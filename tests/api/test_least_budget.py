@@ -16,6 +16,7 @@ from test_tiling import WHOLE
 import moccasin_mzn as mz
 from moccasin_mzn.api.frontier.least import least_schedules
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -112,10 +113,13 @@ def test_parts_need_less_than_layers(tile):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"strategy": "dtr"}, "budget least is for one memory and for searches: give an amount or a fraction"),
-        ({"paging": {"out_time": 1}}, "budget least is for one memory and for searches: give an amount or a fraction"),
-        ({"addresses": True}, "budget least is for peaks: with addresses give an amount or a fraction"),
-        ({"iterations": 5}, "budget least is sought by the clock: leave out iterations"),
+        ({"strategy": "dtr"}, "a strategy with the least budget: nothing handles both: leave out strategy"),
+        ({"paging": {"out_time": 1}}, "paging with the least budget: nothing handles both: leave out paging"),
+        ({"addresses": True}, "offsets with the least budget: the least budget is for peaks: leave out addresses"),
+        (
+            {"iterations": 5},
+            "iterations with the least budget: the least budget is sought by the clock: leave out iterations",
+        ),
     ],
 )
 def test_where_there_is_no_least_budget(options, message):
@@ -124,7 +128,7 @@ def test_where_there_is_no_least_budget(options, message):
         options = {"search": "only", "stop": mz.stop.Iterations(5)}
     with pytest.raises(mz.InputError) as caught:
         mz.solve(draw_case(9100, 6).graph, "least", **options)
-    assert str(caught.value) == message
+    assert str(caught.value) == Page.FEATURES.after(message)
 
 
 @pytest.mark.full
@@ -134,5 +138,5 @@ def test_a_frontier_of_parts():
     assert all(point.duration is not None for point in found.points)
     with pytest.raises(mz.InputError, match="^tile auto is for one budget: "):
         mz.frontier(IMAGES, tile="auto", points=2, time_limit=1)
-    with pytest.raises(mz.InputError, match="^tile is for one memory"):
+    with pytest.raises(mz.InputError, match="^paging with tiling: nothing handles both"):
         mz.frontier(IMAGES, tile=2, paging={"out_time": 1})

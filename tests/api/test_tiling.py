@@ -6,10 +6,11 @@ import re
 from dataclasses import replace
 
 import pytest
+from few import few
 
 import moccasin_mzn as mz
 from moccasin_mzn.api.request import prepared
-from moccasin_mzn.api.tile_trials import Maker
+from moccasin_mzn.api.tile_trials import Maker, Trial, chosen
 from moccasin_mzn.api.tiling import Tiles, tiled, tiling_text
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
@@ -113,8 +114,8 @@ def test_whole_layers_where_the_budget_is_enough():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"strategy": "keep-all"}, "^tile is for one memory and for searches"),
-        ({"paging": {"out_time": 1}}, "^tile is for one memory and for searches"),
+        ({"strategy": "keep-all"}, "^a strategy with tiling: nothing handles both"),
+        ({"paging": {"out_time": 1}}, "^paging with tiling: nothing handles both"),
         ({"order": "topological"}, "^tile: parts are computed in any order"),
         ({"tile": "thin"}, "^tile 'thin': expected auto"),
     ],
@@ -191,6 +192,23 @@ def test_the_least_budget_in_parts_is_never_worse_than_given_parts():
     assert all(auto.peak <= mz.solve(GRAPH, "least", tile=rows, time_limit=1, seed=0).peak for rows in (2, 8))
 
 
+def test_more_parts_than_can_be_made_are_refused():
+    graph = image_network(200)
+    with pytest.raises(mz.InputError, match=r"tile: these are some [\d,]+ parts, more than 20,000: give more rows"):
+        mz.solve(graph, "100%", tile=(1, 1), time_limit=1)
+
+
+def test_outputs_of_one_operation_come_together_in_what_is_tried():
+    """A start has each further output directly after the first one of its operation."""
+    graph = mz.ComputationGraph(
+        nodes=["a", "b", "c", "d"], durations=[1, 0, 1, 1], sizes=[2, 3, 4, 1], edges=[(0, 2), (1, 3), (2, 3)],
+        output_of=[None, 0, None, None],
+    )  # fmt: skip
+    trial = Trial(prepared({"time_limit": 1})(graph, budget="100%", order="free", count_fixed=False))
+    trial.judge((0, 2, 1, 3))
+    assert trial.best == (0, 1, 2, 3)
+
+
 def test_a_tiling_that_would_take_too_long_is_not_made():
     """The clock is one of work: making a node is said to take a second."""
     made = []
@@ -207,13 +225,45 @@ def test_a_tiling_that_would_take_too_long_is_not_made():
     assert len(list(Maker(slow, lambda cuts: 1, Deadline(None)).made(tilings, lambda: False))) == len(different)
 
 
-def test_tilings_are_tried_from_fine_to_coarse_and_are_all_that_have_rows_of_powers_of_two():
-    counts = [len(cut(GRAPH, cuts).nodes) for cuts in candidates(GRAPH, WHOLE // 4)]
-    few = [count for count in counts if count <= MANY_NODES]
-    assert few == sorted(few, reverse=True) and len(few) > 4
-    coarse = [len(cut(GRAPH, cuts).nodes) for cuts in candidates(GRAPH, WHOLE // 4, coarse_first=True)]
-    assert coarse == sorted(counts)
-    assert {len(tile(GRAPH, rows=rows).nodes) for rows in (1, 2, 4, 8)} <= set(counts)
+@pytest.mark.parametrize("side", few([16, 13, 21, 24, 2, 9], keep=2))
+def test_tilings_are_tried_from_fine_to_coarse_and_are_all_of_few_rows(side):
+    graph = image_network(side)
+    budget = max(graph.working_sets) // 4
+    counts = [len(cut(graph, cuts).nodes) for cuts in candidates(graph, budget)]
+    ordered = [count for count in counts if count <= MANY_NODES]
+    assert ordered == sorted(ordered, reverse=True)
+    coarse = [cut(graph, cuts) for cuts in candidates(graph, budget, coarse_first=True)]
+    assert [len(each.nodes) for each in coarse] == sorted(len(each.nodes) for each in coarse)
+    fine = {cut(graph, cuts).nodes for cuts in candidates(graph, budget)}
+    for rows in range(1, side):
+        parts = tile(graph, rows=rows)
+        assert parts.nodes in {each.nodes for each in coarse} and (rows > 8 or parts.nodes in fine)
+
+
+@pytest.mark.parametrize("side", few([21, 16, 13, 24], keep=1))
+@pytest.mark.parametrize("share", few([0.4, 0.6, 0.5, 0.3, 0.25], keep=2))
+def test_auto_is_never_worse_than_given_parts_in_the_same_work(side, share):
+    """Each tiling has one turn of the same plans: no parts of 1 to 8 rows do better than the ones that are chosen."""
+    graph = image_network(side)
+    budget, ended = int(share * max(graph.working_sets)), []
+    prepare = prepared({"max_computations": "auto", "time_limit": None})
+
+    def request(parts):
+        return prepare(parts, budget=budget, order="free", count_fixed=False)
+
+    def requests():
+        for cuts in candidates(graph, budget):
+            parts = cut(graph, cuts)
+            if max(parts.working_sets) <= budget:
+                yield request(parts)
+        ended.append(True)
+
+    auto = chosen(requests(), Deadline(None), lambda: bool(ended))
+    for rows in range(1, 9):
+        parts = tile(graph, rows=rows)
+        if max(parts.working_sets) <= budget:
+            (given := Trial(request(parts))).turn(lambda: False)
+            assert auto[0].rank <= given.rank
 
 
 @pytest.mark.parametrize(("shape", "asked", "reason"), [

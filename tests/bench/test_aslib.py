@@ -7,9 +7,9 @@ import zlib
 import pytest
 import yaml
 
+from moccasin_mzn.bench.columns import STATUSES, empty_row
 from moccasin_mzn.bench.export import RUN_STATUS, export_aslib
 from moccasin_mzn.bench.features import STEPS, features
-from moccasin_mzn.bench.rows import STATUSES, empty_row
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats.node_link import graph_text

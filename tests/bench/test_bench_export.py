@@ -9,8 +9,8 @@ import pytest
 import yaml
 from minizinc.result import Status
 
+from moccasin_mzn.bench.columns import COLUMNS, STATUSES, TRACE_COLUMNS, empty_row, took
 from moccasin_mzn.bench.export import MZN_BENCH_STATUS
-from moccasin_mzn.bench.rows import COLUMNS, STATUSES, TRACE_COLUMNS, empty_row, took
 from moccasin_mzn.bench.store import Store
 
 BIG = 2**53 + 1

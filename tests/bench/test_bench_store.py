@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from moccasin_mzn.bench.rows import ADDED, COLUMNS, LABELS, TRACE_COLUMNS, VERSION, empty_row
+from moccasin_mzn.bench.columns import ADDED, COLUMNS, LABELS, TRACE_COLUMNS, VERSION, empty_row
 from moccasin_mzn.bench.store import Store, locked
 from moccasin_mzn.errors import InputError
 

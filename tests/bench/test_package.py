@@ -12,6 +12,7 @@ import pytest
 from bench_support import write
 
 from moccasin_mzn.bench.best_known import graph_of, instance_of, read_table
+from moccasin_mzn.bench.columns import empty_row
 from moccasin_mzn.bench.package import (
     Findings,
     Graded,
@@ -22,7 +23,6 @@ from moccasin_mzn.bench.package import (
     is_of_package,
     places,
 )
-from moccasin_mzn.bench.rows import empty_row
 from moccasin_mzn.cli.bench_run import generated, planned
 from moccasin_mzn.formulations.catalogue import find_formulation
 from moccasin_mzn.solvers.minizinc.solvers import find_backend

@@ -14,8 +14,8 @@ import pytest
 from cases import Case, draw_case
 from few import few
 
-from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.first_stages import first_stages, relax
+from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.bounds.instant import cover_bound, moment_bound, moments_bounds
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.clock import Deadline

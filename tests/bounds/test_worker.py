@@ -12,7 +12,7 @@ from few import few
 from test_bounds import least_duration, solved
 
 from moccasin_mzn.bounds import worker as question
-from moccasin_mzn.bounds.duration import duration_bound
+from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.bounds.worker import BoundState, Worker
 from moccasin_mzn.clock import Deadline

@@ -376,8 +376,8 @@ def test_workspaces_are_refused_where_they_do_not_count(command, working, tmp_pa
     file = tmp_path / "schedule.json"
     status, out, err = command("solve", working, "--output", file, "--device", "gpu=10")
     assert (status, out, file.exists()) == (2, "", False)
-    told = "plans for several devices know no workspaces, and 3 nodes of the graph have one, the largest 4 of node z"
-    assert err == f"error: {Page.GRAPH_FILES.after(told)}\n"
+    told = "workspaces with several devices: no search and no model handles both: leave out --devices"
+    assert err == f"error: {Page.FEATURES.after(told)}\n"
 
 
 @pytest.mark.parametrize(("value", "shown"), [(-3, "-3"), (1.5, "1.5"), ("3", "'3'"), (None, "None"), (True, "True")])

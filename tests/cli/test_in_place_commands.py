@@ -54,15 +54,21 @@ def test_exported_data_have_in_place(command, graph, tmp_path):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (("--paging", "--page-out-time", "1"), "--in-place is for one memory, it does not go with --paging"),
+        (
+            ("--paging", "--page-out-time", "1"),
+            "in place with paging: no search and no model handles both: leave out --in-place or --paging",
+        ),
         (
             ("--formulation", "checkmate-milp"),
-            Page.GRAPH_FILES.after("Checkmate's models know no execution in place: leave out --in-place"),
+            "in place: checkmate-milp does not handle that: leave out --in-place",
         ),
-        (("--certificate", "FILE"), "--certificate: certificates know no execution in place: leave out --in-place"),
+        (
+            ("--certificate", "FILE"),
+            "in place with a certificate: nothing handles both: leave out --in-place or --certificate",
+        ),
     ],
 )
 def test_commands_without_in_place_refuse_it_in_one_line(command, graph, tmp_path, how, message):
     how = [tmp_path / "certificate.json" if word == "FILE" else word for word in how]
     status, out, error = command("solve", graph, "--budget", 5, "--in-place", *how)
-    assert (status, out, error) == (2, "", f"error: {message}\n")
+    assert (status, out, error) == (2, "", f"error: {Page.FEATURES.after(message)}\n")

@@ -121,11 +121,17 @@ def test_a_schedule_of_the_other_graph_is_named(command, graph, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("solve", "--tile", 1, "--budget", 40), "--zero-copy-concat is for whole layers: leave out --tile"),
-        (("frontier", "--tile", 1), "--zero-copy-concat is for whole layers: leave out --tile"),
+        (
+            ("solve", "--tile", 1, "--budget", 40),
+            "taking out concatenations is for whole layers: leave out --zero-copy-concat or --tile",
+        ),
+        (
+            ("frontier", "--tile", 1),
+            "taking out concatenations is for whole layers: leave out --zero-copy-concat or --tile",
+        ),
         (
             ("solve", "--budget", 40, "--certificate", "c.json"),
-            "--certificate is for a graph as it is given: in place of --zero-copy-concat give one that",
+            "a certificate is for a graph as it is given, such as one that the command zero-copy made: leave out --",
         ),
         (("solve", "--budget", 40, "--paging"), "--zero-copy-concat"),
         (("frontier", "--paging"), "--zero-copy-concat"),
@@ -142,10 +148,12 @@ def test_python_without_concatenations():
     result = solve(GRAPH, 40, zero_copy_concat=True, addresses=True, alignment=4, threads=1, time_limit=5)
     assert result.graph.nodes == tuple("abwc") and "1 of 2 concatenations taken out" in result.notes[0]
     with pytest.raises(
-        InputError, match="^certificate is for a graph as it is given: in place of zero_copy_concat give"
+        InputError, match="a certificate is for a graph as it is given, such as one that the command zero-copy"
     ):
         solve(GRAPH, 40, zero_copy_concat=True, certificate="certificate.json")
     found = frontier(GRAPH, points=2, zero_copy_concat=True, threads=1, time_limit=5)
     assert max(point.duration for point in found.points) == 11
-    with pytest.raises(InputError, match="for one memory and for whole layers"):
+    with pytest.raises(
+        InputError, match="taking out concatenations is for whole layers: leave out zero_copy_concat or tile"
+    ):
         frontier(GRAPH, zero_copy_concat=True, tile=1)

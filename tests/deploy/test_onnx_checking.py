@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import numpy
@@ -16,8 +17,9 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx_deploying import FLOAT, INT64, SHAPE, asking, branches, model_of, node, operators, value  # noqa: E402
 from onnx_models import load, weights, write  # noqa: E402
 
+from moccasin_mzn.deploy.onnx_comparing import compare  # noqa: E402
 from moccasin_mzn.deploy.onnx_deployment import deploy, read_source  # noqa: E402
-from moccasin_mzn.deploy.onnx_session import compare, in_file_order  # noqa: E402
+from moccasin_mzn.deploy.onnx_session import in_file_order  # noqa: E402
 from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.inference import infer  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize  # noqa: E402
@@ -314,3 +316,36 @@ def test_a_shape_that_a_scan_puts_out_is_known(tmp_path):
     model = onnx.load(write(tmp_path, nodes, inputs, outputs, constants))
     shapes = infer(model, {})
     assert (shapes.of("last").shape, shapes.of("all").shape) == ((1, 3), (4, 1, 3))
+
+
+# --- A crash in ONNX Runtime ----------------------------------------------------------------------------------
+
+CRASHING = """
+import os, pathlib, signal, sys
+if "moccasin_mzn.deploy.onnx_running" in sys.orig_argv:
+    count = pathlib.Path({count!r})
+    count.write_text(count.read_text() + "|" if count.exists() else "|")
+    if len(count.read_text()) == {run}:
+        os.kill(os.getpid(), signal.{name})
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "expected"),
+    [(1, "SIGSEGV", "the model itself does not run: ONNX Runtime ends its process: Segmentation fault"),
+     (2, "SIGSEGV", "the new model does not run: ONNX Runtime ends its process: Segmentation fault"),
+     (2, "SIGABRT", "the new model does not run: ONNX Runtime ends its process: Aborted"),
+     (2, "SIGKILL", "the new model does not run: ONNX Runtime ends its process: Killed")],
+)  # fmt: skip
+def test_a_crash_is_an_error_of_one_line_and_nothing_is_written(run, name, expected, command, tmp_path, monkeypatch):
+    path, new = written(tmp_path, model_of([node("Relu", ["x"], ["a"]), node("Exp", ["a"], ["y"])], ["y"]))
+    before = new.write_bytes(b"before")
+    (tmp_path / "python").mkdir()
+    crash = CRASHING.format(count=str(tmp_path / "count"), run=run, name=name)
+    (tmp_path / "python" / "sitecustomize.py").write_text(crash)
+    rest = os.environ.get("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "python"), *([rest] if rest else [])]))
+    status, out, err = command("deploy", "onnx", path, *QUICK, "-o", new)
+    lines = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert (status, out, len(lines)) == (2, "", 1) and expected in lines[0] and str(path) in lines[0]
+    assert "Traceback" not in err and new.read_bytes() == b"before" and before == 6

@@ -28,9 +28,9 @@ from onnx_deploying import (  # noqa: E402
     value,
 )
 
+from moccasin_mzn.deploy.onnx_comparing import equal  # noqa: E402
 from moccasin_mzn.deploy.onnx_deployment import known_values  # noqa: E402
 from moccasin_mzn.deploy.onnx_rewriting import rewritten  # noqa: E402
-from moccasin_mzn.deploy.onnx_session import equal  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.file import trace_onnx  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.network import whole_model  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold  # noqa: E402

@@ -11,8 +11,8 @@ onnxruntime = pytest.importorskip("onnxruntime")
 import numpy  # noqa: E402
 from onnx_deploying import SHAPE, model_of, node  # noqa: E402
 
+from moccasin_mzn.deploy.onnx_comparing import equal  # noqa: E402
 from moccasin_mzn.deploy.onnx_session import (  # noqa: E402
-    equal,
     in_file_order,
     measured,
     peak_of,  # noqa: E402

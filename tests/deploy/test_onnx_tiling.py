@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy
 import pytest
@@ -19,14 +20,15 @@ from script_loading import load_script  # noqa: E402
 
 import moccasin_mzn as mz  # noqa: E402
 from moccasin_mzn.deploy.gathering import useful_cuts, with_reductions  # noqa: E402
+from moccasin_mzn.deploy.onnx_comparing import compare, equal, rounding  # noqa: E402
 from moccasin_mzn.deploy.onnx_deployment import deploy, read_source  # noqa: E402
 from moccasin_mzn.deploy.onnx_deployment import in_parts as in_parts_of  # noqa: E402
-from moccasin_mzn.deploy.onnx_session import compare, equal, rounding  # noqa: E402
 from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model  # noqa: E402
 from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.file import trace_onnx  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, random_inputs, runtime  # noqa: E402
 from moccasin_mzn.graphs.tiling.choosing import tilings  # noqa: E402
+from moccasin_mzn.graphs.tiling.cutting import cuts_of as parts_of  # noqa: E402
 
 NETWORKS = load_script("tiled_networks").NETWORKS
 
@@ -248,6 +250,34 @@ def test_the_command_writes_a_model_in_parts(tmp_path, command, how):
     assert any("[0:" in each.output[0] for each in onnx.load(new).graph.node)
     before, after = (results(onnx.load(each), random_inputs(onnx.load(path), 1)) for each in (path, new))
     assert rounding(before, after) <= 16
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("stride", [1, 2, 4, 10])
+def test_parts_that_nothing_reads_are_left_out(batch, stride):
+    """Of 31 rows a window of one row reads each tenth: 4 rows of the layer before are computed."""
+    make, random, rows = onnx.helper, numpy.random.default_rng(0), -(-31 // stride)
+    nodes = [
+        make.make_node("Conv", ["x", "w"], ["a"]), make.make_node("Relu", ["a"], ["b"]),
+        make.make_node("Conv", ["b", "w"], ["y"], strides=[stride, stride]), make.make_node("Abs", ["a"], ["unread"]),
+    ]  # fmt: skip
+    weights = onnx.numpy_helper.from_array(random.standard_normal((2, 2, 1, 1)).astype(numpy.float32), "w")
+    ends = [[make.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [batch, 2, side, side])]
+            for name, side in (("x", 31), ("y", rows))]  # fmt: skip
+    model = make.make_model(
+        make.make_graph(nodes, "g", *ends, [weights]), ir_version=10, opset_imports=[make.make_opsetid("", 17)]
+    )
+    trace = traced(model)
+    cuts = possible_cuts(model, trace.graph, trace.operators, parts_of(trace.graph, rows=1))
+    new, _ = tiled_model(model, {trace.operators[v]: own for v, own in cuts.items()})
+    onnx.checker.check_model(new, full_check=True)
+    numbers = {"x": random.standard_normal((batch, 2, 31, 31)).astype(numpy.float32)}
+    assert equal(results(model, numbers), results(new, numbers))
+    read = {name for each in new.graph.node for name in each.input} | {"y"}
+    unread = {name for each in new.graph.node for name in each.output} - read
+    counts = Counter(each.op_type for each in new.graph.node)
+    assert counts["Relu"] == rows and {each.name for each in new.graph.initializer} <= read
+    assert counts["Abs"] == len(unread) == 31 and all(name.startswith("unread") for name in unread)
 
 
 def test_tiles_are_for_searches(tmp_path, command):

@@ -314,7 +314,9 @@ def test_tflite_commands_import_and_deploy(command, tmp_path, capfd):
     assert command("solve", graph, *question, *QUICK, "--output", plan)[0] == 0
     status, out, _ = command("deploy", "tflite", model, plan, "-o", new)
     assert status == 0 and "1 operator recomputed" in out and len(offsets_in(new)[0].subgraphs[0].operators) == 8
-    status, out, _ = command("deploy", "tflite", model, "--budget", "22KiB", "-o", new, *QUICK)
+    status, out, _ = command(
+        "deploy", "tflite", model, "--budget", "22KiB", "--budget-for", "tensors", "-o", new, *QUICK
+    )
     assert status == 0 and "1 operator recomputed" in out
     other, damaged = written(tmp_path, two_results(), "other.tflite"), written(tmp_path, skipping()[:300], "cut.tflite")
     for arguments, message in (
@@ -329,8 +331,10 @@ def test_tflite_commands_import_and_deploy(command, tmp_path, capfd):
         before = new.read_bytes()
         status, _, err = command("deploy", "tflite", *arguments)
         assert status == 2 and message in err and len(err.splitlines()) == 1 and new.read_bytes() == before, err
-    status, out, err = command("deploy", "tflite", model, "--budget", "1KiB", "-o", new, *QUICK)
-    assert (status, out, err.startswith("no schedule: "), len(err.splitlines())) == (1, "", True, 1)
+    for tensors in ((), ("--budget-for", "tensors")):
+        status, out, err = command("deploy", "tflite", model, "--budget", "1KiB", *tensors, "-o", new, *QUICK)
+        assert (status, out, err.splitlines()[-1].startswith("no schedule: ")) == (1, "", True)
+        assert len(err.splitlines()) == (1 if tensors else 3)
     assert new.read_bytes() == before
 
 
@@ -419,6 +423,7 @@ def test_only_signatures_of_the_subgraph_that_is_planned_have_what_is_recomputed
 @pytest.mark.parametrize("tile", [(), ("--tile", "auto"), ("--tile", 4)])
 def test_budgets_are_multiples_of_16(tile, command, tmp_path):
     """A peak that is none is rounded up, and an amount down: what that excludes is no schedule, and no error."""
+    tile = ("--budget-for", "tensors", *tile)
     path, new = written(tmp_path, choosing()), tmp_path / "new.tflite"
     graph = import_tflite(path)
     assert simulate(graph, graph.input_order()).peak == 13 * 1024 + 1

@@ -137,5 +137,5 @@ def test_in_place_models_accept_a_warm_start_as_a_solution(tmp_path, seed):
 @pytest.mark.parametrize("formulation", ["checkmate-milp", "checkmate-milp-strengthened"])
 def test_checkmate_refuses_in_place(formulation):
     case = drawn(2)
-    with pytest.raises(InputError, match="Checkmate's models know no execution in place"):
+    with pytest.raises(InputError, match=f"^in place: {formulation} does not handle that: leave out --in-place"):
         find_formulation(formulation).data(Instance.build(case.graph, case.budget))

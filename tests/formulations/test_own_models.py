@@ -11,6 +11,7 @@ import pytest
 from cases import MODELS
 
 import moccasin_mzn as mz
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Formulation, find_formulation, formulations
 from moccasin_mzn.formulations.catalogue import GROUP
 from moccasin_mzn.formulations.moccasin import IntervalFormulation
@@ -134,7 +135,10 @@ def test_the_example_of_the_readme_runs(command, tmp_path):
         (("--model", "OWN", "--formulation", "general", "--like", "staged"), "'general' and like 'staged': give one"),
         (("--model", "OWN", "--like", "x"), "unknown formulation 'x'"),
         (("--model", "BROKEN"), "cp-sat: "),
-        (("--model", "OWN", "--order", "free"), "order free: lean.mzn is a model of one's own"),
+        (
+            ("--model", "OWN", "--order", "free"),
+            "any order with a model of one's own: nothing handles both: leave out --order or --model",
+        ),
     ],
 )
 def test_own_models_with_mistakes_are_refused_in_one_line(command, own, graph, tmp_path, arguments, message):
@@ -223,3 +227,9 @@ def test_a_broken_package_is_in_the_way_of_nothing_else(tmp_path, graph, code, m
         status, err = run(*asked)
         assert (status, err.count("\n")) == (2, 1) and message in err, err
         assert err.startswith("error: entry point broken_package:FORM of moccasin_mzn.formulations: ")
+
+
+def test_solutions_without_what_the_formulation_reads_are_refused_in_one_sentence():
+    sentence = r"^staged.mzn: its solutions have no `R`, and --formulation checkmate-milp reads it"
+    with pytest.raises(InputError, match=sentence):
+        mz.solve(GRAPH, 9, model=str(MODELS / "staged.mzn"), like="checkmate-milp")

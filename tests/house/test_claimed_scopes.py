@@ -34,7 +34,7 @@ KNOWN = {
     ("bench.features", "largest working set, below which no budget is feasible"): "the same",
     # of what is given, not of all schedules
     ("report.schedules", "proven least"): "an arena, of the buffers of one schedule",
-    ("cli.memory", "no arena is below {bound:,}"): "of the buffers that are given",
+    ("cli.allocate", "no arena is below {bound:,}"): "of the buffers that are given",
     # errors: what was claimed is wrong, whatever its scope
     ("", " claims that "): "the name of whoever claims it is before it",
     ("bench.best_known", "it proves that there is no schedule, but the bound is"): "a table and a certificate differ",

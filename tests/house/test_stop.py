@@ -301,9 +301,9 @@ def test_a_certificate_is_written_and_checked(tmp_path):
         mz.check_certificate(GRAPH, file)
     with pytest.raises(mz.InputError, match="is the graph, and would be lost"):
         mz.solve(graph, 6, certificate=graph)
-    with pytest.raises(mz.InputError, match="certificate is for one memory"):
+    with pytest.raises(mz.InputError, match="paging with a certificate: nothing handles both"):
         mz.solve(graph, 6, certificate=file, paging={"out_time": 1})
-    with pytest.raises(mz.InputError, match="certificates know no execution in place"):
+    with pytest.raises(mz.InputError, match="in place with a certificate: nothing handles both"):
         mz.solve(graph, 6, certificate=file, in_place=True)
 
 

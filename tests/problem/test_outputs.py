@@ -15,8 +15,8 @@ from outputs_oracle import draw_operations, draw_sequence, least_duration, least
 
 import moccasin_mzn as mz
 from moccasin_mzn.bounds.certificates.document import certificate, prove
-from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_within
 from moccasin_mzn.deploy.source import with_all_outputs
 from moccasin_mzn.errors import InputError

@@ -12,8 +12,8 @@ from least_oracle import draw_any, draw_schedule
 from outputs_oracle import draw_operations, draw_sequence, overwriting_outputs
 
 import moccasin_mzn as mz
-from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.bounds.least_budget import least_budget_within
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed, single_outputs

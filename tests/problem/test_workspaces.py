@@ -14,7 +14,7 @@ from moccasin_mzn.bench.matrix import graph_digest
 from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.devices.data import devices_data
+from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.memories import several_memories_problem
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -109,13 +109,13 @@ def test_what_plans_for_several_devices_is_refused():
     problem = PlanProblem(Instance.build(GRAPH, 9), platform)
     for asked in (
         lambda: several_memories_problem(GRAPH, None, devices={"gpu": 9}),
-        lambda: devices_data(problem, True),
+        lambda: DevicesFormulation().data(problem),
     ):
         with pytest.raises(InputError) as error:
             asked()
         assert str(error.value) == (
-            "plans for several devices know no workspaces, and 1 node of the graph has one, the largest 5 of node b "
-            "(conv) (see Graph files: docs/graphs.md#graph-files)"
+            "workspaces with several devices: no search and no model handles both: leave out --devices "
+            "(see Features: docs/features.md)"
         )
 
 

@@ -136,8 +136,11 @@ def test_the_command_line_counts_too(tmp_path, capsys):
     ("given", "message"),
     [
         ({"threads": 2}, "iterations: threads race by the clock, 2 of them give another result every time: threads 1"),
-        ({"paging": {"out_time": 1}}, "iterations is for one memory, it does not go with a plan of several"),
-        ({"solver": "cp-sat,highs"}, "iterations: no model is solved then, leave out solver cp-sat,highs"),
+        (
+            {"paging": {"out_time": 1}},
+            "paging with iterations: searches of several go by the clock: leave out paging or iterations",
+        ),
+        ({"solver": "cp-sat,highs"}, "iterations with several solvers: nothing handles both"),
         ({"solver": "gecode"}, "iterations: no model is solved then, leave out solver gecode"),
         ({"search": "off"}, "iterations: search off leaves only a model, whose solver goes by the clock"),
         (
@@ -148,8 +151,8 @@ def test_the_command_line_counts_too(tmp_path, capsys):
             {"formulation": "checkmate-milp"},
             "iterations: they are for the local search and bounds of the formulation",
         ),
-        ({"strategy": "dtr"}, "iterations is for models, dtr is a strategy"),
-        ({"addresses": True}, "iterations: offsets are searched for by the clock, leave out addresses"),
+        ({"strategy": "dtr"}, "iterations with a strategy: nothing handles both"),
+        ({"addresses": True}, "offsets with iterations: offsets are searched for by the clock: leave out addresses"),
         ({"if_none": "more"}, "iterations: if none more tries other problems by the clock: stop"),
     ],
     ids=str,
@@ -161,7 +164,10 @@ def test_what_cannot_be_counted_is_refused_in_one_sentence(given, message):
 
 
 def test_a_frontier_refuses_them_whatever_they_are_called():
-    with pytest.raises(mz.InputError, match="^iterations: a frontier takes many searches by the clock$"):
+    with pytest.raises(
+        mz.InputError,
+        match="^iterations with a frontier: a frontier takes many searches by the clock: leave out --iterations ",
+    ):
         mz.frontier(U_SHAPE, iterations=1000)
 
 

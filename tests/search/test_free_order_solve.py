@@ -273,3 +273,8 @@ def test_the_command_line_refuses_what_takes_an_order(command, tmp_path):
         status, out, err = command(*arguments)
         assert (status, out, err.count("\n")) == (2, "", 1), arguments
         assert "order free" in err or "strategy" in err
+
+
+def test_solvers_race_in_any_order_on_the_general_formulation():
+    found = solve(SKIP, 8, order="free", formulation="general", solver="cp-sat,gecode", time_limit=30)
+    assert found.valid and found.status == "optimal"

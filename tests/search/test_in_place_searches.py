@@ -8,8 +8,8 @@ from cases import Case, draw_case, least_duration
 from few import few
 from solving import solve
 
-from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound, retained_bound
 from moccasin_mzn.errors import InputError
@@ -110,10 +110,13 @@ def test_local_search_finds_schedules_that_only_fit_in_place(seed):
 @pytest.mark.parametrize(
     ("ask", "who"),
     [
-        (lambda: PlanProblem(Instance.build(RUN, 9), Platform(RUN, (Memory("m", 9, (1,) * 4),))), "plans for several"),
-        (lambda: Incumbent(Instance.build(RUN, 9), (0, 1, 2, 3)), "windows"),
+        (
+            lambda: PlanProblem(Instance.build(RUN, 9), Platform(RUN, (Memory("m", 9, (1,) * 4),))),
+            "in place with several devices: no search and no model handles both",
+        ),
+        (lambda: Incumbent(Instance.build(RUN, 9), (0, 1, 2, 3)), "in place: no window handles that"),
     ],
 )
 def test_methods_without_in_place_refuse_it(ask, who):
-    with pytest.raises(InputError, match=f"^{who}.* know no execution in place: leave out --in-place \\(see G"):
+    with pytest.raises(InputError, match=f"^{who}: leave out --in-place.* \\(see Features"):
         ask()

@@ -223,7 +223,10 @@ def test_free_plans_refuse_conflicting_options(command, crossed, options, compla
     [
         (["--device", "gpuu=6"], "device gpuu: the graph has durations of gpu, cpu; expected one of them, or a slow"),
         (["--device", "gpu=6", "--device", "cpuu=6"], "device cpuu: the graph has durations of gpu, cpu; expected"),
-        (["--device", "gpu=6", "--strategy", "chen"], "--strategy is for one memory, it does not go with --device"),
+        (
+            ["--device", "gpu=6", "--strategy", "chen"],
+            "several devices with a strategy: nothing handles both: leave out --device or --strategy",
+        ),
     ],
 )
 def test_devices_refuse_conflicting_options(command, tmp_path, options, complaint):

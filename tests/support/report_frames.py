@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from moccasin_mzn.bench.columns import COLUMNS, TRACE_COLUMNS, TRACE_VALUES, empty_row
 from moccasin_mzn.bench.report.runs import Runs, read_runs
-from moccasin_mzn.bench.rows import COLUMNS, TRACE_COLUMNS, TRACE_VALUES, empty_row
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.cli.main import run
 

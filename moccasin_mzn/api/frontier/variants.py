@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from moccasin_mzn.api.frontier.points import Schedule
 from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Listener, Variant
-from moccasin_mzn.api.request import Counts, Given, Memories, model_of, plan_options
+from moccasin_mzn.api.modes import refuse_ways
+from moccasin_mzn.api.request import Counts, Given, Memories, model_of, plan_options, ways_in
 from moccasin_mzn.api.solve import solve_instance, solve_problem
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import Deadline
@@ -23,6 +24,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.construction import Constructed, judged_within
+from moccasin_mzn.problem.features import Feature
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.judges.schedules import Simulation
@@ -251,8 +253,7 @@ def prepared_sweep(
 
         return plans
     given_options, counted = model_of({"if_none": STOP, **given})
-    if given_options.iterations is not None:
-        raise InputError("iterations: a frontier takes many searches by the clock")
+    refuse_ways(ways_in(given_options) | {Feature.FRONTIER})
     options = adjusted(given_options)
     assert isinstance(options, Options)
 

@@ -1,7 +1,7 @@
 """A bound on the duration of recomputations by the joint relaxation, refined where its solutions do not fit.
 
-As in `bounds.duration`: a relaxation that is not solved at once is asked for a solution little over the bound. Mostly
-there is none, which lifts the bound; otherwise the solution shows what to look at.
+As in `bounds.input_order`: a relaxation that is not solved at once is asked for a solution little over the bound.
+Mostly there is none, which lifts the bound; otherwise the solution shows what to look at.
 """
 
 from __future__ import annotations

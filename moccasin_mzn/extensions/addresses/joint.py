@@ -13,6 +13,7 @@ from moccasin_mzn.formulations.presolve import ModelData, StageData, presolve, r
 from moccasin_mzn.formulations.solution_checkers import check_schedule, computed_data
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.arena import Arena
+from moccasin_mzn.problem.features import OF_ONE_MEMORY, Ability, Feature, graph_features
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, simulate
 from moccasin_mzn.problem.placing import placing_of
@@ -71,9 +72,12 @@ def solve_jointly(
     return JointAnswer(outcome.status, search.sequence, search.arena, search.bound, outcome.interrupted)
 
 
+JOINT = Ability("joint models", OF_ONE_MEMORY - {Feature.WORKSPACES, Feature.IN_PLACE, Feature.OUTPUTS})
+
+
 def is_modelled(graph: ComputationGraph) -> bool:
     """True if each retention interval has an offset of its own, and nothing else has any, as in the joint models."""
-    return not graph.has_workspaces and graph.overwritable is None and graph.output_of is None
+    return graph_features(graph) <= JOINT.handles
 
 
 def check_placed(instance: Instance, sequence: Sequence[int], simulation: Simulation, arena: Arena) -> str:

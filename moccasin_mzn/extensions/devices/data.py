@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.graphs.memory_model import refuse_workspaces
 from moccasin_mzn.problem.instance import pruned_plan
 from moccasin_mzn.problem.judges.plans import PlacedInterval, judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -81,7 +80,6 @@ def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
     """Reduce a problem without losing a best plan."""
     platform, order = problem.platform, problem.instance.order
     graph, links = platform.graph, platform.links
-    refuse_workspaces(graph, "plans for several devices")
     number = {v: k for k, v in enumerate(order, 1)}
     edges = tuple(sorted((number[tail], number[head]) for tail, head in graph.edges))
     sizes = [graph.sizes[v] for v in order]

@@ -25,6 +25,7 @@ from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.graphs.wording import node_text, total_text
+from moccasin_mzn.problem.features import OF_PLANS, Feature, Features
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Plan
@@ -45,6 +46,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
     staged: bool = True
 
     name: ClassVar[str] = "devices"
+    handles: ClassVar[Features] = OF_PLANS - {Feature.POOLS, Feature.WORKSPACES}
     checker: ClassVar[str] = "devices.mzc.mzn"
 
     def in_any_order(self) -> DevicesFormulation:
@@ -55,6 +57,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
         return models_folder() / f"devices_{'staged' if self.staged else 'general'}.mzn"
 
     def data(self, problem: PlanProblem) -> DevicesData:
+        self.refuse_others(problem)
         return devices_data(problem, self.staged)
 
     def data_items(

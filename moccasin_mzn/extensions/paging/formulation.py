@@ -30,6 +30,7 @@ from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
+from moccasin_mzn.problem.features import OF_PLANS, Feature, Features
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
@@ -54,6 +55,7 @@ class PagingFormulation(PlanFormulation[PagingData]):
     """"staged" or "general"."""
 
     name: ClassVar[str] = "paging"
+    handles: ClassVar[Features] = OF_PLANS - {Feature.DEVICES, Feature.POOLS}
     checker: ClassVar[str] = "paging.mzc.mzn"
     compiled: ClassVar[tuple[CompiledSearch, ...]] = (PAGING,)
 

@@ -24,6 +24,9 @@ MOST_NODES = 20_000
 _HALVINGS = 12
 MANY_NODES = 1_000
 """Tilings of more nodes are tried after all others, the coarsest of them first."""
+FEW_ROWS, MANY_ROWS = 8, 64
+"""Parts of each number of rows up to this one are tried; from coarse to fine, where the coarsest are wanted, up to the
+other one."""
 SQUARES = (4, 8, 16, 32)
 """Rows and columns of tiles that are tried for any budget."""
 Extents = Mapping[int, int]
@@ -63,8 +66,7 @@ def candidates(graph: ComputationGraph, budget: int | None, *, coarse_first: boo
     """
     found = [*tilings(graph, max(graph.working_sets, default=0) if budget is None else budget)]
     longest = max((extent for one in graph.operators or () if one is not None for extent in one.shape), default=1)
-    lengths = [1 << power for power in range(max(1, (longest - 1).bit_length()))]
-    fixed = [cuts_of(graph, rows=rows) for rows in lengths]
+    fixed = [cuts_of(graph, rows=rows) for rows in _heights(longest, MANY_ROWS if coarse_first else FEW_ROWS)]
     fixed += [cuts_of(graph, rows=side, columns=side) for side in SQUARES if side < longest]
     for cuts in fixed:
         kept = {v: {axis: points for axis, points in own.items() if len(points) > 2} for v, own in cuts.items()}
@@ -76,6 +78,13 @@ def candidates(graph: ComputationGraph, budget: int | None, *, coarse_first: boo
         return [cuts for _, cuts in reversed(ordered)]
     few = [cuts for count, cuts in ordered if count <= MANY_NODES]
     return few + [cuts for count, cuts in reversed(ordered) if count > MANY_NODES]
+
+
+def _heights(longest: int, few: int) -> list[int]:
+    """Rows of parts that are tried: all up to a few, and above them the least of each number of parts of the longest
+    axis."""
+    parts = {-(-longest // rows) for rows in range(few + 1, longest)}
+    return sorted({*range(1, max(2, min(few + 1, longest))), *(-(-longest // count) for count in parts)})
 
 
 def needed_in_any_parts(graph: ComputationGraph, whole: Collection[int] = ()) -> WorkingSet:

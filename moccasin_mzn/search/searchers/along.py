@@ -43,7 +43,7 @@ class AlongStages(Searcher):
     awaited: ClassVar[bool] = True
 
     def applies(self, runner: Runner) -> bool:
-        return not runner.several_memories and not runner.form.staged
+        return not runner.form.staged
 
     def search(self, runner: Runner) -> None:
         assert isinstance(runner.options, Options)
@@ -63,7 +63,7 @@ class AlongInputOrder(Searcher):
     name: ClassVar[str] = INPUT_ORDER
 
     def applies(self, runner: Runner) -> bool:
-        return runner.chooses_order and not runner.several_memories
+        return runner.chooses_order
 
     def endless(self, runner: Runner) -> bool:
         return True
@@ -84,7 +84,7 @@ class AlongOrders(Searcher):
     name: ClassVar[str] = ORDERS
 
     def applies(self, runner: Runner) -> bool:
-        return runner.chooses_order and not runner.several_memories
+        return runner.chooses_order
 
     def endless(self, runner: Runner) -> bool:
         return True

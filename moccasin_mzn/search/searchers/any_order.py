@@ -64,7 +64,7 @@ class AnnealingSearcher(Searcher):
     name: ClassVar[str] = ANNEALING
 
     def applies(self, runner: Runner) -> bool:
-        return runner.chooses_order and not runner.several_memories
+        return runner.chooses_order
 
     def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
         return (FREE,)
@@ -91,7 +91,7 @@ class Starts(Searcher):
     name: ClassVar[str] = STARTS
 
     def applies(self, runner: Runner) -> bool:
-        return runner.chooses_order and not runner.several_memories
+        return runner.chooses_order
 
     def compiled(self, runner: Runner) -> tuple[CompiledSearch, ...]:
         return (ORDERS, STREAMING) if runner.streams else (ORDERS,)
@@ -156,7 +156,7 @@ class FlowCovers(Searcher):
     name: ClassVar[str] = FLOW_COVERS
 
     def applies(self, runner: Runner) -> bool:
-        return not runner.several_memories and (runner.chooses_order or not runner.form.staged)
+        return runner.chooses_order or not runner.form.staged
 
     def endless(self, runner: Runner) -> bool:
         return runner.chooses_order
@@ -181,7 +181,7 @@ class ProofSearcher(Searcher):
     name: ClassVar[str] = PROOF
 
     def applies(self, runner: Runner) -> bool:
-        return runner.chooses_order and not runner.several_memories and is_small(runner)
+        return runner.chooses_order and is_small(runner)
 
     def search(self, runner: Runner) -> None:
         options, begin, form = runner.options, time.monotonic(), in_any_order(runner.form)

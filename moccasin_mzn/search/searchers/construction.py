@@ -19,7 +19,7 @@ class Construction(Searcher):
     name: ClassVar[str] = CONSTRUCTION
 
     def applies(self, runner: Runner) -> bool:
-        return not runner.several_memories and isinstance(runner.form, Formulation) and not runner.form.model
+        return isinstance(runner.form, Formulation) and not runner.form.model
 
     def endless(self, runner: Runner) -> bool:
         return True

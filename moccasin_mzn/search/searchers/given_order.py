@@ -20,7 +20,7 @@ BOUND_WORKERS = 4
 
 
 def _given_order(runner: Runner) -> bool:
-    return not runner.several_memories and runner.form.staged and not runner.instance.free_order
+    return runner.form.staged and not runner.instance.free_order
 
 
 def _is_narrow(runner: Runner) -> bool:
@@ -67,7 +67,7 @@ class Local(Searcher):
 
 
 class RelaxationSearcher(Searcher):
-    """Bounds by relaxations that are refined where they go wrong; see `bounds.duration`."""
+    """Bounds by relaxations that are refined where they go wrong; see `bounds.input_order`."""
 
     name: ClassVar[str] = RELAXATION
     awaited: ClassVar[bool] = True
@@ -76,7 +76,7 @@ class RelaxationSearcher(Searcher):
         return _given_order(runner)
 
     def search(self, runner: Runner) -> None:
-        from moccasin_mzn.bounds.duration import duration_bound
+        from moccasin_mzn.bounds.input_order import duration_bound
 
         board, shared = runner.board, runner.shared
 

@@ -13,7 +13,8 @@ from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, Intervals
 from moccasin_mzn.formulations.complexity import why_too_large
 from moccasin_mzn.formulations.searched import Searched
-from moccasin_mzn.formulations.windows import Incumbent, Window
+from moccasin_mzn.formulations.windows import WINDOWS, Incumbent, Window
+from moccasin_mzn.problem.features import OF_PROBLEMS, Features
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import doubtful, scope, source, verdict
 from moccasin_mzn.search.options import Options
@@ -39,6 +40,7 @@ class Model(Searcher):
     """The whole problem, after a head start for the others; windows of the best schedule where it is too large."""
 
     name: ClassVar[str] = "model"
+    handles: ClassVar[Features] = OF_PROBLEMS  # what a formulation does not handle is refused before
     is_model: ClassVar[bool] = True
 
     def applies(self, runner: Runner) -> bool:
@@ -91,8 +93,7 @@ def _leave_out_whole(runner: Runner) -> bool:
 
 
 def _has_windows(runner: Runner) -> bool:
-    graph = runner.instance.graph
-    return runner.form.staged and graph.overwritable is None and graph.output_of is None
+    return runner.form.staged and runner.handled(WINDOWS)
 
 
 @dataclass

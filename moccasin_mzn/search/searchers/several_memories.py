@@ -24,6 +24,7 @@ from moccasin_mzn.formulations import in_any_order
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.heuristics.compiled_searches import LOCAL, ORDERS, CompiledSearch
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
+from moccasin_mzn.problem.features import OF_PLANS, Features
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.board import Board
@@ -57,6 +58,7 @@ class OwnSearch(Searcher):
     """The search of the formulation, see `PlanFormulation.search`."""
 
     name: ClassVar[str] = SEARCH
+    handles: ClassVar[Features] = OF_PLANS
     awaited: ClassVar[bool] = True
 
     def applies(self, runner: Runner) -> bool:
@@ -80,6 +82,7 @@ class OrderByOrder(Searcher):
     """Staged searches, one order after the other, as time allows."""
 
     name: ClassVar[str] = "order by order"
+    handles: ClassVar[Features] = OF_PLANS
 
     def applies(self, runner: Runner) -> bool:
         return runner.several_memories and runner.chooses_order

@@ -368,4 +368,4 @@ def test_strategies_do_not_race(tmp_path, command):
     options = ("--budget", 8, "--strategy", "keep-all", "--solver", "gecode,cp-sat")
     status, out, err = command("solve", tmp_path / "skip.json", *options)
     assert (status, out) == (2, "")
-    assert err == "error: --solver is for models, keep-all is a strategy\n"
+    assert err.startswith("error: several solvers with a strategy: nothing handles both: leave out --solver or --str")

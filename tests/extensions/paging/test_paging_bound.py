@@ -83,5 +83,5 @@ def test_paging_bound_is_for_stages_alone():
 def test_paging_bound_refuses_other_platforms():
     problem = u_of_six(1)
     alone = Platform(problem.platform.graph, problem.platform.memories[:1])
-    with pytest.raises(InputError, match="memories local: paging is for one that computes and, second, one that does"):
+    with pytest.raises(InputError, match="several devices: no search and no model handles that"):
         solve_problem(replace(problem, platform=alone), PagingFormulation(), SearchOptions(search="only", seed=0))

@@ -135,7 +135,10 @@ def test_python_takes_memories(graph):
         (["--memory", "a=12", "--paging"], "--paging is for --paging or --device, not for --memory"),
         (["--memory", "a=12", "--device", "b=8"], "--device is for --paging or --device, not for --memory"),
         (["--memory", "a=12", "--copy-time", "1"], "--copy-time is for --device"),
-        (["--memory", "a=12", "--strategy", "greedy"], "--strategy is for one memory, it does not go with --memory"),
+        (
+            ["--memory", "a=12", "--strategy", "greedy"],
+            "several memories of one device with a strategy: nothing handles both: leave out --memory or --strategy",
+        ),
         (["--memory", "a=12", "--formulation", "checkmate-milp"], "formulated as staged or general"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Parts of answers: their status, the retention intervals of a schedule, the incumbents of a search."""
+"""Rows of answers: their status, the retention intervals of a schedule, the incumbents of a search."""
 
 from __future__ import annotations
 
