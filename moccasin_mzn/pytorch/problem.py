@@ -19,7 +19,7 @@ from moccasin_mzn.graphs.importers.program import Missing, Operation, Program, k
 from moccasin_mzn.graphs.importers.torch.nodes import elements_of, group_duration, kind_of
 from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.pytorch.computations import Computation, Computations, Root
-from moccasin_mzn.pytorch.devices import draws
+from moccasin_mzn.pytorch.devices import communicates, draws
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT, is_number
 from moccasin_mzn.pytorch.values import is_check
 
@@ -216,10 +216,14 @@ def _other(
 
 
 def _has_effect(program: Computations, made: Computation) -> bool:
-    """Does it take random numbers, update statistics or compare what was read?"""
+    """Does it take random numbers, update statistics, communicate or compare what was read?"""
     nodes = [member.node for member in made.members]
     return any(
-        draws(node) or is_check(node) or any(root in program.in_place for root in program.reads[node]) for node in nodes
+        draws(node)
+        or communicates(node)
+        or is_check(node)
+        or any(root in program.in_place for root in program.reads[node])
+        for node in nodes
     )
 
 

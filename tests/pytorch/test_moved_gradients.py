@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", minversion="2.6")
 
+from few import few
 from odd_modules import ODD
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
@@ -46,22 +47,208 @@ def at_random(problem, chance):
     return tuple(found)
 
 
-@pytest.mark.parametrize("gradients", ["returned", "accumulated"])
-@pytest.mark.parametrize("name", EVERY)
+def again(order, most, chance):
+    """An order with what has been computed before computed again at random."""
+    sequence, before = list[int](), list[int]()
+    for v in order:
+        sequence += [chance.choice(before) for _ in range(chance.choice([0, 0, 1])) if before]
+        sequence.append(v)
+        before += [v] if most[v] else []
+    return tuple(sequence)
+
+
+def sequences(problem, chance):
+    """An order of the backward pass without recomputation, and one with it."""
+    one, other = at_random(problem, chance), at_random(problem, chance)
+    return one, again(other, problem.most, chance)
+
+
+def with_sequence(whole, sequence):
+    return replace(whole, sequence=sequence, peaks=peaks(whole.traced.linear(sequence)))
+
+
+@pytest.mark.parametrize(
+    ("name", "gradients"), few([(name, each) for name in EVERY for each in ("returned", "accumulated")], keep=20)
+)
 def test_the_backward_pass_in_any_order_gives_the_same(name, gradients):
     model, inputs = made(EVERY[name])
     try:
-        whole = planned(model, inputs, "1TiB", gradients=gradients)
+        whole = planned(model, inputs, "1TiB", gradients=gradients, durations="flop", workspaces="none")
     except PlanError:
         assert gradients == "accumulated"
         return
     problem = whole.traced.problem
+    assert any(problem.movable)
+    for sequence in sequences(problem, random.Random(name)):
+        (other, fresh), (_, own) = twin(model, inputs), twin(model, inputs)
+        wanted = steps(other, other, fresh, 2)
+        before = {key: value.clone() for key, value in model.state_dict().items()}
+        assert same(steps(model, with_sequence(whole, sequence).module(), own, 2), wanted)
+        model.load_state_dict(before)
+
+
+class Drawing(torch.autograd.Function):
+    """Draws random numbers in the backward pass, and overwrites what it has made there."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x, factor)
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, factor = ctx.saved_tensors
+        made = gradient * torch.rand_like(gradient)
+        before = made * x
+        made.mul_(factor).add_(before)
+        return made, before + made.cos()
+
+
+def shared_gradient(self, x):
+    """The gradient of two parameters is the same tensor, which something else reads later; one is read elsewhere."""
+    return ((x @ self.c).tanh() + self.a + self.b + self.a * 0.3).tanh()
+
+
+def read_often(self, x):
+    y = x
+    for _ in range(3):
+        y = (y @ self.a).tanh() + self.bias
+    return y @ self.a.t() + self.a.sin() * self.bias + nn.functional.embedding(torch.tensor([0, 0, 1, 3, 3, 3]), self.a)
+
+
+def drawn_backward(self, x):
+    y = Drawing.apply(nn.functional.dropout(x @ self.a, 0.5), self.b)
+    return Drawing.apply(y @ self.c, self.b) + self.a
+
+
+def overwritten(self, x):
+    y = (x @ self.a).mul_(2).add_(self.b)
+    z = y + self.c
+    w = z * 2
+    z.mul_(self.bias)
+    return z.mul_(2).sin() + self.c + w * self.b + y.add(1).tanh()
+
+
+def hooks_inside(self, x):
+    y = x @ self.a
+    y.register_hook(lambda gradient: gradient * 2 + x.detach())
+    z = y.tanh()
+    z.register_hook(lambda gradient: gradient * gradient)
+    return z @ self.a + self.b
+
+
+def statistics(self, x):
+    return self.norm(self.norm((x @ self.a).relu_()) @ self.b) @ self.a
+
+
+FORWARD = [shared_gradient, read_often, drawn_backward, overwritten, hooks_inside, statistics]
+
+
+class Forward(nn.Module):
+    """A forward pass with some parameters and a norm."""
+
+    def __init__(self, function):
+        super().__init__()
+        torch.manual_seed(1)
+        self.a, self.b, self.c = (nn.Parameter(torch.randn(6, 6) / 3) for _ in range(3))
+        self.bias, self.function = nn.Parameter(torch.randn(6)), function
+        self.norm = nn.BatchNorm1d(6)
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+def loop(model, call, x, kind):
+    """Backward passes in a loop: into a `.grad` that is there, with hooks of parameters, an optimizer in them."""
+    torch.manual_seed(7)
+    parameters, noted, handles = dict(model.named_parameters()), list[object](), list[object]()
+    for at, each in enumerate(parameters.values()):
+        each.grad = None if kind == "hooks" and at % 2 else torch.full_like(each, at / 3 + 0.1)
+        if kind == "hooks":
+            handles.append(each.register_hook(lambda gradient: gradient * 0.7 + 0.01))
+        elif kind == "optimizer":
+
+            def update(parameter):
+                parameter.data.sub_(parameter.grad * 0.001)
+
+            handles.append(each.register_post_accumulate_grad_hook(update))
+    for _ in range(3):
+        given = x.detach().clone().requires_grad_()
+        source = given * 1.5  # no leaf
+        source.retain_grad()
+        outputs = call(source)
+        outputs.register_hook(lambda gradient: gradient + 1)
+        outputs.square().mean().backward()
+        noted += [outputs.detach().clone(), given.grad, source.grad.clone()]
+        noted += [None if each.grad is None else each.grad.clone() for each in parameters.values()]
+        noted += [value.clone() for value in model.state_dict().values()]
+    for handle in handles:
+        handle.remove()
+    return [*noted, torch.get_rng_state()]
+
+
+@pytest.mark.parametrize("kind", ["", "hooks", "optimizer"])
+@pytest.mark.parametrize("gradients", ["returned", "accumulated"])
+@pytest.mark.parametrize("forward", FORWARD, ids=[each.__name__ for each in FORWARD])
+def test_gradients_are_added_up_as_they_are_without_a_plan(forward, gradients, kind):
+    model, x = Forward(forward), torch.randn(6, 6)
+    inputs = [x.clone().requires_grad_()]
+    whole = planned(model, inputs, "1TiB", gradients=gradients, durations="flop", workspaces="none")
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    wanted = loop(model, model, x, kind)
+    assert all(each is None or each.isfinite().all() for each in wanted)
+    for sequence in sequences(whole.traced.problem, random.Random(f"{forward.__name__} {kind}")):
+        model.load_state_dict(before)
+        call = with_sequence(whole, sequence).module()
+        if gradients == "accumulated" and kind:
+            with pytest.raises(PlanError, match="has hooks"):
+                loop(model, call, x, kind)
+            return
+        assert same(loop(model, call, x, kind), wanted)
+
+
+@pytest.fixture
+def alone():
+    """A group of processes of which this is the only one."""
+    distributed = torch.distributed
+    if not distributed.is_available() or distributed.is_initialized():
+        pytest.skip("no group of processes can be made")
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield distributed
+    distributed.destroy_process_group()
+
+
+def test_what_communicates_keeps_its_order_and_is_computed_once(alone):
+    functional = pytest.importorskip("torch.distributed._functional_collectives")
+
+    class Reduced(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, in_place):
+            ctx.in_place = in_place
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, gradient):
+            if ctx.in_place:
+                alone.all_reduce(gradient := gradient.clone())
+                return gradient, None
+            return functional.wait_tensor(functional.all_reduce(gradient, "sum", alone.group.WORLD)), None
+
+    def forward(self, x, in_place=False):
+        return Reduced.apply(Reduced.apply(x @ self.a, in_place).tanh() @ self.b + self.c, in_place)
+
+    model, inputs = Forward(forward), [torch.randn(6, 6, requires_grad=True)]
+    whole = planned(model, inputs, "1TiB", durations="flop", workspaces="none")
+    problem, names = whole.traced.problem, whole.graph.nodes
+    reduced = [v for v in whole.graph.input_order() if str(names[v]).startswith(("all_reduce", "wait_tensor"))]
+    assert len(reduced) >= 4 and not any(problem.movable[v] or problem.most[v] for v in reduced)
     other, fresh = twin(model, inputs)
     wanted = steps(other, other, fresh, 2)
-    sequence = at_random(problem, random.Random(name))
-    assert any(problem.movable)
-    found = replace(whole, sequence=sequence, peaks=peaks(whole.traced.linear(sequence)))
-    assert same(steps(model, found.module(), inputs, 2), wanted)
+    for sequence in sequences(problem, random.Random(0))[:1]:
+        assert [v for v in sequence if v in reduced] == reduced
+        assert same(steps(model, with_sequence(whole, sequence).module(), inputs, 2), wanted)
+    with pytest.raises(PlanError, match="communicates with other processes in place"):
+        planned(Forward(lambda self, x: forward(self, x, True)), inputs, "1TiB")
 
 
 def dense(depth=4, width=64):
