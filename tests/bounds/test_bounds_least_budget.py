@@ -104,6 +104,40 @@ def draw_step(seed: int) -> ComputationGraph:
     )  # fmt: skip
 
 
+def draw_hub(seed: int) -> ComputationGraph:
+    """The last node reads most of the others, which are often further outputs, overwrite inputs or run once."""
+    rng = random.Random(f"hub {seed}")
+    n, share, draw = rng.randint(4, 6), rng.choice([0.0, 0.4]), rng.choice([(0, 1, 2, 4, 8), tuple(range(10))])
+    of: list[int | None] = [None] * n
+    for v in range(1, n - 1):
+        first = rng.randrange(v)
+        of[v] = first if of[first] is None and rng.random() < share else None
+    sizes = [rng.choice(draw) for _ in range(n)]
+    sizes = [0 if first is not None and not sizes[first] else size for size, first in zip(sizes, of, strict=True)]
+    sources = rng.randint(1, n - 2)
+    edges = {(u, v) for v in range(sources, n - 1) for u in range(v) if of[v] is None and rng.random() < 0.45}
+    edges |= {(u, n - 1) for u in range(sources - 1, n - 1) if rng.random() < 0.85}
+    rows = [[u for u, head in edges if head == v and sizes[u] >= sizes[v] > 0 and rng.random() < 0.5] for v in range(n)]
+    own = [v for v in range(n) if of[v] is None]
+    return ComputationGraph(
+        nodes=range(n), durations=[int(v in own) for v in range(n)], sizes=sizes, edges=sorted(edges), order=range(n),
+        workspaces=[rng.choice([0, 0, 1, 3]) if v in own else 0 for v in range(n)], in_place=rows,
+        runs_in_place=rng.random() < 0.7, output_of=of if any(first is not None for first in of) else None,
+        computed_once=[v for v in own if rng.random() < 0.1], fixed_memory={"parameters": rng.choice([0, 5])},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", few(range(100), keep=3))
+def test_bound_of_a_node_that_reads_many_is_never_above_the_least_of_any_order(seed):
+    drawn = map(draw_hub, range(300 * seed, 300 * seed + 300))
+    above = [graph for graph in drawn if least_at_once(graph).memory > graph.largest_working_set().memory]
+    for graph in above[:6]:
+        best = least_peak(graph, FREE, 3 if len(graph.nodes) < 6 else 2)
+        some = least_budget_bound(graph, work=5).memory
+        assert least_at_once(graph).memory <= some <= least_budget_bound(graph).memory <= best
+    assert above
+
+
 @pytest.mark.parametrize("seed", few(range(100), keep=3))
 def test_bound_of_gradients_that_stay_is_never_above_the_least_of_any_order(seed):
     exact = count = 0

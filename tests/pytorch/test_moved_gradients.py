@@ -12,12 +12,13 @@ import pytest
 torch = pytest.importorskip("torch", minversion="2.6")
 
 from few import few
-from odd_modules import ODD
+from odd_modules import ODD, number
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
 from torch import nn
 
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.pytorch import searching
 from moccasin_mzn.pytorch.computations import Root
 from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
 from moccasin_mzn.pytorch.infeasibility import proven_at_once, proven_however_moved, unlimited
@@ -118,7 +119,7 @@ def read_often(self, x):
 
 def drawn_backward(self, x):
     y = Drawing.apply(nn.functional.dropout(x @ self.a, 0.5), self.b)
-    return Drawing.apply(y @ self.c, self.b) + self.a
+    return Drawing.apply(y @ self.c, self.b) + Drawing.apply(x.sin() @ self.c, self.a) + self.a
 
 
 def overwritten(self, x):
@@ -384,6 +385,29 @@ def test_a_plan_of_moved_gradients_needs_no_recomputation_and_can_be_kept(make, 
     assert "in another order" in found.report() and "as it is" in whole.report() and not whole.changes
     for by in ("event", "stage"):
         found.plot(tmp_path / "plan.svg", by=by)
+
+
+def test_other_orders_are_sought_once_and_only_where_they_may_help(monkeypatch):
+    asked, real = list[int](), searching.moved
+
+    def counted(problem, *options):
+        asked.append(len(problem.graph.nodes))
+        return real(problem, *options)
+
+    monkeypatch.setattr(searching, "moved", counted)
+    model, inputs = unet()
+    whole = unmeasured(model, inputs, "1TiB")
+    assert unmeasured(model, inputs, whole.peaks.whole).peaks == whole.peaks and not asked
+    found = unmeasured(model, inputs, whole.peaks.whole - 1)
+    assert found.moves and not found.repeats and len(asked) == 1
+    unmeasured(model, inputs, "least", time_limit=2.0)
+    assert len(asked) == 2
+    with pytest.raises(NoPlanError):
+        unmeasured(model, inputs, whole.peaks.whole - 1, if_none="stop", max_computations=1)
+    model, inputs = nn.Sequential(*(each for _ in range(4) for each in (nn.Linear(8, 8), nn.GELU()))), [number(256, 8)]
+    whole = unmeasured(model, inputs, "1TiB")
+    found = unmeasured(model, inputs, whole.peaks.forward - 1)  # which no order of the backward pass changes
+    assert found.repeats and not found.moves and len(asked) == 2
 
 
 def test_a_network_with_plans_runs_what_only_moves_gradients():
