@@ -12,24 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
-from moccasin_mzn.api.least import is_least, within_least
-from moccasin_mzn.api.modes import asked, refuse_ways
-from moccasin_mzn.api.request import Given, Memories, prepared
+from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.solve import answer
-from moccasin_mzn.api.tiling import Tiles, cut_for_all, tiled
 from moccasin_mzn.arguments import check_certificate_file, checked, file_name, file_names
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.memories import TAKEN, Amount, pools_of, pools_problem, several_memories_problem
+from moccasin_mzn.extensions.memories import Amount, MemoriesGiven, pools_of
 from moccasin_mzn.extensions.platforms import CopyCosts, Device, MemoryPool, PagingCosts
 from moccasin_mzn.files import load_json, replace_file
-from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import graph_given
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.zero_copy import zero_copy_concat as without_concatenations
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.arena import Buffer, check_alignment
@@ -37,12 +32,10 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.features import Feature
 from moccasin_mzn.problem.files.buffers import read_buffers
 from moccasin_mzn.problem.files.plans import ClaimedPlan
-from moccasin_mzn.problem.files.schedules import counts_of
 from moccasin_mzn.problem.instance import chosen_order
 from moccasin_mzn.problem.judges.certificates import CertificateError, Proven
 from moccasin_mzn.problem.judges.certificates import check_certificate as judge_certificate
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, Plan, computed_nodes
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
 from moccasin_mzn.report.judged import JudgedSchedule
@@ -182,40 +175,21 @@ def solve(
         raise InputError("alignment goes with addresses")
     if strategy is not None:
         threads = seed = None  # it has none
-    several = _given(
-        paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, memories=memories, goal=goal
-    )  # fmt: skip
-    tiles = None if tile is None else Tiles.of(tile)
-    wanted = asked({
-        "budget": budget, "order": order, "in_place": in_place, "zero_copy_concat": zero_copy_concat, "tile": tile,
-        "strategy": strategy, "model": model, "solver": solver, "certificate": certificate, "addresses": addresses,
-        "iterations": criteria.iterations, **several,
-    }, str)  # fmt: skip
-    refuse_ways(wanted, wanted)
-    if tiles is not None and max_computations is None:
-        max_computations = "auto"
-    how = _given(
-        formulation=formulation, solver=solver, search=search, time_limit=criteria.time_limit, until_gap=criteria.gap,
-        iterations=criteria.iterations, threads=threads, seed=seed, two_phase=two_phase, if_none=if_none,
-        max_computations=max_computations, warm_start=_started(warm_start, "plan" if several else "positions"),
-        model=file_name(model), like=like, **own,
-    )  # fmt: skip
-    build = _memories({**how, **_given(strategy=strategy)}, several)
-    if budget is None and build is None:
+    several = MemoriesGiven(paging, slow_memory, devices, copies, memories, goal)
+    question = Question.of({
+        "budget": budget, "order": order, "max_computations": max_computations, "count_fixed": count_fixed,
+        "in_place": in_place, "zero_copy_concat": zero_copy_concat, "tile": tile, "strategy": strategy,
+        "warm_start": _started(warm_start, "plan" if several.several else "positions"), "addresses": addresses,
+        "alignment": alignment if addresses else None, "certificate": certificate,
+        "formulation": formulation, "solver": solver, "search": search, "time_limit": criteria.time_limit,
+        "until_gap": criteria.gap, "iterations": criteria.iterations, "threads": threads, "seed": seed,
+        "two_phase": two_phase, "if_none": if_none, "model": file_name(model), "like": like, **own,
+    }, memories=several)  # fmt: skip
+    if budget is None and question.memories is None:
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
     check_certificate_file(certificate, graph)
-    prepare = prepared(how, strategy, build, alignment if addresses else None)
     notes: list[str] = []
-    if tiles is not None:
-        prepare = tiled(prepare, tiles, notes.append, drive.over)
-    elif is_least(budget):
-        prepare = within_least(prepare, notes.append, drive.over)
-    whole = graph_given(graph)
-    if zero_copy_concat:
-        copying = without_concatenations(whole, alignment)
-        notes.append(copying.text())
-        whole = copying.graph
-    request = prepare(whole.run_in_place() if in_place else whole, budget=budget, order=order, count_fixed=count_fixed)
+    request = question.request(graph_given(graph), notes.append, drive.over)
     found = answer(request, drive.heard(request.problem.graph), begin, drive.over)
     if drive.why and found.status in ("feasible", "unknown"):
         found = replace(found, notes=(*found.notes, f"stopped by {drive.why}"))
@@ -319,31 +293,23 @@ def frontier(
         Interrupted: an interrupt from the keyboard, with `interrupts="raise"`.
     """
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
-    from moccasin_mzn.api.frontier.variants import prepared_sweep
 
     criteria = Criteria.of(stop, time_limit, gap_of(until_gap), default=SWEEP_SECONDS)
     criteria.refuse("frontier, which makes many searches by the clock", "iterations", "no_improvement")
     drive = Drive("frontier", on_progress, criteria, interrupts)
     check_time_limit(criteria.time_limit)
     wanted = sequence(budgets, "budgets", "a sequence of budgets")
-    how = _given(
-        formulation=formulation, solver=solver, search=search, threads=threads, until_gap=criteria.gap, seed=seed,
-        max_computations=max_computations, model=file_name(model), like=like, **own,
-    )  # fmt: skip
-    several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, memories=memories)
     if memories is not None:
         _check_swept(memories)
-    ways = asked({"order": order, "in_place": in_place, "zero_copy_concat": zero_copy_concat, "tile": tile,
-                    "model": model, "solver": solver, **several}, str)  # fmt: skip
-    refuse_ways({*ways, Feature.FRONTIER}, ways)
-    computation_graph = graph_given(graph, in_place, 1 if zero_copy_concat else None)
-    if tile is not None:
-        computation_graph, order = cut_for_all(computation_graph, Tiles.of(tile), order), "free"
-        how = {"max_computations": "auto", **how}
-    build = _memories(how, several)
-    own_budgets = devices is not None or memories is not None
-    whole = {} if build is None else {"budget": None if own_budgets else "100%"}
-    variant = prepared_sweep(how, build)(computation_graph, order=order, count_fixed=count_fixed, **whole)
+    options = {
+        "order": order, "max_computations": max_computations, "count_fixed": count_fixed, "in_place": in_place,
+        "zero_copy_concat": zero_copy_concat, "tile": tile, "formulation": formulation, "solver": solver,
+        "search": search, "threads": threads, "until_gap": criteria.gap, "seed": seed, "model": file_name(model),
+        "like": like, **own,
+    }  # fmt: skip
+    several, way = MemoriesGiven(paging, slow_memory, devices, copies, memories), frozenset({Feature.FRONTIER})
+    question = Question.of(options, memories=several, as_feature=way)
+    variant = question.sweep(graph_given(graph))
     variant.stop = drive.over
     begin = time.monotonic() + ready(*variant.compiled)
     plan = SweepPlan(
@@ -514,35 +480,6 @@ def _amount_text(given: object) -> str:
     return str(budget.amount) if budget.fraction is None else f"{format(Decimal(repr(float(budget.fraction))), 'f')}"
 
 
-def _memories(how: Given, several: Given) -> Memories | None:
-    """Return what makes the problem of several memories; None: there is only one memory."""
-    if not several:
-        return None
-    if not several.keys() & {"paging", "devices", "memories"}:
-        raise InputError(f"{next(iter(several)).replace('_', ' ')} goes with paging or devices")
-    pools = several.get("memories")
-    if pools is not None and (others := set(several) - {"memories", "goal"}):
-        raise InputError(f"{min(others).replace('_', ' ')} does not go with memories of one device")
-    for name in how:
-        if name not in TAKEN:
-            raise InputError(f"{name.replace('_', ' ')} is for one memory, it does not go with a plan of several")
-
-    def build(
-        graph: ComputationGraph, budget: Amount | None, order: Order, count_fixed: bool
-    ) -> tuple[PlanProblem, PlanFormulation]:
-        form, most = how.get("formulation", "staged"), counts_of(how.get("max_computations"), graph)
-        if pools is not None:
-            if budget is not None or count_fixed:
-                what = "count fixed" if budget is None else "budget"
-                raise InputError(f"{what} is for one memory: each of several has its own")
-            return pools_problem(graph, pools, form, order, most, several.get("goal", "duration"))
-        return several_memories_problem(
-            graph, budget, form=form, max_computations=most, order=order, count_fixed=count_fixed, **several
-        )
-
-    return build
-
-
 def _check_swept(memories: Mapping[str, MemoryPool | Amount | None]) -> None:
     name, first = next(iter(pools_of(memories).items()))
     if first.budget is not None:
@@ -565,7 +502,3 @@ def _started(given: Start | None, attribute: str) -> object:
     platform = given.details.problem.platform if isinstance(given, Result) else given.details.platform
     assert platform is not None  # of a plan
     return ClaimedPlan(platform, start)
-
-
-def _given(**arguments: object) -> Given:
-    return {name: value for name, value in arguments.items() if value is not None}

@@ -198,18 +198,17 @@ def programs(network: Network, budgets: Sequence[int], limit: float, seed: int) 
     """The network whole, and in parts within budgets; None: no schedule was found."""
     from functools import partial
 
-    from moccasin_mzn.api.request import prepared
+    from moccasin_mzn.api.question import Question
     from moccasin_mzn.api.solve import answer
-    from moccasin_mzn.api.tiling import Tiles, tiled
+    from moccasin_mzn.api.tiling import Target
     from moccasin_mzn.option import flag
 
     yield "C whole", program_of(network, network.graph, plan_in_order(network.graph, 1, Effort(10.0)))
-    given = {"time_limit": limit, "max_computations": "auto", "seed": seed, "threads": 2}
-    prepare = tiled(
-        prepared(given, alignment=1, spelled=flag), Tiles(), partial(print, file=sys.stderr), cutting=network.cut
-    )
+    how = {"time_limit": limit, "seed": seed, "threads": 2}
     for budget in budgets:
-        result = answer(prepare(network.graph, budget=budget, order="free", count_fixed=False))
+        question = Question(budget, tile="auto", addresses=True, how=how, spelled=flag)
+        note = partial(print, file=sys.stderr)
+        result = answer(question.request(network.graph, note, target=Target(network.cut)))
         what = f"C within {budget:,}"
         yield what, program_of(network, result.problem.graph, planned(result)) if result.valid else None
 

@@ -21,7 +21,7 @@ from rich.progress import track
 from rich.table import Table
 
 from moccasin_mzn.api.process import Attempt, run_request
-from moccasin_mzn.api.request import prepared
+from moccasin_mzn.api.question import Question
 from moccasin_mzn.graphs.formats import read_graph
 
 
@@ -87,9 +87,7 @@ def parse_arguments() -> argparse.Namespace:
 def solve(path: str, budget: str, solver: str, arguments: argparse.Namespace) -> Attempt:
     """One run, killed if it is twice as late as it should be."""
     options = {name: getattr(arguments, name) for name in ("search", "seed", "time_limit", "threads")}
-    request = prepared({**options, "solver": solver, "if_none": "stop"})(
-        read_graph(path), budget=budget, order="input", count_fixed=False
-    )
+    request = Question(budget, how={**options, "solver": solver, "if_none": "stop"}).request(read_graph(path))
     attempt = run_request(request, hard_limit=2 * arguments.time_limit + 10)
     if attempt.ending.exit_status == 2:
         sys.stderr.write(f"{solver}: {attempt.ending.stderr.splitlines()[-1]}\n")

@@ -9,14 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from moccasin_mzn.api.frontier.least import least_schedules
 from moccasin_mzn.api.modes import refuse_ways
-from moccasin_mzn.api.request import Prepare, Request
+from moccasin_mzn.api.request import Request
 from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.formatting import memory_text
-from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.construction import judged
@@ -140,26 +138,21 @@ def _checked(request: Request) -> tuple[Instance, Options]:
     return problem, options
 
 
-def within_least(prepare: Prepare, on_note: Callable[[str], None], stop: Callable[[], bool] = never) -> Prepare:
-    """Turn what makes a request within a budget into what makes one within the least for which a schedule is found.
+def within_least(request: Request, on_note: Callable[[str], None], stop: Callable[[], bool] = never) -> Request:
+    """Return the request within the least budget for which a schedule is found.
 
     Args:
+        request: within any budget.
         on_note: called with a line on that budget and what is proven.
         stop: ends the search for it.
 
     Raises:
-        InputError: as `smallest`, when a request is made.
+        InputError: as `smallest`.
     """
-
-    def make(graph: ComputationGraph, budget: Any, order: Any, count_fixed: bool) -> Request:
-        begin = time.monotonic()
-        request = prepare(graph, budget="100%", order=order, count_fixed=count_fixed)
-        limit = request.options.time_limit
-        found = smallest(request, PEAK_SECONDS if limit is None else PEAK_SHARE * limit, stop)
-        on_note(found.text())
-        return with_rest(found.request, begin)
-
-    return make
+    begin, limit = time.monotonic(), request.options.time_limit
+    found = smallest(request, PEAK_SECONDS if limit is None else PEAK_SHARE * limit, stop)
+    on_note(found.text())
+    return with_rest(found.request, begin)
 
 
 def with_rest(request: Request, begin: float) -> Request:

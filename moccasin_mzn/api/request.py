@@ -2,10 +2,10 @@
 
 ::
 
-    arguments by name ── prepared ──> for a graph ─> Request ── solve.answer ──> Result
-                                                      │   ▲
-                                              to_json ▼   │ request_from_json
-                                               stdin of a worker, see `worker`
+    Question ── about a graph ──> Request ── solve.answer ──> Result
+                                   │   ▲
+                           to_json ▼   │ request_from_json
+                            stdin of a worker, see `worker`
 
 A request in JSON has all that another process needs: graph, problem, options and an answer to start from::
 
@@ -20,48 +20,33 @@ the file of a plan; one for buffers is {"buffers": "CSV", "alignment": 1, "time_
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from os import PathLike
-from pathlib import Path
-from typing import Any, Generic, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic
 
 from moccasin_mzn.api.modes import refuse_ways
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
 from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.formats.node_link import parse as parse_graph
-from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.features import Feature, Features
 from moccasin_mzn.problem.files.plans import (
-    ClaimedPlan,
     goal_document,
     goal_in,
     platform_document,
     platform_of,
-    read_plan,
 )
-from moccasin_mzn.problem.files.schedules import parse_count, read_counts, read_schedule
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.placing import check_places
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.problem.problem import Judged, Problem, Step
-from moccasin_mzn.search.options import Effort, Options, SearchOptions, default_if_none
-from moccasin_mzn.strategies import find_strategy, strategies
+from moccasin_mzn.search.options import Effort, Options, SearchOptions
+from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.strategies.strategy import Strategy
-
-Given: TypeAlias = Mapping[str, Any]
-"""Arguments of `moccasin_mzn.solve` that are given, by name: as values of Python or as texts."""
-Counts: TypeAlias = int | Sequence[int] | str
-"""Number of computations that nodes may have, as `Instance.build` takes it."""
-Memories = Callable[..., tuple[PlanProblem, PlanFormulation]]
-"""Function that makes the problem of several memories: of a graph and, by name, `budget`, `order` and `count_fixed`."""
 
 
 @dataclass(frozen=True)
@@ -207,114 +192,3 @@ def request_from_json(text: str) -> Request | AllocationRequest:
     """
     document = json.loads(text)
     return AllocationRequest(**document) if "buffers" in document else Request.of_document(document)
-
-
-Prepare = Callable[..., Request]
-"""Function that makes the request: of the graph and, by name, `budget`, `order` and `count_fixed`."""
-
-
-def prepared(
-    given: Given,
-    strategy: str | None = None,
-    memories: Memories | None = None,
-    alignment: int | None = None,
-    spelled: Callable[[str], str] = lambda name: name.replace("_", " "),
-) -> Prepare:
-    """Check arguments before any graph is read; the result makes the request for one.
-
-    Args:
-        given: all others.
-        strategy: the name of a rule, in place of a search.
-        memories: what makes the problem, if there are several memories.
-        spelled: turns the name of an argument into its name in messages.
-
-    Raises:
-        InputError: nonsense in an argument, or arguments that do not go together.
-    """
-    if memories is not None:
-        return _of_plans(given, memories, alignment)
-    return _of_model(given, alignment) if strategy is None else _of_strategy(strategy, given, alignment, spelled)
-
-
-def model_of(given: Given) -> tuple[Options, Callable[[ComputationGraph], Counts]]:
-    """Return the options for one memory, and a function from a graph to C_v, the number of computations allowed.
-
-    Raises:
-        InputError: nonsense in an argument.
-    """
-    if given.get("formulation") in {rule.name for rule in strategies()}:
-        raise InputError(f"{given['formulation']} is a strategy: --strategy {given['formulation']}")
-    most = given.get("max_computations")
-    others = {name: value for name, value in given.items() if name not in ("max_computations", "warm_start")}
-    options = Options.of({"if_none": default_if_none(most, given.get("iterations")), **others})
-    most = options.default_computations(parse_count(most) if isinstance(most, str) else most)
-    return options, lambda graph: read_counts(most, graph) if isinstance(most, PathLike) else most
-
-
-def instance_of(
-    given: Given, graph: ComputationGraph, **problem: Any
-) -> tuple[Instance, Formulation, Sequence[int] | None]:
-    """Return the instance that a model solves, its formulation, and a schedule to start from, if there is one.
-
-    Args:
-        given: see `prepared`.
-        problem: `budget`, `order` and `count_fixed`.
-
-    Raises:
-        InputError: nonsense in an argument.
-    """
-    request = _of_model(given, None)(graph, **problem)
-    assert isinstance(request.problem, Instance) and isinstance(request.options, Options)
-    return request.problem, request.options.form, request.start
-
-
-def _of_model(given: Given, alignment: int | None) -> Prepare:
-    options, counted = model_of(given)
-
-    def prepare(graph: ComputationGraph, **problem: Any) -> Request:
-        instance = Instance.build(graph, max_computations=counted(graph), **problem)
-        start = given.get("warm_start")
-        if isinstance(start, str | PathLike):
-            start = read_schedule(Path(start), graph).sequence
-        elif start is not None:
-            start = graph.positions_of(start, "warm start")
-        return Request(instance, options, start=start, alignment=alignment)
-
-    return prepare
-
-
-def _of_strategy(name: str, given: Given, alignment: int | None, spelled: Callable[[str], str]) -> Prepare:
-    how = StrategyOptions(time_limit=given.get("time_limit"), strategy=find_strategy(name))
-    for other in given:
-        if other != "time_limit":
-            raise InputError(f"{spelled(other)} is for models, {name} is a strategy")
-
-    def prepare(graph: ComputationGraph, **problem: Any) -> Request:
-        return Request(Instance.build(graph, max_computations="unlimited", **problem), how, alignment=alignment)
-
-    return prepare
-
-
-def _of_plans(given: Given, memories: Memories, alignment: int | None) -> Prepare:
-    options = plan_options(given)
-
-    def prepare(graph: ComputationGraph, **problem: Any) -> Request:
-        planned, formulation = memories(graph, **problem)
-        start = given.get("warm_start")
-        if isinstance(start, str | PathLike):
-            start = read_plan(Path(start), graph)
-        if isinstance(start, ClaimedPlan):
-            start = start.on(planned.platform)
-        return Request(planned, options, formulation, start, alignment)
-
-    return prepare
-
-
-def plan_options(given: Given) -> SearchOptions:
-    """Return the options for plans among the arguments.
-
-    Raises:
-        InputError: nonsense in one of them.
-    """
-    known = {part.name for part in fields(SearchOptions)}
-    return SearchOptions.of({name: value for name, value in given.items() if name in known})

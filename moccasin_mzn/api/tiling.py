@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moccasin_mzn.api.least import PEAK_SECONDS, PEAK_SHARE, Smallest, is_least, smallest, with_rest
-from moccasin_mzn.api.request import Prepare, Request
+from moccasin_mzn.api.request import Request
 from moccasin_mzn.api.tile_trials import NO_LIMIT, Maker, Weigh, chosen, lowest, of_whole_layers
 from moccasin_mzn.checks import plain
-from moccasin_mzn.clock import Deadline, never
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -82,55 +82,62 @@ def extents_of(text: str) -> tuple[int, ...]:
 
 Cutting = Callable[[ComputationGraph, Mapping[int, Cuts]], ComputationGraph]
 """Makes the graph of parts, of cuts by node."""
+Make = Callable[[ComputationGraph, int], Request]
+"""Makes a request about a graph within an amount of memory."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What computes parts."""
+
+    cutting: Cutting = cut
+    """Makes the graph of parts."""
+    whole: Callable[[ComputationGraph], Collection[int]] = lambda graph: ()
+    """The nodes whose outputs that never cuts."""
+    weigh: Weigh | None = None
+    """What a schedule of a graph of parts takes in addition to its arena. The budget leaves what whole layers that are
+    computed once take: parts that take more have less of it."""
+
+
+LAYERS = Target()
+"""Nodes of a graph, all of which can be cut."""
 
 
 def tiled(
-    prepare: Prepare, tiles: Tiles, on_note: Callable[[str], None], stop: Callable[[], bool] = never,
-    cutting: Cutting = cut, whole: Callable[[ComputationGraph], Collection[int]] = lambda graph: (),
-    weigh: Weigh | None = None,
-) -> Prepare:  # fmt: skip
-    """Turn what makes a request for a graph into what makes one for its parts, in any order.
-
-    The budget may be "least": then parts are those with which least is needed.
+    graph: ComputationGraph, budget: Any, count_fixed: bool, make: Make, tiles: Tiles, on_note: Callable[[str], None],
+    stop: Callable[[], bool], target: Target,
+) -> Request:  # fmt: skip
+    """Return the request about the parts of a graph, in any order.
 
     Args:
+        budget: within which they are chosen; "least": parts with which least is needed.
+        make: makes a request about a graph of parts within an amount of memory.
         on_note: called with a line on what was chosen.
         stop: ends the choice.
-        cutting: makes the graph of parts.
-        whole: the nodes whose outputs that never cuts.
-        weigh: what a schedule of a graph of parts takes in addition to its arena. The budget leaves what whole layers
-            that are computed once take: parts that take more have less of it.
     """
+    begin = time.monotonic()
+    check_operators_known(graph)
+    least, weigh = is_least(budget), target.weigh
+    # fractions are of the graph as it is
+    layers = Instance.build(graph, "100%" if least else budget, count_fixed=count_fixed)
+    once = 0 if weigh is None else weigh(whole_layers := target.cutting(graph, {}), whole_layers.input_order())
 
-    def make(graph: ComputationGraph, budget: Any, order: Any, count_fixed: bool) -> Request:
-        begin = time.monotonic()
-        check_operators_known(graph)
-        _check_order(order)
-        least = is_least(budget)
-        # fractions are of the graph as it is
-        layers = Instance.build(graph, "100%" if least else budget, count_fixed=count_fixed)
+    def request(parts: ComputationGraph) -> Request:
+        more = 0 if weigh is None else weigh(parts, parts.input_order()) - once
+        return make(parts, max(1, layers.budget - more + layers.fixed))
 
-        once = 0 if weigh is None else weigh(whole_layers := cutting(graph, {}), whole_layers.input_order())
-
-        def request(parts: ComputationGraph) -> Request:
-            more = 0 if weigh is None else weigh(parts, parts.input_order()) - once
-            amount = max(1, layers.budget - more + layers.fixed)
-            return prepare(parts, budget=amount, order=FREE, count_fixed=count_fixed)
-
-        if not least and (why := _known_at_once(layers, whole(graph))):
-            on_note(f"tiling: no layer is cut: {why}")
-            return request(cutting(graph, {}))
-        choice = _Choice(graph, tiles, cutting, request, begin, stop)
-        if least:
-            found = choice.least()
-            on_note(found.text())
-            made = found.request
-        else:
-            made = choice.of_rows() if tiles.rows is not None else choice.best(weigh)
-        on_note(tiling_text(graph, made.problem.graph, choice.asked))
-        return with_rest(made, begin)
-
-    return make
+    if not least and (why := _known_at_once(layers, target.whole(graph))):
+        on_note(f"tiling: no layer is cut: {why}")
+        return request(target.cutting(graph, {}))
+    choice = _Choice(graph, tiles, target.cutting, request, begin, stop)
+    if least:
+        found = choice.least()
+        on_note(found.text())
+        made = found.request
+    else:
+        made = choice.of_rows() if tiles.rows is not None else choice.best(weigh)
+    on_note(tiling_text(graph, made.problem.graph, choice.asked))
+    return with_rest(made, begin)
 
 
 def _known_at_once(layers: Instance, whole: Collection[int]) -> str:
@@ -224,11 +231,12 @@ def cut_for_all(graph: ComputationGraph, tiles: Tiles, order: object) -> Computa
     """
     if tiles.rows is None:
         raise InputError("tile auto is for one budget: give rows such as 4, or rows and columns such as 4x16")
-    _check_order(order)
+    check_order(order)
     return cut(graph, cuts_of(graph, rows=tiles.rows, columns=tiles.columns))
 
 
-def _check_order(order: object) -> None:
+def check_order(order: object) -> None:
+    """Refuse an order for parts, which are computed in any order; raises `InputError`."""
     if not (isinstance(order, str) and order in ("input", FREE)):
         raise InputError("tile: parts are computed in any order: leave out the order, or give free")
 

@@ -43,7 +43,7 @@ COLUMNS: dict[str, type] = {
     solve_seconds     as the run itself measured
     started           ISO 8601, UTC
     machine           processor, cores, memory; version: of moccasin_mzn
-    extension         options for several memories and for addresses; none without
+    extension         options for several memories, addresses, in place, parts and concatenations; none without
     objective         what is minimized: duration, energy or traffic; arena for buffers
     value, bound      its total, and what is proven to be the least
     arena             size of the arena of a schedule, of a plan's first memory, or of buffers

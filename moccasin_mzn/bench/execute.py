@@ -19,7 +19,6 @@ import psutil
 from moccasin_mzn.api.process import Attempt, run_request
 from moccasin_mzn.bench.columns import INTEGER_BITS, TRACE_VALUES, Row
 from moccasin_mzn.bench.matrix import Run, parsed, unpacked
-from moccasin_mzn.bench.methods import plan_problem, several_memories
 from moccasin_mzn.clock import never
 from moccasin_mzn.errors import InputError, NotApplicableError
 from moccasin_mzn.files import JsonObject
@@ -30,6 +29,7 @@ from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platform_document
 from moccasin_mzn.problem.files.schedules import claimed_schedule
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.validate import validate_plan, validate_schedule
 from moccasin_mzn.search.processes.guarded import Ending
 from moccasin_mzn.search.result import percent_over
@@ -125,7 +125,7 @@ def _status(run: Run, attempt: Attempt) -> tuple[str, str]:
 def _schedule(run: Run, attempt: Attempt, graph: ComputationGraph) -> Row:
     """Judge the schedule or plan of a run, or the latest one in the trace of a run that was killed."""
     result = attempt.result or {}
-    several = several_memories(run.method.options)
+    several = run.method.several
     bound = result.get("bound" if several else "duration_bound")
     if bound is None and attempt.trace:
         bound = attempt.trace[-1].bound
@@ -165,6 +165,7 @@ def _judged_arena(run: Run, attempt: Attempt, text: str) -> Row:
 
 
 def _judged_schedule(run: Run, result: JsonObject, graph: ComputationGraph) -> Row:
+    graph = run.method.graph(graph)
     claimed = claimed_schedule({**result, "sequence": list(result["sequence"])}, graph)
     claimed = replace(claimed, alignment=run.method.alignment)
     simulation = simulate(graph, claimed.sequence)
@@ -180,7 +181,8 @@ def _judged_schedule(run: Run, result: JsonObject, graph: ComputationGraph) -> R
 
 def _judged_plan(run: Run, result: JsonObject, graph: ComputationGraph) -> Row:
     """Judge a plan by the budgets and limits of the request; those in the run's result do not count."""
-    problem = plan_problem(run.method.options, graph, str(run.row["budget_amount"]), run.order, count_fixed=False)[0]
+    problem = run.method.problem(graph, str(run.row["budget_amount"]), count_fixed=False)
+    assert isinstance(problem, PlanProblem)
     requested = {"platform": platform_document(problem.platform), "goal": goal_document(problem.goal)}
     claimed = claimed_plan(json.loads(json.dumps({**result, **requested})), graph)
     claimed = replace(claimed, alignment=run.method.alignment)

@@ -18,7 +18,7 @@ from pathlib import Path
 from moccasin_mzn.api.request import AllocationRequest, Request
 from moccasin_mzn.bench.columns import Row, empty_row
 from moccasin_mzn.bench.experiment import Experiment, GraphSource
-from moccasin_mzn.bench.methods import Method, extension_words, for_graph, plan_problem, problem_words
+from moccasin_mzn.bench.methods import Method, extension_words, for_graph, problem_words
 from moccasin_mzn.commands import command
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import load_text, misspelt, parse_json
@@ -184,7 +184,7 @@ class Run:
         seed = self.row["seed"]
         if isinstance(given, str):
             return self.method.allocation(given, seed)
-        return self.method.request(given, self.row["budget"], seed, self.count_fixed)
+        return self.method.question(self.row["budget"], seed, self.count_fixed).request(given)
 
     @property
     def label(self) -> str:
@@ -265,7 +265,13 @@ def _run(
     if graph.graph is None:
         words, known = extension_words(method.options), {"nodes": graph.buffers}
     else:
+        try:
+            whole = method.whole(graph.graph)
+        except InputError as error:
+            raise InputError(f"{method.label} on graph {graph.source.label}: {error}") from None
         instance = build(graph, budget, order)
+        if whole != graph.graph:
+            instance = Instance.build(whole, budget, order=order, count_fixed=experiment.count_fixed)
         known = {
             "nodes": len(graph.graph.nodes),
             "edges": len(graph.graph.edges),
@@ -276,7 +282,7 @@ def _run(
         try:
             method = replace(method, options=for_graph(method.options, graph.graph))
             if method.several:
-                problem, _ = plan_problem(method.options, graph.graph, budget, order, experiment.count_fixed)
+                problem = method.problem(graph.graph, budget, experiment.count_fixed)
                 known["baseline_duration"] = problem.baseline_duration
         except InputError as error:
             raise InputError(f"{method.label} on graph {graph.source.label}, budget {shown(budget)}: {error}") from None

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
-from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions, plan_options
+from moccasin_mzn.api.question import Question
+from moccasin_mzn.api.request import AllocationRequest
+from moccasin_mzn.api.tiling import AUTO, cut_for_all
 from moccasin_mzn.bench.columns import Row
 from moccasin_mzn.bench.toml_tables import Fields
 from moccasin_mzn.checks import check_time_limit
@@ -27,61 +28,28 @@ from moccasin_mzn.extensions.paging import PAGING
 from moccasin_mzn.extensions.platforms import exact
 from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formatting import one_of
-from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.option import flag, options_of, words_of
-from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.schedules import parse_count
-from moccasin_mzn.problem.instance import FREE, Instance
-from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.instance import FREE
+from moccasin_mzn.problem.options import ProblemOptions
+from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions, model_options
 from moccasin_mzn.strategies import find_strategy, strategies
 
-EXTENSIONS = (*options_of(MemoryOptions), "addresses", "alignment")
-"""Options of `solve` beyond schedules of one memory, as in the file."""
-FLAGS = ("paging", "addresses")
+_OF_GRAPHS = {
+    name: one for name, one in options_of(ProblemOptions).items()
+    if name not in ("budget", "count_fixed", "max_computations", "order", "strategy", "warm_start", "certificate")
+}  # fmt: skip
+EXTENSIONS = (*options_of(MemoryOptions), *_OF_GRAPHS)
+"""Options of `solve` beyond schedules of one memory and of whole nodes, as in the file."""
+FLAGS = tuple(name for name, one in {**options_of(MemoryOptions), **_OF_GRAPHS}.items() if one.kind is bool)
 _RELATIVE = ("page_out_time", "page_in_time", "copy_time")
 _PLACES = 12
 """Decimals of a relative time."""
 Values = Mapping[str, Json]
 """Options of a method, by their names in the file."""
-
-
-def several_memories(options: Values) -> bool:
-    """True if a method is for several memories: it makes a plan, not a schedule.
-
-    Raises:
-        InputError: an option needs others which are missing.
-    """
-    if "alignment" in options and not options.get("addresses"):
-        raise InputError("alignment goes with addresses")
-    return _memories(options, "100%").several
-
-
-def plan_search(options: Values, **effort: object) -> SearchOptions:
-    """Return the search options of a method for several memories.
-
-    Raises:
-        InputError: a value is nonsense, or an option is for one memory only.
-    """
-    others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
-    _memories(options, "100%").refuse_others(name for name in others if name != "order")
-    return plan_options({**others, **effort})
-
-
-def plan_problem(
-    options: Values, graph: ComputationGraph, budget: str, order: str, count_fixed: bool
-) -> tuple[PlanProblem, PlanFormulation]:
-    """Return the problem that a method for several memories makes of a graph, and the formulation for it.
-
-    Raises:
-        InputError: an option is nonsense, or options contradict each other.
-    """
-    memories = _memories(options, budget)
-    others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
-    whole = None if memories.own_budgets else budget
-    return memories.problem(graph, others, budget=whole, order=order, count_fixed=count_fixed)
 
 
 def for_graph(options: Values, graph: ComputationGraph) -> JsonObject:
@@ -101,10 +69,10 @@ def for_graph(options: Values, graph: ComputationGraph) -> JsonObject:
 
 def problem_words(options: Values, budget: str) -> list[str]:
     """Return the arguments of `solve` for the budget and these options."""
-    memories = _memories(options, budget)
+    memories = memories_of(options, budget)
     own = {"--device": memories.device, "--memory": memories.memory}
     whole = [word for name, texts in own.items() for text in texts for word in (name, text)] or ["--budget", budget]
-    others = {name: options[name] for name in EXTENSIONS[-2:] if name in options}
+    others = {name: options[name] for name in _OF_GRAPHS if name in options}
     return [*whole, *words_of(memories, without=("device", "memory")), *_words(others)]
 
 
@@ -126,8 +94,12 @@ def _words(options: Values) -> list[str]:
     return words
 
 
-def _memories(options: Values, budget: str) -> MemoryOptions:
-    """Return the options for several memories as `solve` takes them; the first device, or memory, gets the budget."""
+def memories_of(options: Values, budget: str = "100%") -> MemoryOptions:
+    """Return the options for several memories as `solve` takes them; the first device, or memory, gets the budget.
+
+    Raises:
+        InputError: an option needs others which are missing.
+    """
     given = {name: options[name] for name in options_of(MemoryOptions) if options.get(name, False) is not False}
     given = {name: value if value is True else str(value) for name, value in given.items()}
     devices, pools = (
@@ -151,13 +123,16 @@ ARENA = "arena"
 _OF_STRATEGIES = ("strategy", "order", "addresses", "alignment")
 ORDERS = "input", "topological", FREE
 _EFFORT = ("time_limit", "threads")
-_OWN_KEYS = ("label", "graphs", "seeds", *_EFFORT)
-_REFUSED = {
+OWN_KEYS = ("label", "graphs", "seeds", *_EFFORT)
+"""Keys of a method that are no options of `solve`, or have a key for several values."""
+REFUSED = {
+    "certificate": "runs of an experiment write no files",
     "seed": "give a list, seeds",
     "budget": "budgets are those of the experiment or of a graph",
     "warm_start": "every run of an experiment starts from nothing",
     "count_fixed": "it is for the whole experiment: give it at the top of the file",
 }
+"""Options of `solve` that a method has not, and why."""
 _CHEAP = {"threads": 1, "seeds": ()}
 
 
@@ -196,8 +171,18 @@ class Method:
         elif self.strategy is not None:
             self._check_strategy(self.strategy)
         else:
-            for seed in self.seeds:
-                self._resolve(seed)
+            self._check_limit()
+        for seed in () if self.allocates else self.seeds or (None,):
+            self.question("100%", seed)
+
+    def _check_limit(self) -> None:
+        most = self.options.get("max_computations")
+        if most is not None and not (most == "auto" or type(most) is int):
+            raise InputError(f"max_computations {shown(most)}: expected an integer or auto")
+        if most is not None:
+            parse_count(str(most))
+        if self.options.get("tile") == AUTO:
+            raise InputError("tile auto: parts would be chosen outside of the limits of a run: give rows, such as 4")
 
     def _check_strategy(self, name: str) -> None:
         find_strategy(name)
@@ -206,7 +191,6 @@ class Method:
         odd += ["seeds and threads"] if self.seeds or self.threads != 1 else []
         for what in odd:
             raise InputError(f"{what} {'are' if ' and ' in what else 'is'} for models, {name} is a strategy")
-        several_memories(self.options)
 
     @property
     def strategy(self) -> str | None:
@@ -231,7 +215,7 @@ class Method:
     @property
     def several(self) -> bool:
         """True if the method makes plans for several memories."""
-        return several_memories(self.options)
+        return memories_of(self.options).several
 
     def changed(self, other: Method) -> tuple[str, ...]:
         """Return the names of the options and limits in which the method differs from another one.
@@ -257,13 +241,14 @@ class Method:
     def _resolved(self) -> tuple[object, ...]:
         """Return all options that runs of the method depend on, with defaults where it has no value."""
         common = self.strategy, self.allocates, self.options.get("order", "input"), self.alignment
-        extensions = _memories(self.options, "100%"), bool(self.options.get("addresses"))
+        of_graphs = tuple(self.options.get(name) or None for name in _OF_GRAPHS if name != "alignment")
+        extensions = memories_of(self.options), *of_graphs
         if self.strategy is not None or self.allocates:
             return *common, *extensions
-        options, most = self._resolve(self.seeds[0])
-        if not isinstance(options, Options):
-            return *common, *extensions, options, most
-        return *common, *extensions, replace(options, own={}), options.form, most
+        question = self.question("100%", self.seeds[0])
+        if not isinstance(question.options, Options):
+            return *common, *extensions, question.options, question.limit
+        return *common, *extensions, replace(question.options, own={}), question.options.form, question.limit
 
     def compiled(self) -> tuple[CompiledSearch, ...]:
         """Return the compiled searches that runs of the method need."""
@@ -271,9 +256,9 @@ class Method:
         found = (ADDRESSES,) if self.allocates else (ADDRESSES, *along) if self.options.get("addresses") else ()
         if self.strategy is not None:
             return *found, *find_strategy(self.strategy).compiled
-        if self.allocates or self._resolve(self.seeds[0])[0].search == "off":
+        if self.allocates or self._options.search == "off":
             return found
-        memories = _memories(self.options, "100%")
+        memories = memories_of(self.options)
         return *found, *along, *((PAGING,) if memories.several and memories.paging else ())
 
     def arguments(self, seed: int | None) -> list[str]:
@@ -293,26 +278,54 @@ class Method:
             words += [] if self.allocates or self.several else ["--if-none", "stop"]  # C is not raised
         return words
 
-    def request(self, graph: ComputationGraph, budget: str, seed: int | None, count_fixed: bool) -> Request:
-        """Make the request of a run on a graph.
+    def question(self, budget: str, seed: int | None, count_fixed: bool = False) -> Question:
+        """Return what a run asks about a graph.
+
+        Raises:
+            InputError: an option is nonsense, or options do not go together.
+        """
+        memories = memories_of(self.options, budget)
+        own = {name: value for name, value in self.options.items() if name not in options_of(MemoryOptions)}
+        if "until_gap" in own:
+            own["until_gap"] = str(own["until_gap"])
+        effort: JsonObject = {"time_limit": self.time_limit}
+        if self.strategy is None:
+            effort |= {"threads": self.threads, "seed": seed or 0}
+            effort |= {} if memories.several else {"if_none": STOP}  # C is not raised
+        whole = None if memories.own_budgets else budget
+        return Question.of({**own, **effort, "budget": whole, "count_fixed": count_fixed}, memories=memories)
+
+    @property
+    def _options(self) -> SearchOptions:
+        options = self.question("100%", self.seeds[0]).options
+        assert isinstance(options, SearchOptions)
+        return options
+
+    def whole(self, graph: ComputationGraph) -> ComputationGraph:
+        """Return the graph that budgets are for: in place, without concatenations.
+
+        Raises:
+            InputError: it cannot be had of the graph.
+        """
+        return self.question("100%", 0).whole(graph)
+
+    def graph(self, graph: ComputationGraph) -> ComputationGraph:
+        """Return the graph that schedules are for, which may be one of parts.
+
+        Raises:
+            InputError: it cannot be had of the graph.
+        """
+        question, whole = self.question("100%", 0), self.whole(graph)
+        return whole if question.tiles is None else cut_for_all(whole, question.tiles, question.order)
+
+    def problem(self, graph: ComputationGraph, budget: str, count_fixed: bool) -> Problem:
+        """Return the problem of a run, of whole layers.
 
         Raises:
             InputError: the budget leaves nothing for outputs, or options make no sense for the graph.
         """
-        order = str(self.options.get("order", "input"))
-        alignment = self.alignment if self.options.get("addresses") else None
-        if self.several:
-            options, _ = self._resolve(seed or 0)
-            problem, form = plan_problem(self.options, graph, budget, order, count_fixed)
-            return Request(problem, options, form, alignment=alignment)
-        build = partial(Instance.build, graph, Budget.parse(budget), order=order, count_fixed=count_fixed)
-        if self.strategy is not None:
-            rule = StrategyOptions(time_limit=self.time_limit, strategy=find_strategy(self.strategy))
-            return Request(build(max_computations="unlimited"), rule, alignment=alignment)
-        options, most = self._resolve(seed or 0)
-        assert isinstance(options, Options)
-        options = replace(options, if_none=STOP)  # C is not raised
-        return Request(build(max_computations=most), options, alignment=alignment)
+        whole = replace(self.question(budget, 0, count_fixed), tile=None)
+        return whole.request(graph).problem
 
     def allocation(self, buffers: str, seed: int | None) -> AllocationRequest:
         """Make the request of a run on buffers, the text of a CSV file."""
@@ -325,7 +338,8 @@ class Method:
         common = {"extension": extension_text(self.options), "objective": self.options.get("objective", "duration")}
         if self.strategy is not None:
             return {"strategy": self.strategy, **common}
-        options, most = self._resolve(self.seeds[0])
+        question, options = self.question("100%", self.seeds[0]), self._options
+        most = 2 if question.limit is None else question.limit
         form = getattr(options, "form", None)
         return {
             "formulation": form.called if form else self.options.get("formulation", "staged"),
@@ -336,21 +350,6 @@ class Method:
             "max_computations": str(most),
             **common,
         }
-
-    def _resolve(self, seed: int) -> tuple[SearchOptions, Json]:
-        most: Json = self.options.get("max_computations")
-        if most is not None and not (most == "auto" or type(most) is int):
-            raise InputError(f"max_computations {shown(most)}: expected an integer or auto")
-        most = None if most is None else parse_count(str(most))
-        effort: JsonObject = {"time_limit": self.time_limit, "threads": self.threads, "seed": seed}
-        if self.several:
-            return plan_search(self.options, **effort), 2 if most is None else most
-        apart = ("order", "max_computations", *EXTENSIONS)
-        given: JsonObject = {name: value for name, value in self.options.items() if name not in apart}
-        if "until_gap" in given:
-            given["until_gap"] = str(given["until_gap"])
-        options = Options.of({**given, **effort})
-        return options, options.default_computations(most)
 
 
 def read_methods(fields: Fields, top: Fields, folder: Path) -> Iterator[Method]:
@@ -363,7 +362,7 @@ def read_methods(fields: Fields, top: Fields, folder: Path) -> Iterator[Method]:
         InputError: a key is unknown, or its value is nonsense.
     """
     named = "strategy" in fields.values
-    fields.only((*_OWN_KEYS, "strategy", ALLOCATE, *MODEL_OPTIONS), _REFUSED)
+    fields.only((*OWN_KEYS, "strategy", ALLOCATE, *MODEL_OPTIONS), REFUSED)
     effort: JsonObject = {
         "time_limit": fields.seconds("time_limit", top.seconds("time_limit", 60)),
         "threads": fields.count("threads", 1 if named else top.count("threads", 1)),
@@ -390,7 +389,7 @@ def _choices(fields: Fields) -> dict[str, tuple[Json, ...]]:
     """Return all values of each option, with patterns of strategies resolved."""
     choices: dict[str, tuple[Json, ...]] = {}
     for name, value in fields.values.items():
-        if name in _OWN_KEYS:
+        if name in OWN_KEYS:
             continue
         values = tuple(value) if type(value) is list else (value,)
         expected, fits = _KINDS[name]
@@ -428,6 +427,7 @@ _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "max_computations": ("an integer or auto", lambda value: type(value) is int or _is_word(value)),
     "until_gap": ('"1%" or 0.01', _is_number_or_word),
     "alignment": ("a positive integer", lambda value: type(value) is int and value > 0),
+    "tile": ("rows or tiles, such as 4 or 4x16", lambda value: type(value) is int or _is_word(value)),
     ALLOCATE: ("true", lambda value: value is True),
 }
 """The values that each option may have, by name: a description, and a function that tests a value."""

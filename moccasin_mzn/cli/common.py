@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeGuard
 
 import click
-from cloup import option
 
+from moccasin_mzn.cli.options import problem_options
 from moccasin_mzn.commands import command
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.interrupts import stopped_by_signals
+from moccasin_mzn.problem.options import BUDGET_HELP, INPUT_ORDER_HELP
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.json_lines import JsonStream
@@ -151,46 +152,10 @@ def _not_free(context: click.Context, parameter: click.Parameter, value: str) ->
     return value
 
 
-BUDGET = option(
-    "--budget", metavar="0.8|80%|BYTES|1.5GiB",
-    help="Memory budget: a fraction of the peak memory of the input order, or an amount.",
-)  # fmt: skip
-BUDGET_OR_LEAST = option(
-    "--budget", metavar="0.8|80%|BYTES|1.5GiB|least",
-    help="Memory budget: a fraction of the peak memory of the input order, or an amount; least: the smallest for which "
-         "a schedule is found, in 60 % of the time limit.",
-)  # fmt: skip
-MAX_COMPUTATIONS = option(
-    "--max-computations", metavar="C|auto|FILE",
-    help="How often a node may be computed, at most; auto: 8 times; a JSON file has a limit for each node.  "
-         "[default: 2]",
-)  # fmt: skip
-_ORDER_HELP = (
-    "The input order: that of the graph file (if it has one, else a topological order), a topological order, or a file "
-    "with a list of node ids."
-)
-ORDER = click.option(
-    "--order", default="input", show_default=True, metavar="input|topological|FILE", callback=_not_free,
-    help=_ORDER_HELP,
-)  # fmt: skip
-ORDER_OR_FREE = option(
-    "--order", default="input", show_default=True, metavar="input|topological|free|FILE",
-    help=f"{_ORDER_HELP} free: the search chooses the order; fractions of the peak, and TDI, refer to the input order.",
-)  # fmt: skip
-IN_PLACE = option(
-    "--in-place", is_flag=True,
-    help="Let an output take the memory of an input where the graph allows it and no later operation reads the input.",
-)  # fmt: skip
-ZERO_COPY_CONCAT = option(
-    "--zero-copy-concat", is_flag=True,
-    help="Take out concatenations whose inputs, side by side in memory, are their output: they take no memory and no "
-         "time; see `zero-copy`.",
-)  # fmt: skip
-COUNT_FIXED = option(
-    "--count-fixed",
-    is_flag=True,
-    help="The budget includes the graph's fixed memory, such as parameters and optimizer state.",
-)
+(BUDGET,) = problem_options("budget", metavar="0.8|80%|BYTES|1.5GiB", help=f"{BUDGET_HELP}.")
+BUDGET_OR_LEAST, MAX_COMPUTATIONS, ORDER_OR_FREE = problem_options("budget", "max_computations", "order")
+IN_PLACE, ZERO_COPY_CONCAT, COUNT_FIXED = problem_options("in_place", "zero_copy_concat", "count_fixed")
+(ORDER,) = problem_options("order", metavar="input|topological|FILE", callback=_not_free, help=INPUT_ORDER_HELP)
 
 
 def graph_read(path: Path, in_place: bool = False, zero_copy: bool = False, alignment: int = 1) -> ComputationGraph:

@@ -14,8 +14,8 @@ from moccasin_mzn.cli.deploy_options import (
     EFFORT,
     files_read,
     output,
-    request_maker,
     schedule_of,
+    search_asked,
     searching,
 )
 from moccasin_mzn.cli.deploy_tflite import tflite
@@ -59,17 +59,17 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
 
     effort = Effort(*(options[name] for name in EFFORT))
     check_outputs({"--output": output}, files_read(options, plan=plan))
-    make_request = request_maker(options, alignment or 1, EFFORT)
+    search = search_asked(options, alignment or 1, EFFORT)
     given = plan_in(plan)
-    if given is not None and make_request is not None:
+    if given is not None and search is not None:
         raise InputError("--budget is for a graph: a plan has a budget of its own")
     if given is not None:
         found = placed(with_all_outputs(given), alignment, effort)
-    elif make_request is None:
+    elif search is None:
         message = f"{plan}: no plan for runtimes; of a graph one is made within --budget"
         raise InputError(Page.PLAN_FORMAT.after(message))
     else:
-        result = schedule_of(read_graph(plan), make_request)
+        result = schedule_of(read_graph(plan), search)
         if result is None:
             return EXIT_NONE
         found = planned(result)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,8 @@ from moccasin_mzn.cli.deploy_options import (
     files_read,
     keeping,
     output,
-    request_maker,
     schedule_of,
+    search_asked,
     searched_dict,
     searching,
 )
@@ -28,6 +27,7 @@ from moccasin_mzn.cli.options import OptionValue, command
 from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text
+from moccasin_mzn.option import flag
 
 if TYPE_CHECKING:
     from moccasin_mzn.deploy.c.network import Network
@@ -72,19 +72,20 @@ def c(
     Operators of other types than int8, and those that have no kernel, are named, and nothing is written. Exit status 1:
     there is no schedule within the budget.
     """
+    from moccasin_mzn.api.modes import asked, refuse_ways
     from moccasin_mzn.deploy.c.deployment import folder_of
     from moccasin_mzn.deploy.c.network import network_of
     from moccasin_mzn.deploy.c.summary import compiled_sizes, summary
     from moccasin_mzn.files import replace_file
     from moccasin_mzn.graphs.importers.tflite import read_model
 
+    ways = asked({"zero_copy_concat": zero_copy_concat, "tile": tile}, flag)
+    refuse_ways(ways, ways)
     names, kept = _file_names(prefix), Kept.taken_from(options)
     _check_folder(output, names, files_read(options, model=model), kept)
     network_model = read_model(model)
     with located(model):
         network = network_of(network_model, model.stem)
-    if zero_copy_concat and tile is not None:
-        raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
     found = _program(network, alignment, tile, zero_copy_concat, options)
     if found is None:
         return EXIT_NONE
@@ -133,13 +134,14 @@ def _program(
 ) -> tuple[Program, ComputationGraph, RuntimePlan, Result | None] | None:
     """The program of the plan that is searched for, or of the order of the model, the graph, the plan, and what was
     found; None: no plan is within the budget."""
+    from moccasin_mzn.api.tiling import Target
     from moccasin_mzn.deploy.c.deployment import plan_in_order
     from moccasin_mzn.deploy.c.program import check_inputs, program_of
     from moccasin_mzn.deploy.source import planned
     from moccasin_mzn.graphs.zero_copy import zero_copy_concat
     from moccasin_mzn.search.options import Effort
 
-    make_request, graph = request_maker(options, alignment, EFFORT, tile), network.graph
+    search, graph = search_asked(options, alignment, EFFORT, tile), network.graph
     taken_out: dict[NodeId, tuple[NodeId, ...]] = {}
     if zero_copy:
         found = zero_copy_concat(graph, alignment)
@@ -147,13 +149,11 @@ def _program(
         graph, nodes = found.graph, graph.nodes
         taken_out = {nodes[v]: tuple(nodes[u] for u in leaves) for v, leaves in found.taken_out.items()}
     check_inputs(network, taken_out)
-    if make_request is None:
+    if search is None:
         effort = Effort(*(options[name] for name in EFFORT))
         plan = plan_in_order(graph, alignment, effort)
         return program_of(network, graph, plan, taken_out), graph, plan, None
-    if tile is not None:
-        make_request = partial(make_request, cutting=network.cut)
-    result = schedule_of(graph, make_request)
+    result = schedule_of(graph, search, Target(network.cut))
     if result is None:
         return None
     graph, plan = result.problem.graph, planned(result)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, check_outputs
-from moccasin_mzn.cli.deploy_options import TILE, files_read, output, request_maker, schedule_of, searching
+from moccasin_mzn.cli.deploy_options import TILE, files_read, output, schedule_of, search_asked, searching
 from moccasin_mzn.cli.graphs import integers
 from moccasin_mzn.cli.imports import missing_of, onnx_options, source_of
 from moccasin_mzn.cli.invocation import command_line
@@ -64,6 +63,7 @@ def onnx(
     schedule within the budget; or outputs are not equal (with --tile, but for rounding), or the measured peak is above
     the planned one. Exit status 2: one of the models does not run. Then nothing is written.
     """
+    from moccasin_mzn.api.tiling import Target
     from moccasin_mzn.deploy.onnx_deployment import Cutter, deploy, read_sequence, read_source
     from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
 
@@ -71,23 +71,23 @@ def onnx(
     if (schedule is None) == (options["budget"] is None):
         raise InputError("expected a schedule, or --budget to make one within it")
     check, unchecked = _is_checked(check, inputs)
-    make_request, seed = request_maker(options, others=("seed",), tile=tile), options["seed"] or 0
-    missing = missing_of(unknown_size, "0" if make_request is None else unknown_duration, None)
+    search, seed = search_asked(options, others=("seed",), tile=tile), options["seed"] or 0
+    missing = missing_of(unknown_size, "0" if search is None else unknown_duration, None)
     source = read_source(
         model, dims=integers("--dim", dims), missing=missing,
         merge_views=views == "shared", keep_results=keep_results, workspaces=workspaces, fold=Fold(fold),
         optimize=Optimize(optimize), reduced=reduced, in_place=in_place, folder=output.parent,
     )  # fmt: skip
     sequence = None
-    if make_request is None:
+    if search is None:
         assert schedule is not None
         sequence = read_sequence(schedule, source)
     former = _reference(source, views == "shared", inputs, seed) if check else None  # before a search
     source = source if former is None else replace(source, doubtful=former.unlike())
     made = None
-    if make_request is not None:
+    if search is not None:
         cutter = Cutter(source)
-        made = schedule_of(source.graph, make_request if tile is None else partial(make_request, cutting=cutter.cut))
+        made = schedule_of(source.graph, search, Target(cutter.cut))
         if made is None:
             return EXIT_NONE
         sequence = made.sequence

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from cloup import option, option_group
@@ -23,7 +23,7 @@ from moccasin_mzn.cli.common import (
     progress_lines,
     write_files,
 )
-from moccasin_mzn.cli.options import Decorator, OptionValue, OptionValues, added, named_options
+from moccasin_mzn.cli.options import Decorator, OptionValue, OptionValues, added, named_options, problem_options
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import JsonObject
@@ -33,29 +33,25 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.placing import padded
 
 if TYPE_CHECKING:
+    from moccasin_mzn.api.question import Question
     from moccasin_mzn.api.request import Request
+    from moccasin_mzn.api.tiling import Target
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.problem.runtime_plan import RuntimePlan
     from moccasin_mzn.search.result import Result
-
-    RequestMaker = Callable[..., Request]
 
 SEARCH_SECONDS = 60.0
 """The default time limit of a search for a schedule, in seconds."""
 EFFORT = ("time_limit", "threads", "seed")
 """The options that a search for offsets has as well."""
-ALIGNMENT = click.option(
-    "--alignment", type=click.IntRange(min=1), metavar="N",
-    help="Make offsets multiples of this.  [default: that of the plan]",
+(ALIGNMENT,) = problem_options(
+    "alignment", type=click.IntRange(min=1), help="Make offsets multiples of this.  [default: that of the plan]"
 )  # fmt: skip
-
-TILE = click.option(
-    "--tile", metavar="auto|ROWS|RxC",
-    help="Compute outputs in parts of so many rows, or tiles, in any order; auto: those that do best within "
-         "the budget.",
+(TILE,) = problem_options(
+    "tile",
+    help="Compute outputs in parts of this number of rows, or tiles, in any order; auto: those that do best within the "
+         "budget.",
 )  # fmt: skip
-
-
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
@@ -132,76 +128,79 @@ def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed
     )  # fmt: skip
 
 
-def request_maker(
+def search_asked(
     options: OptionValues, alignment: int | None = None, others: Container[str] = (), tile: str | None = None,
     step: int = 1,
-) -> RequestMaker | None:  # fmt: skip
-    """Return a function that makes the request for a graph; None without --budget, as there is no search then.
+) -> Search | None:  # fmt: skip
+    """Return the search for a schedule; None without --budget, as there is no search then.
 
     Args:
         options: the options of `searching`.
-        alignment: the alignment of offsets in an arena, which the budget is for; a fraction is one of the peak with
-            sizes rounded up to multiples of it. None: there are no offsets.
+        alignment: the alignment of offsets in an arena, which the budget is for; None: there are no offsets.
         others: names of options that are also used without a search.
-        tile: in which parts outputs are computed, see `Tiles`; the function gets what `tiled` has to know of the target
-            as well, `cutting` at least.
-        step: a runtime takes a multiple of it for an arena, so that the budget is one: an amount is rounded down, a
-            fraction up, as what it is a fraction of may be none.
+        tile: in which parts outputs are computed, see `Tiles`.
+        step: see `Search`.
 
     Raises:
         InputError: an option is nonsense, or is for a search and --budget is missing.
     """
-    from moccasin_mzn.api.request import prepared
-    from moccasin_mzn.api.tiling import Tiles, tiled
+    from moccasin_mzn.api.question import Question
 
     given = {name: value for name, value in options.items() if value is not None and value is not False}
-    problem = {"order": given.pop("order"), "count_fixed": given.pop("count_fixed", False)}
-    tiles = None if tile is None else Tiles.of(tile)
     if "budget" not in given:
-        if tiles is not None:
+        if tile is not None:
             raise InputError("--tile is for a search: give --budget as well")
-        more = [name for name, value in problem.items() if value not in ("input", False)]
-        for name in (*more, *given):
-            if name not in others:
+        for name, value in given.items():
+            if name not in others and (name, value) != ("order", "input"):
                 raise InputError(f"{flag(name)} is for a search: give --budget as well")
         return None
-    budget = Budget.parse(given.pop("budget"))
-    given = {"time_limit": SEARCH_SECONDS, **({} if tiles is None else {"max_computations": "auto"}), **given}
-    prepare, lengths = prepared(given, alignment=alignment, spelled=flag), (alignment or 1, step)
-    if tiles is None:
-        return lambda graph: prepare(graph, budget=_rounded(graph, budget, lengths, problem), **problem)
-
-    def make(graph: ComputationGraph, **of_target: Any) -> Request:
-        note = partial(click.echo, err=True)
-        amount = _rounded(graph, budget, lengths, problem)
-        return tiled(prepare, tiles, note, **of_target)(graph, budget=amount, **problem)
-
-    return make
+    given = {"time_limit": SEARCH_SECONDS, **given, "budget": Budget.parse(given["budget"]), "tile": tile}
+    offsets = {} if alignment is None else {"addresses": True, "alignment": alignment}
+    return Search(Question.of({**given, **offsets}, spelled=flag), step)
 
 
-def _rounded(graph: ComputationGraph, budget: Budget, lengths: tuple[int, int], problem: Mapping[str, Any]) -> Budget:
-    """The budget of an arena, with a line if it is not the one that was given.
+@dataclass(frozen=True)
+class Search:
+    """A search for a schedule that is to be deployed.
+
+    A budget that is a fraction is one of the peak with sizes rounded up to multiples of the alignment.
+    """
+
+    question: Question
+    step: int = 1
+    """A runtime takes a multiple of it for an arena, so that the budget is one: an amount is rounded down, a fraction
+    up, as what it is a fraction of may be none."""
+
+    def request(self, graph: ComputationGraph, target: Target | None = None) -> Request:
+        """Return the request about a graph; `target` computes parts."""
+        from moccasin_mzn.api.tiling import LAYERS
+
+        asked = replace(self.question, budget=self._rounded(graph))
+        return asked.request(graph, partial(click.echo, err=True), target=target or LAYERS)
+
+    def _rounded(self, graph: ComputationGraph) -> Budget:
+        """The budget of an arena, with a line if it is not the one that was given."""
+        budget, size, step = self.question.budget, self.question.offsets or 1, self.step
+        problem = {"order": self.question.order, "count_fixed": self.question.count_fixed}
+        given = Instance.build(graph, budget, **problem)
+        amount = given.budget // step * step
+        if budget.fraction is not None:
+            amount = -(-Instance.build(padded(graph, size), budget, **problem).budget // step) * step
+        if amount != given.budget:
+            text = f"as an arena takes a multiple of {step}" if step > 1 else f"of outputs in multiples of {size}"
+            click.echo(f"budget: {amount:,} bytes, {text}", err=True)
+        return Budget(max(1, amount + given.fixed))
+
+
+def schedule_of(graph: ComputationGraph, search: Search, target: Target | None = None) -> Result | None:
+    """Search for a schedule; None, with a line on stderr, if there is none within the budget.
 
     Args:
-        lengths: a fraction is one of the peak of outputs whose sizes are multiples of the first; outputs get a multiple
-            of the second, see `request_maker`.
+        target: what computes parts; None: all nodes can be cut.
     """
-    size, step = lengths
-    given = Instance.build(graph, budget, **problem)
-    amount = given.budget // step * step
-    if budget.fraction is not None:
-        amount = -(-Instance.build(padded(graph, size), budget, **problem).budget // step) * step
-    if amount != given.budget:
-        text = f"as an arena takes a multiple of {step}" if step > 1 else f"of outputs in multiples of {size}"
-        click.echo(f"budget: {amount:,} bytes, {text}", err=True)
-    return Budget(max(1, amount + given.fixed))
-
-
-def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result | None:
-    """Search for a schedule; None, with a line on stderr, if there is none within the budget."""
     from moccasin_mzn.api.solve import answer
 
-    begin, request = time.monotonic(), make_request(graph)
+    begin, request = time.monotonic(), search.request(graph, target)
     with progress_lines(request) as lines:
         result = answer(request, lines, begin)
     if result.valid:

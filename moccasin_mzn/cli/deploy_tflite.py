@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +19,8 @@ from moccasin_mzn.cli.deploy_options import (
     files_read,
     keeping,
     output,
-    request_maker,
     schedule_of,
+    search_asked,
     searched_dict,
     searching,
 )
@@ -31,6 +30,7 @@ from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located
 from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formatting import count_text
+from moccasin_mzn.option import flag
 
 if TYPE_CHECKING:
     from ai_edge_litert.schema_py_generated import ModelT
@@ -83,6 +83,7 @@ def tflite(
 
     Exit status 1: there is no schedule within the budget, or outputs are not equal, and nothing is written.
     """
+    from moccasin_mzn.api.modes import asked, refuse_ways
     from moccasin_mzn.deploy.tflite_checking import is_runtime_installed
     from moccasin_mzn.files import load_bytes, replace_file
     from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
@@ -95,12 +96,12 @@ def tflite(
         raise InputError("expected a plan, or --budget to make one within it")
     if step % LEAST:
         raise InputError(f"--alignment {step}: TFLite Micro wants multiples of {LEAST}")
-    if zero_copy_concat and tile is not None:
-        raise InputError("--zero-copy-concat is for whole layers: leave out --tile")
+    ways = asked({"zero_copy_concat": zero_copy_concat, "tile": tile}, flag)
+    refuse_ways(ways, ways)
     former = load_bytes(model, SIZE_LIMIT)
     run = former if (is_runtime_installed() if check is None else check) else None
-    asked = _Asked(model, plan, step, tile, zero_copy_concat, options, run, total=budget_for == "total")
-    answer = asked.answer()
+    planned = _Asked(model, plan, step, tile, zero_copy_concat, options, run, total=budget_for == "total")
+    answer = planned.answer()
     if answer is None:
         return EXIT_NONE
     found, done, wrong = answer
@@ -179,6 +180,7 @@ class _Asked:
         Args:
             spare: bytes of the budget that are left free.
         """
+        from moccasin_mzn.api.tiling import Target
         from moccasin_mzn.deploy.source import planned
         from moccasin_mzn.deploy.tflite_tiling import Cutter
         from moccasin_mzn.files import load_json
@@ -188,27 +190,25 @@ class _Asked:
         from moccasin_mzn.graphs.zero_copy import zero_copy_concat as without_concatenations
         from moccasin_mzn.search.options import Effort
 
-        make_request = request_maker(self.options, self.step, EFFORT, self.tile, LEAST)
+        search = search_asked(self.options, self.step, EFFORT, self.tile, LEAST)
         network, document = read_model(self.path), None if self.plan is None else load_json(self.plan, Page.PLAN_FORMAT)
         with located(self.path):
             graph, taken_out = graph_of(network, self.path.stem), frozenset[int | str]()
-        if make_request is not None and self.total:
+        if search is not None and self.total:
             budget = self._for_tensors(network, graph, spare)
-            make_request = request_maker(self.options | {"budget": budget}, self.step, EFFORT, self.tile, LEAST)
+            search = search_asked(self.options | {"budget": budget}, self.step, EFFORT, self.tile, LEAST)
         if self.zero_copy:
             copying = without_concatenations(graph, self.step if self.plan is None else alignment_for(document))
             click.echo(copying.text(), err=True)
             graph, taken_out = copying.graph, frozenset(graph.nodes[v] for v in copying.taken_out)
-        if make_request is None:
+        if search is None:
             effort = Effort(*(self.options[name] for name in EFFORT))
             with located(self.plan), explained(Page.PLAN_FORMAT):
                 found = _placed_plan(document, graph, self.step, effort)
             return _Planned(network, graph, found, taken_out, None)
         cutter = Cutter(network)
-        if self.tile is not None:
-            weigh = cutter.persistent if self.total else None
-            make_request = partial(make_request, cutting=cutter.cut, whole=cutter.whole, weigh=weigh)
-        result = schedule_of(graph, make_request)
+        target = Target(cutter.cut, cutter.whole, cutter.persistent if self.total else None)
+        result = schedule_of(graph, search, target)
         if result is None:
             return None
         if self.tile is not None:

@@ -22,7 +22,7 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.invocation import command_line
-from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, command, named_options
+from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, command, named_options, problem_options
 from moccasin_mzn.commands import command as command_text
 from moccasin_mzn.commands import word
 from moccasin_mzn.doc_links import Page
@@ -101,12 +101,7 @@ def plot(
     ORDER,
     COUNT_FIXED,
     IN_PLACE,
-    option(
-        "--warm-start",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Write the schedule in this file as a warm start.",
-    ),
+    *problem_options("warm_start", help="Write the schedule in this file as a warm start."),
 )
 @option_group("Model", *named_options("formulation", *own_options(), "like"))
 @option_group(
@@ -125,7 +120,7 @@ def export(
 
     `validate --arrays` checks what MiniZinc prints.
     """
-    from moccasin_mzn.api.request import instance_of
+    from moccasin_mzn.api.question import Question
     from moccasin_mzn.formulations.exporting import (
         CHECKER,
         DATA,
@@ -142,7 +137,6 @@ def export(
         raise InputError("--solver is for --fzn: data and models are the same for all solvers")
     if fzn and program is not None:
         raise InputError("--fzn and --format: give one of them")
-    in_place = options.pop("in_place")
     others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
     others["the model"] = options["model"]
     inputs = {"the graph": graph, "the order": options["order"], **others}
@@ -150,9 +144,7 @@ def export(
     is_file = is_compiled or output.suffix in (".dzn", ".json")
     if is_file:
         check_outputs({"--output": output}, inputs)
-    problem = {name: options.pop(name) for name in ("budget", "order", "count_fixed")}
-    given = {name: value for name, value in options.items() if value is not None}
-    instance, form, start = instance_of(given, read_graph(graph).run_in_place(in_place), **problem)
+    instance, form, start = Question.of(options, spelled=flag).modelled(read_graph(graph))
     if start is not None:
         form.check_start(instance, start)
     data = form.data(instance)
@@ -174,7 +166,7 @@ def export(
         if wide := uncounted(form, data):
             click.echo(f"note: {wide}", err=True)
         folder = [output / name for name in (MODEL, CHECKER, DATA)]
-        back = _back(graph, {**problem, "in_place": in_place, **given})
+        back = _back(graph, options)
         _print_use([form.file, form.checker_file, output] if is_file else folder, back)
     return EXIT_FOUND
 
@@ -185,7 +177,7 @@ def _back(graph: Path, options: OptionValues) -> str:
     for name, value in options.items():
         if value is True:
             words.append(flag(name))
-        elif name != "warm_start" and value is not False and (name, value) != ("order", "input"):
+        elif name != "warm_start" and value not in (None, False) and (name, value) != ("order", "input"):
             words += [flag(name), value]
     return command_text("validate", graph, "-", *words, "--arrays", "--output", "schedule.json")
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,12 +25,19 @@ from moccasin_mzn.cli.common import (
     ZERO_COPY_CONCAT,
     check_outputs,
     file_jobs,
-    graph_read,
     graphs_there,
     pictures,
     write_files,
 )
-from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, effort, grouped, named_options
+from moccasin_mzn.cli.options import (
+    OptionValue,
+    added,
+    command,
+    effort,
+    grouped,
+    named_options,
+    problem_options,
+)
 from moccasin_mzn.extensions.memories import MemoryOptions, first_swept
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.interrupts import stopped_by_signals
@@ -40,12 +47,9 @@ from moccasin_mzn.terminal import is_read
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.frontier.points import Frontier
-    from moccasin_mzn.api.request import Memories
+    from moccasin_mzn.api.request import StrategyOptions
     from moccasin_mzn.report.frontiers import Shower
-    from moccasin_mzn.search.options import Options, SearchOptions
-
-
-_Options = TypeVar("_Options", "Options", "SearchOptions")
+    from moccasin_mzn.search.options import SearchOptions
 
 
 @command()
@@ -60,8 +64,13 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 @COUNT_FIXED
 @IN_PLACE
 @ZERO_COPY_CONCAT
-@click.option("--tile", metavar="ROWS|RxC",
-              help="Compute outputs in parts of so many rows, or tiles, in any order; see `tile`.")  # fmt: skip
+@added(
+    *problem_options(
+        "tile",
+        metavar="ROWS|RxC",
+        help="Compute outputs in parts of this number of rows, or tiles, in any order; see `tile`.",
+    )
+)
 @grouped(MemoryOptions)
 @added(*named_options("until_gap", help="Do not improve a point whose gap is at most this.  [default: 0]"))
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
@@ -80,14 +89,12 @@ def frontier(
     given by its name alone.
     """
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
-    from moccasin_mzn.api.frontier.variants import prepared_sweep
-    from moccasin_mzn.api.modes import asked, refuse_ways
-    from moccasin_mzn.api.tiling import Tiles, cut_for_all
+    from moccasin_mzn.api.question import Question
     from moccasin_mzn.checks import check_time_limit
+    from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import check_address_space, ready
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.features import Feature
-    from moccasin_mzn.problem.instance import FREE
 
     begin = time.monotonic()
     check_time_limit(time_limit)
@@ -96,23 +103,13 @@ def frontier(
     inputs = {"the graph": graph, "the order": options["order"], "a limit of computations": options["max_computations"],
               "the model": options["model"]}  # fmt: skip
     check_outputs({"--output": output, "--csv": table, "--plot": plot}, inputs)
-    several, in_place = MemoryOptions.taken_from(options), options.pop("in_place")
-    zero_copy = options.pop("zero_copy_concat")
-    problem = {name: options.pop(name) for name in ("order", "count_fixed")}
-    given = {name: value for name, value in options.items() if value is not None}
-    tiles = None if tile is None else Tiles.of(tile)
-    if tiles is not None:
-        given = {"max_computations": "auto", **given}
-    more = {"in_place": in_place, "zero_copy_concat": zero_copy, "tile": tile, "order": problem["order"]}
-    ways = asked({**more, **given, **several.given()}, flag)
-    refuse_ways({*ways, Feature.FRONTIER}, ways)
-    prepare = prepared_sweep(given, _memories(given, several), _without_minizinc)
+    several = MemoryOptions.taken_from(options)
+    swept = replace(several, device=first_swept(several.device), memory=first_swept(several.memory, what="memory"))
+    question = Question.of({"tile": tile, **options}, memories=swept, spelled=flag,
+                           as_feature=frozenset({Feature.FRONTIER}))  # fmt: skip
+    how = _without_minizinc(question.options)
     with stopped_by_signals():
-        computation_graph = graph_read(graph, in_place, zero_copy)
-        if tiles is not None:
-            computation_graph = cut_for_all(computation_graph, tiles, problem["order"])
-            problem["order"] = FREE
-        variant = prepare(computation_graph, **problem)
+        variant = question.sweep(read_graph(graph), how, partial(click.echo, err=True))
         begin += ready(*variant.compiled)
         plan = SweepPlan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
         found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)
@@ -120,25 +117,18 @@ def frontier(
     return (EXIT_FOUND if found.found else EXIT_NONE) if all_written else EXIT_BAD_INPUT
 
 
-def _memories(given: OptionValues, memories: MemoryOptions) -> Memories | None:
-    """Return what makes the problem for several memories, with the first one's budget varied; None with one memory."""
-    if not memories.several:
-        return None
-    memories.refuse_others(given)
-    swept = replace(memories, device=first_swept(memories.device), memory=first_swept(memories.memory, what="memory"))
-    return partial(swept.problem, options=given, budget=None if memories.own_budgets else "100%")
-
-
-def _without_minizinc(options: _Options) -> _Options:
+def _without_minizinc(options: SearchOptions | StrategyOptions) -> SearchOptions:
     """Drop the model, with a note, if MiniZinc is missing and searches can run without it.
 
     Raises:
         InputError: a solver is unknown or cannot run, even if no budget should need it.
     """
+    from moccasin_mzn.api.request import StrategyOptions
     from moccasin_mzn.solvers.minizinc.drivers import NoNativeMiniZinc
     from moccasin_mzn.solvers.minizinc.solvers import OWN, check_solvers, find_backend
 
-    names = [name.strip() for name in options.solver.split(",")]
+    assert not isinstance(options, StrategyOptions)
+    names = options.solvers
     check_solvers(names)
     if options.search == "only":
         return options

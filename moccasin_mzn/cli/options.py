@@ -14,6 +14,7 @@ import cloup
 
 from moccasin_mzn.formatting import closest
 from moccasin_mzn.option import Option, flag, options_of
+from moccasin_mzn.problem.options import ProblemOptions
 
 if TYPE_CHECKING:
     from click.parser import _OptionParser
@@ -121,6 +122,13 @@ def named_options(*names: str, **changes: OptionValue) -> list[Decorator]:
     return [_option(name, known[name], **changes) for name in names]
 
 
+def problem_options(*names: str, **changes: OptionValue) -> list[Decorator]:
+    """Return the options of these names about the problem, as `named_options` does."""
+    known = options_of(ProblemOptions)
+    defaults: OptionValues = {"order": {"default": "input", "show_default": True}}
+    return [_option(name, known[name], **{**defaults.get(name, {}), **changes}) for name in names]
+
+
 def effort(limit: str | None = None, /, **defaults: OptionValue) -> Decorator:
     """Add --time-limit, --threads and --seed to a command.
 
@@ -156,11 +164,12 @@ def added(*options: Decorator) -> Decorator:
 
 
 def _option(name: str, one: Option, **changes: OptionValue) -> Decorator:
-    arguments: OptionValues = {"help": one.help, **changes}
+    arguments: OptionValues = {"help": one.help, "metavar": one.metavar, **changes}
     if one.kind is bool:
+        del arguments["metavar"]
         on, off = one.flags
         arguments = {"default": None, **arguments} if off else {"is_flag": True, **arguments}
         return cloup.option(f"{on}/{off}" if off else on, name, cls=cloup.Option, **arguments)
     if one.read is None:
-        arguments["type"] = click.Path(path_type=Path) if one.kind is Path else one.kind
-    return cloup.option(flag(name), cls=cloup.Option, metavar=one.metavar, multiple=one.multiple, **arguments)
+        arguments.setdefault("type", click.Path(path_type=Path) if one.kind is Path else one.kind)
+    return cloup.option(flag(name), cls=cloup.Option, multiple=one.multiple, **arguments)

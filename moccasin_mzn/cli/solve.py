@@ -23,7 +23,6 @@ from moccasin_mzn.cli.common import (
     Job,
     check_outputs,
     file_jobs,
-    graph_read,
     graph_there,
     json_line,
     pictures,
@@ -32,7 +31,7 @@ from moccasin_mzn.cli.common import (
     write_answer,
     write_files,
 )
-from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options
+from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options, problem_options
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.interrupts import stopped_by_signals
@@ -41,7 +40,6 @@ from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.json_lines import JsonStream
-    from moccasin_mzn.api.tiling import Tiles
     from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.result import Result
 
@@ -91,16 +89,12 @@ def checker_lines(result: Result) -> list[str]:
     COUNT_FIXED,
     IN_PLACE,
     ZERO_COPY_CONCAT,
-    option("--tile", metavar="auto|ROWS|RxC",
-           help="Compute outputs in parts of so many rows, or tiles, in any order; auto: parts with which least is "
-           "computed within the budget. GRAPH must know its operators, see `tile`."),
+    *problem_options("tile"),
 )  # fmt: skip
 @option_group(
     "Search",
     *named_options("solver", "time_limit", "until_gap", "iterations", "threads", "seed"),
-    option(
-        "--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="Start from the schedule in this file."
-    ),
+    *problem_options("warm_start"),
     *named_options("search", "if_none"),
 )
 @option_group(
@@ -108,9 +102,7 @@ def checker_lines(result: Result) -> list[str]:
     option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
     option("--tiled", type=click.Path(path_type=Path), metavar="FILE",
            help="Write the graph of the parts, which the schedule is for; goes with --tile."),
-    option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
-           help="Write the schedule and a proof of a lower bound, for `check-certificate`. The proof takes up to "
-           "another --time-limit, or 60 s if there is none; after Ctrl-C up to 5 s."),
+    *problem_options("certificate"),
     option("--plot", type=click.Path(path_type=Path), metavar="FILE",
            help="Draw the schedule: .png, .svg, .pdf or .html."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
@@ -121,14 +113,13 @@ def checker_lines(result: Result) -> list[str]:
 @option_group(
     "Model",
     *named_options("formulation"),
-    option("--strategy", metavar="NAME", help="A heuristic in place of the model; the command `list` describes all."),
+    *problem_options("strategy"),
     *named_options(*own_options(), "like", "two_phase"),
 )
 @option_group(
     "Addresses",
-    option("--addresses", is_flag=True,
-           help="Give each output an offset in one arena; the budget is then for the size of the arena."),
-    option("--alignment", type=click.IntRange(min=1), metavar="N", help="Offsets are multiples of it.  [default: 1]"),
+    *problem_options("addresses"),
+    *problem_options("alignment", type=click.IntRange(min=1)),
     option("--buffers", type=click.Path(path_type=Path), metavar="FILE.csv",
            help="Write outputs, lifespans and offsets in the CSV format of minimalloc."),
 )  # fmt: skip
@@ -147,14 +138,11 @@ def solve(
     Ctrl-C ends the search and keeps the best schedule found.
     """
     from moccasin_mzn.api.json_lines import JsonStream
-    from moccasin_mzn.api.least import is_least, within_least
-    from moccasin_mzn.api.modes import asked, refuse_ways
-    from moccasin_mzn.api.request import prepared
+    from moccasin_mzn.api.question import Question
     from moccasin_mzn.api.solve import answer
-    from moccasin_mzn.api.tiling import tiled as tiled_request
     from moccasin_mzn.arguments import check_certificate_file
+    from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
-    from moccasin_mzn.problem.budget import Budget
 
     begin = time.monotonic()
     several = MemoryOptions.taken_from(options)
@@ -165,30 +153,21 @@ def solve(
     outputs = {
         "--output": output, "--plot": plot, "--buffers": buffers, "--certificate": certificate, "--tiled": tiled
     }  # fmt: skip
-    given = {name: value for name, value in options.items() if value is not None}
-    _check_files(outputs, {"the graph": graph, "the order": order}, given)
-    ways = asked({
-        "budget": budget, "order": order, "in_place": in_place, "zero_copy_concat": zero_copy_concat, "tile": tile,
-        "strategy": strategy, "certificate": certificate, "addresses": addresses, **given, **several.given(),
-    }, flag)  # fmt: skip
-    refuse_ways(ways, ways)
-    if several.several:
-        several.refuse_others([*given, *(["buffers"] if buffers is not None else [])])
-    tiles = _tiles(tile, tiled, given)
-    _check_answer(outputs, as_json and json_stream, addresses, alignment)
+    _check_files(outputs, {"the graph": graph, "the order": order}, options)
+    if several.several and buffers is not None:
+        several.refuse_others(["buffers"])
+    if tiled is not None and tile is None:
+        raise InputError("--tiled goes with --tile")
+    _check_answer(outputs, as_json and json_stream, addresses)
+    question = Question.of({
+        "budget": budget, "order": order, "count_fixed": count_fixed, "in_place": in_place,
+        "zero_copy_concat": zero_copy_concat, "tile": tile, "strategy": strategy, "addresses": addresses,
+        "alignment": alignment, "certificate": certificate, **options,
+    }, memories=several, spelled=flag)  # fmt: skip
     check_certificate_file(certificate, graph)
-    arenas = (alignment or 1) if addresses else None
-    memories = partial(several.problem, options=given) if several.several else None
-    note = partial(click.echo, err=True)
-    prepare = prepared(given, strategy, memories, arenas, flag)
-    if tiles is not None:
-        prepare = tiled_request(prepare, tiles, note)
-    elif is_least(budget):
-        prepare = within_least(prepare, note)
-    checked_budget = budget if several.several or budget is None or is_least(budget) else Budget.parse(budget)
-    computation_graph = graph_read(graph, in_place, zero_copy_concat, alignment or 1)
+    computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
-    request = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
+    request = question.request(computation_graph, partial(click.echo, err=True))
     stream = JsonStream(request.problem, sys.stdout) if json_stream else None
     written = None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
     with progress_lines(request, written) as lines:
@@ -227,33 +206,18 @@ def _write(
     return status if all_written else EXIT_BAD_INPUT
 
 
-def _tiles(tile: str | None, tiled: Path | None, given: dict[str, OptionValue]) -> Tiles | None:
-    """Return the parts that are wanted, if any; nodes may be computed often then, unless a limit is given."""
-    from moccasin_mzn.api.tiling import Tiles
-
-    if tile is None:
-        if tiled is not None:
-            raise InputError("--tiled goes with --tile")
-        return None
-    given.setdefault("max_computations", "auto")
-    return Tiles.of(tile)
-
-
 def _check_files(outputs: dict[str, Path | None], inputs: dict[str, object], given: OptionValues) -> None:
     """Refuse outputs that cannot be written or would overwrite an input."""
     names = {"a limit of computations": "max_computations", "the warm start": "warm_start", "the model": "model"}
     check_outputs(outputs, {**inputs, **{what: given.get(name) for what, name in names.items()}})
 
 
-def _check_answer(outputs: dict[str, Path | None], json_twice: bool, addresses: bool, alignment: int | None) -> None:
+def _check_answer(outputs: dict[str, Path | None], json_twice: bool, addresses: bool) -> None:
     """Refuse options about the answer that contradict each other."""
-    from moccasin_mzn.problem.arena import check_alignment
-
     if json_twice:
         raise InputError("--json and --json-stream: give one of them")
-    if not addresses and (alignment is not None or outputs["--buffers"] is not None):
-        raise InputError(f"--{'buffers' if alignment is None else 'alignment'} goes with --addresses")
-    check_alignment(alignment or 1)
+    if not addresses and outputs["--buffers"] is not None:
+        raise InputError("--buffers goes with --addresses")
 
 
 def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | None]:

@@ -77,8 +77,8 @@ def validate(
         others = {"the order": order, "a limit of computations": model.get("max_computations")}
         others["the model"] = model.get("model")
         check_outputs({"--output": output}, {"the graph": graph, "what MiniZinc printed": schedule, **others})
-        problem = {"order": order, "count_fixed": count_fixed}
-        return _validate_arrays(graph, schedule, budget, problem, model, output, in_place)
+        options = {"budget": budget, "order": order, "count_fixed": count_fixed, "in_place": in_place, **model}
+        return _validate_arrays(graph, schedule, options, output)
     for name in (*model, *(["output"] if output is not None else [])):
         raise InputError(f"{flag(name)} goes with --arrays")
     return _validate_file(graph, schedule, budget, order, count_fixed, (in_place, zero_copy_concat))
@@ -104,12 +104,9 @@ def _validate_file(
     return _print_verdict(found, [*judged_arenas(noun, found.arenas), *found.notes])
 
 
-def _validate_arrays(
-    graph: Path, printed: Path, budget: str | None, problem: OptionValues, model: OptionValues, output: Path | None,
-    in_place: bool,
-) -> int:  # fmt: skip
+def _validate_arrays(graph: Path, printed: Path, options: OptionValues, output: Path | None) -> int:
     """Decode the last solution that MiniZinc printed, and judge it."""
-    from moccasin_mzn.api.request import instance_of
+    from moccasin_mzn.api.question import Question
     from moccasin_mzn.files import load_text
     from moccasin_mzn.formulations.exporting import decoded, read_solution
     from moccasin_mzn.graphs.formats import read_graph
@@ -117,10 +114,10 @@ def _validate_arrays(
     from moccasin_mzn.problem.problem import answer_document
     from moccasin_mzn.problem.verdict import verdict
 
-    if budget is None:
+    if options["budget"] is None:
         raise InputError("--budget: with --arrays give that of the export")
     text = sys.stdin.read() if str(printed) == "-" else load_text(printed)
-    instance, form, _ = instance_of(model, read_graph(graph).run_in_place(in_place), budget=budget, **problem)
+    instance, form, _ = Question.of(options, spelled=flag).modelled(read_graph(graph))
     with located("stdin" if str(printed) == "-" else printed):
         sequence = decoded(instance, form, read_solution(text))
     found = verdict(instance.graph, [instance.graph.nodes[v] for v in sequence], instance.budget)

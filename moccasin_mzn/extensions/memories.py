@@ -239,6 +239,72 @@ class MemoryOptions:
         return Goal(self.objective or "duration", **limits)
 
 
+@dataclass(frozen=True)
+class MemoriesGiven:
+    """Several memories as arguments of `moccasin_mzn.solve` describe them; None: not given.
+
+    Raises:
+        InputError: an argument without the one that it is about, or with one that it does not go with.
+    """
+
+    paging: PagingCosts | Mapping[str, object] | None = None
+    slow_memory: Amount | None = None
+    devices: Mapping[str, Device | Amount | None] | None = None
+    copies: CopyCosts | Mapping[str, object] | None = None
+    memories: Mapping[str, MemoryPool | Amount | None] | None = None
+    goal: Goal | Objective | None = None
+
+    def __post_init__(self) -> None:
+        names = self.given().keys()
+        if names and not self.several:
+            raise InputError(f"{next(iter(names)).replace('_', ' ')} goes with paging or devices")
+        if self.memories is not None and (others := names - {"memories", "goal"}):
+            raise InputError(f"{min(others).replace('_', ' ')} does not go with memories of one device")
+
+    def given(self) -> dict[str, Any]:
+        """Return the arguments that are given, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @property
+    def several(self) -> bool:
+        """True if there are several memories."""
+        return not {"paging", "devices", "memories"}.isdisjoint(self.given())
+
+    @property
+    def own_budgets(self) -> bool:
+        """True if each memory has a budget of its own."""
+        return self.devices is not None or self.memories is not None
+
+    def refuse_others(self, names: Iterable[str]) -> None:
+        """Refuse what is for one memory only.
+
+        Raises:
+            InputError: the first of these names that does not go with several.
+        """
+        for name in names:
+            if name not in TAKEN:
+                raise InputError(f"{name.replace('_', ' ')} is for one memory, it does not go with a plan of several")
+
+    def problem(
+        self, graph: ComputationGraph, options: Mapping[str, Any], *, budget: Amount | None, order: Any,
+        count_fixed: bool = False,
+    ) -> tuple[PlanProblem, PlanFormulation]:  # fmt: skip
+        """Return the problem and its formulation, see `MemoryOptions.problem`.
+
+        Raises:
+            InputError: nonsense in an argument, or arguments that do not go together.
+        """
+        form, most = options.get("formulation", "staged"), counts_of(options.get("max_computations"), graph)
+        if self.memories is None:
+            return several_memories_problem(
+                graph, budget, form=form, max_computations=most, order=order, count_fixed=count_fixed, **self.given()
+            )
+        if budget is not None or count_fixed:
+            what = "count fixed" if budget is None else "budget"
+            raise InputError(f"{what} is for one memory: each of several has its own")
+        return pools_problem(graph, self.memories, form, order, most, self.goal or "duration")
+
+
 def first_swept(devices: tuple[str, ...], budget: str = "inf", what: str = "device") -> tuple[str, ...]:
     """Devices, or memories, with the first one, NAME or NAME:K, given `budget`, as that is what is varied.
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from moccasin_mzn.api.request import plan_options
 from moccasin_mzn.api.solve import solve_instance, solve_problem
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import TAKEN, Amount, capacity_of, paging_costs
@@ -17,7 +16,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.platform import Action, Memory, Plan, Platform
 from moccasin_mzn.pytorch.devices import CUDA, kind_of_device
-from moccasin_mzn.search.options import Options, SearchOptions
+from moccasin_mzn.search.options import Options, SearchOptions, plan_options
 from moccasin_mzn.search.result import Listener, Result
 
 

@@ -243,6 +243,16 @@ def model_options() -> dict[str, Option]:
     return {**options_of(Options), **own_options()}
 
 
+def plan_options(given: Mapping[str, object]) -> SearchOptions:
+    """Return the options for plans among the arguments.
+
+    Raises:
+        InputError: nonsense in one of them.
+    """
+    known = {part.name for part in fields(SearchOptions)}
+    return SearchOptions.of({name: value for name, value in given.items() if name in known})
+
+
 def default_if_none(max_computations: object, iterations: object = None) -> IfNone:
     """Return the default of `Options.if_none`: a limit that is given on computations is kept, and counted searches try
     nothing else."""

@@ -7,7 +7,7 @@ import pytest
 from bench_support import command_of
 
 from moccasin_mzn.api.process import WORKER, _Transcript, ignore, run_request
-from moccasin_mzn.api.request import prepared
+from moccasin_mzn.api.question import Question
 from moccasin_mzn.cli.main import run
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -21,7 +21,7 @@ SKIP = ComputationGraph(
 
 def asked(graph, budget, **given):
     """What `mz.solve` asks."""
-    return prepared(given)(graph, budget=budget, order="input", count_fixed=False)
+    return Question.of({"budget": budget, **given}).request(graph)
 
 
 @pytest.fixture

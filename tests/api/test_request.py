@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moccasin_mzn.api.process import run_request
-from moccasin_mzn.api.request import AllocationRequest, Request, prepared, request_from_json
+from moccasin_mzn.api.question import Question
+from moccasin_mzn.api.request import AllocationRequest, Request, request_from_json
 from moccasin_mzn.api.solve import answer
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
@@ -40,8 +41,8 @@ def again(request: Request | AllocationRequest) -> Request | AllocationRequest:
 @given(seed=st.integers(0, 10**6), how=EFFORTS, in_place=st.booleans(), free=st.booleans(), most=st.integers(1, 9))
 def test_a_request_for_a_schedule_is_the_same_again(seed, how, in_place, free, most):
     graph = draw_case(seed, workspaces=not in_place, in_place=in_place).graph
-    prepare = prepared({**how, "max_computations": most, "warm_start": graph.input_order()})
-    request = prepare(graph, budget=0.9, order="free" if free else "input", count_fixed=False)
+    problem = {"budget": 0.9, "max_computations": most, "warm_start": graph.input_order()}
+    request = Question(**problem, order="free" if free else "input", how=how).request(graph)
     assert again(request) == request
 
 
@@ -50,20 +51,16 @@ def test_a_request_for_a_plan_is_the_same_again(seed, how, kind, aligned):
     graph, memories = draw_case(seed).graph, MEMORIES[kind]
     start = tuple(Action(v) for v in graph.input_order())
 
-    def asked(graph, **problem):
-        return memories.problem(graph, {"max_computations": 3}, **problem)
-
-    prepare = prepared({**how, "warm_start": start}, memories=asked, alignment=4 if aligned else None)
-    budget = None if memories.device else "80%"
-    request = prepare(graph, budget=budget, order="input", count_fixed=False)
+    offsets = {"addresses": True, "alignment": 4} if aligned else {}
+    problem = {"budget": None if memories.device else "80%", "max_computations": 3, "warm_start": start, **offsets}
+    request = Question(**problem, how=how, memories=memories).request(graph)
     assert again(request) == request
 
 
 def test_a_strategy_and_offsets_are_the_same_again():
     graph = draw_case(3).graph
-    request = prepared({"time_limit": 5.0}, "chen-greedy-ap", alignment=16)(
-        graph, budget="90%", order="input", count_fixed=False
-    )
+    offsets = {"addresses": True, "alignment": 16}
+    request = Question("90%", strategy="chen-greedy-ap", how={"time_limit": 5.0}, **offsets).request(graph)
     assert again(request) == request
 
 
@@ -80,7 +77,7 @@ def test_a_request_for_offsets_is_the_same_again():
 @pytest.mark.parametrize("seed", range(8))
 def test_a_worker_answers_the_request(seed):
     case = draw_case(seed)
-    prepare = prepared({"max_computations": case.max_computations, "if_none": "stop", "search": "only"})
-    request = prepare(case.graph, budget=max(1, case.budget), order="input", count_fixed=False)
+    how = {"if_none": "stop", "search": "only"}
+    request = Question(max(1, case.budget), case.max_computations, how=how).request(case.graph)
     here, there = answer(request), run_request(request, hard_limit=100).result
     assert (there["status"], there["duration"], there["bound"]) == (here.status, here.duration, here.bound)

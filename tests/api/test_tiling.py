@@ -9,9 +9,9 @@ import pytest
 from few import few
 
 import moccasin_mzn as mz
-from moccasin_mzn.api.request import prepared
+from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.tile_trials import Maker, Trial, chosen
-from moccasin_mzn.api.tiling import Tiles, tiled, tiling_text
+from moccasin_mzn.api.tiling import Target, Tiles, tiling_text
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.graphs.tiling.choosing import MANY_NODES, candidates, needed_in_any_parts, tilings
@@ -133,9 +133,9 @@ def test_every_graph_that_is_asked_about_is_made_by_what_cuts():
         made.append(cut(graph, cuts))
         return made[-1]
 
-    prepare = tiled(prepared({"time_limit": 1.0}), Tiles(), lambda note: None, cutting=cutting)
     for budget in (1, WHOLE // 3):
-        graph = prepare(GRAPH, budget, "free", False).problem.graph
+        question = Question(budget, tile="auto", how={"time_limit": 1.0})
+        graph = question.request(GRAPH, target=Target(cutting)).problem.graph
         assert any(graph is each for each in made)
 
 
@@ -164,7 +164,8 @@ def test_what_no_parts_make_smaller_is_said_without_making_any(budget):
         return cut(graph, cuts)
 
     graph = whole_input()
-    request = tiled(prepared({"time_limit": 5.0}), Tiles(), notes.append, cutting=cutting)(graph, budget, "free", False)
+    question = Question(budget, tile="auto", how={"time_limit": 5.0})
+    request = question.request(graph, notes.append, target=Target(cutting))
     assert made == [{}] and request.problem.graph.parts is None
     assert notes == [notes[0]] and re.fullmatch(
         r"tiling: no layer is cut: node layer0 needs .* whatever the parts, .* over the budget .*", notes[0]
@@ -204,7 +205,7 @@ def test_outputs_of_one_operation_come_together_in_what_is_tried():
         nodes=["a", "b", "c", "d"], durations=[1, 0, 1, 1], sizes=[2, 3, 4, 1], edges=[(0, 2), (1, 3), (2, 3)],
         output_of=[None, 0, None, None],
     )  # fmt: skip
-    trial = Trial(prepared({"time_limit": 1})(graph, budget="100%", order="free", count_fixed=False))
+    trial = Trial(Question("100%", order="free", how={"time_limit": 1}).request(graph))
     trial.judge((0, 2, 1, 3))
     assert trial.best == (0, 1, 2, 3)
 
@@ -246,10 +247,7 @@ def test_auto_is_never_worse_than_given_parts_in_the_same_work(side, share):
     """Each tiling has one turn of the same plans: no parts of 1 to 8 rows do better than the ones that are chosen."""
     graph = image_network(side)
     budget, ended = int(share * max(graph.working_sets)), []
-    prepare = prepared({"max_computations": "auto", "time_limit": None})
-
-    def request(parts):
-        return prepare(parts, budget=budget, order="free", count_fixed=False)
+    request = Question(budget, "auto", "free").request
 
     def requests():
         for cuts in candidates(graph, budget):

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import shlex
+import tomllib
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 from bench_support import runs_of, write
+from concatenations import concatenation
 
+import moccasin_mzn as mz
 from moccasin_mzn.bench.execute import _attempt, _judged_arena, _schedule, execute
 from moccasin_mzn.bench.matrix import parsed, unpacked
-from moccasin_mzn.bench.methods import plan_problem
 from moccasin_mzn.bench.report.runs import read_runs
 from moccasin_mzn.bench.report.statistics import summarize
 from moccasin_mzn.bench.store import Store, check_row
 from moccasin_mzn.cli.bench_run import _outcome_text
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platform_document
 from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -78,8 +81,8 @@ alignment = 5
 """
 
 
-def outcome_of(folder, methods, label):
-    (run,) = (run for run in runs_of(write(folder, HEAD + methods)) if run.row["method"] == label)
+def outcome_of(folder, methods, label, head=HEAD):
+    (run,) = (run for run in runs_of(write(folder, head + methods)) if run.row["method"] == label)
     return run, execute(run)
 
 
@@ -96,7 +99,7 @@ def reported(folder, command, outcomes):
 def judged(run, row):
     """The judge's account of a plan in a store, on the platform that the experiment asks for."""
     graph = parsed(unpacked(run.graph))
-    problem, _ = plan_problem(run.method.options, graph, row["budget"], "input", count_fixed=False)
+    problem = run.method.problem(graph, row["budget"], count_fixed=False)
     document = {"plan": json.loads(row["schedule"]), "platform": platform_document(problem.platform)}
     claimed = claimed_plan(json.loads(json.dumps({**document, "goal": goal_document(problem.goal)})), graph)
     return problem, judge_plan(problem.platform, claimed.plan, problem.goal)
@@ -271,3 +274,66 @@ def test_increases_of_memories_of_one_device_are_relative_to_accesses(tmp_path):
     assert accessed["duration"] == accessed["baseline_duration"] and accessed["status"] == "optimal"
     for name, outcome in outcomes.items():
         assert outcome.row["tdi_percent"] == 0 and summarize(read, 0, name).tdi.median == 0
+
+
+# --- Graphs that methods change: in place, without concatenations, in parts -----------------------------------
+
+
+def parallel_network():
+    """Two layers that are read late, one overwritten by the next, joined, and brought down to a number."""
+    shape = (8, 8, 4)
+    near, same = [Reach(axis, 1, 3, before=1) for axis in (0, 1)], [Reach(axis) for axis in (0, 1, 2)]
+    operators = [
+        Operator("conv", shape, (Read(None, (8, 8, 3), (*near, None)),)),
+        Operator("conv", shape, (Read(0, shape, (*near, None)),)),
+        Operator("relu", shape, (Read(1, shape, tuple(same)),)),
+        Operator("conv", shape, (Read(2, shape, (*near, None)),)),
+        Operator("conv", (8, 8, 1), (Read(3, shape, (*near, None)),)),
+        concatenation((4, 0), [(8, 8, 1), shape], axis=2),
+        Operator("conv", (8, 8, 1), (Read(5, (8, 8, 5), (*near, None)),)),
+    ]
+    sizes = [each.elements for each in operators]
+    return mz.ComputationGraph(
+        nodes=list("abcdefg"), durations=[9, 9, 1, 9, 9, 1, 9], sizes=sizes, operators=operators,
+        edges=[(0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (4, 5), (5, 6)], in_place=[[], [], [1], [], [], [], []],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "extension"),
+    [("in_place = true", "--in-place"), ("tile = 4", "--tile 4"), ('tile = "4x4"', "--tile 4x4"),
+     ("zero_copy_concat = true", "--zero-copy-concat"),
+     ("in_place = true\naddresses = true", "--in-place --addresses"),
+     ("zero_copy_concat = true\nin_place = true", "--in-place --zero-copy-concat")],
+)  # fmt: skip
+def test_changed_graphs_are_run_judged_and_recorded(tmp_path, options, extension):
+    graph = parallel_network()
+    mz.write_graph(graph, tmp_path / "g.json")
+    head = (
+        HEAD.replace('generate = "u-shaped --nodes 8 --seed 1"', 'path = "g.json"')
+        .replace("60", "5")
+        .replace("0.8", "0.95")
+    )
+    run, outcome = outcome_of(tmp_path, f'[[methods]]\nlabel = "m"\nsearch = "only"\n{options}\n', "m", head)
+    row = outcome.row
+    check_row(row)
+    assert row["valid"] and row["extension"] == extension, row["reason"]
+    whole, of_answer = run.method.whole(graph), run.method.graph(graph)
+    simulation = simulate(of_answer, [of_answer.position_of(node) for node in json.loads(row["schedule"])])
+    assert (simulation.peak, simulation.duration) == (row["peak"], row["duration"])
+    assert row["peak"] <= row["budget_amount"] < simulate(whole, whole.input_order()).peak == row["baseline_peak"]
+    words = shlex.split(row["command"])[1:]
+    assert words[:2] == ["--budget", "0.95"] and extension.split()[0] in words
+    again = mz.solve(graph, 0.95, time_limit=5, search="only", **tomllib.loads(options))
+    assert again.valid and of_answer == again.graph
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [('tile = "auto"', "tile auto: parts would be chosen outside of the limits of a run"),
+     ("tile = 4\nzero_copy_concat = true", "taking out concatenations is for whole layers"),
+     ("in_place = true\npaging = true\npage_out_time = 1", "in place with paging: no search and no model handles")],
+)  # fmt: skip
+def test_changed_graphs_that_cannot_be_had_are_refused_at_once(tmp_path, options, reason):
+    with pytest.raises(InputError, match=reason):
+        runs_of(write(tmp_path, f"{HEAD}\n[[methods]]\n{options}\n"))

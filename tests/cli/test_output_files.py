@@ -58,6 +58,11 @@ CASES = {  # a command and what it writes, then what it reads
     "convert g.json --to dot --output": "g.json",
     "bench export store.csv --format csv --output": "store.csv",
 }
+_FILES = "--order order.json --max-computations counts.json"
+CASES |= {
+    f"deploy {to} g.json --budget 9 {_FILES} --output new {kept}": "g.json counts.json order.json"
+    for to in ("c", "tflite") for kept in ("--schedule", "--graph", "--plot")
+}  # fmt: skip
 WITHOUT_INPUTS = {"generate", "torch"}
 ELSEWHERE = {
     "report": "a folder, see below", "package": "a new folder", "best-known": "reads what it writes, see below"

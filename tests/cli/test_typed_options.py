@@ -7,14 +7,22 @@ from cases import MODELS
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from moccasin_mzn.api.request import model_of, plan_options
+from moccasin_mzn.api.question import Question
 from moccasin_mzn.cli.frontier import frontier
 from moccasin_mzn.cli.solve import solve
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.option import flag, options_of, words_of
-from moccasin_mzn.search.options import IF_NONE, SEARCHES, Options, SearchOptions, model_options, own_options
+from moccasin_mzn.search.options import (
+    IF_NONE,
+    SEARCHES,
+    Options,
+    SearchOptions,
+    model_options,
+    own_options,
+    plan_options,
+)
 
 EFFORT = {
     "time_limit": st.floats(1e-300, 1e300),
@@ -46,7 +54,7 @@ def test_options_survive_the_command_line(chosen):
         options = Options.of(chosen)
     except InputError:
         assume(False)
-    assert model_of(given_by(options.words()))[0] == options
+    assert Question.of({"budget": 1, **given_by(options.words())}).options == options
 
 
 @given(st.fixed_dictionaries({}, optional=EFFORT))

@@ -1,4 +1,4 @@
-"""Pairs of features that nothing handles: the same sentence of the command and of the function, at once."""
+"""Pairs of features that nothing handles: the same sentence of commands, functions, experiments and deployments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tiny_graphs import U_SHAPE
 
 import moccasin_mzn as mz
 from moccasin_mzn.api.modes import refuse_ways
+from moccasin_mzn.bench.methods import Method
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.features import SEVERAL_MEMORIES, Feature
@@ -37,6 +38,14 @@ NOT_OF_FRONTIERS = {
     Feature.OFFSETS, Feature.ITERATIONS, Feature.STRATEGY, Feature.CERTIFICATE, Feature.LEAST, Feature.GOALS
 }  # fmt: skip
 """What the command and the function `frontier` do not have as an option."""
+KEYS = {
+    Feature.IN_PLACE: {"in_place": True}, Feature.ANY_ORDER: {"order": "free"}, Feature.OFFSETS: {"addresses": True},
+    Feature.PAGING: {"paging": True, "page_out_time": 1}, Feature.DEVICES: {"device": "gpu"},
+    Feature.POOLS: {"memory": "fast"}, Feature.ITERATIONS: {"iterations": 9, "search": "only"},
+    Feature.RACE: {"solver": "cp-sat,gecode"}, Feature.OWN_MODEL: {"model": "own.mzn"},
+    Feature.STRATEGY: {"strategy": "dtr"}, Feature.ZERO_COPY: {"zero_copy_concat": True}, Feature.TILE: {"tile": 2},
+}  # fmt: skip
+"""What methods of an experiment have: all but least budgets, frontiers and certificates."""
 ASKED = [
     pair for pair in PAIRS
     if set(pair) <= set(WORDS) and not (Feature.FRONTIER in pair and NOT_OF_FRONTIERS.intersection(pair))
@@ -72,3 +81,25 @@ def test_both_doors_say_the_same(pair, command, folder):
         getattr(mz, name)("graph.json", **arguments)
     assert str(refused.value).startswith(sentence(pair))
     assert sorted(path.name for path in folder.iterdir()) == ["graph.json", "own.mzn"]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [pair for pair in PAIRS if set(pair) <= set(KEYS)],
+    ids=lambda pair: "-".join(one.name.lower() for one in pair),
+)
+def test_experiments_refuse_in_the_same_words(pair, folder):
+    of_strategy = Feature.STRATEGY in pair
+    options = {key: value for one in pair for key, value in KEYS[one].items()}
+    with pytest.raises(InputError) as refused:
+        Method("m", options, 1.0, 1, () if of_strategy else (1,))
+    if not of_strategy:  # a rule has its own words for what is for models
+        assert str(refused.value).startswith(sentence(pair))
+
+
+@pytest.mark.parametrize("words", ["deploy c", "deploy tflite"])
+def test_deployments_refuse_in_the_same_words(words, command, folder):
+    options = ["--output", "new", "--budget", "9", "--zero-copy-concat", "--tile", "2"]
+    status, out, err = command(*words.split(), "graph.json", *options)
+    assert (status, out) == (2, "") and err.startswith(f"error: {sentence((Feature.ZERO_COPY, Feature.TILE))}"), err
+    assert not (folder / "new").exists()

@@ -166,7 +166,7 @@ def test_what_cannot_be_counted_is_refused_in_one_sentence(given, message):
 def test_a_frontier_refuses_them_whatever_they_are_called():
     with pytest.raises(
         mz.InputError,
-        match="^iterations with a frontier: a frontier takes many searches by the clock: leave out --iterations ",
+        match="^iterations with a frontier: a frontier takes many searches by the clock: leave out iterations ",
     ):
         mz.frontier(U_SHAPE, iterations=1000)
 

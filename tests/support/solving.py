@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from moccasin_mzn.api.request import prepared
+from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.solve import answer
 
 
 def solve(graph, budget, *, order="input", count_fixed=False, on_progress=None, **given):
-    given = {name: value for name, value in given.items() if value is not None}
-    return answer(prepared(given)(graph, budget=budget, order=order, count_fixed=count_fixed), on_progress)
+    question = Question.of({"budget": budget, "order": order, "count_fixed": count_fixed, **given})
+    return answer(question.request(graph), on_progress)

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from moccasin_mzn.api.frontier.points import Schedule
 from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Listener, Variant
-from moccasin_mzn.api.modes import refuse_ways
-from moccasin_mzn.api.request import Counts, Given, Memories, model_of, plan_options, ways_in
 from moccasin_mzn.api.solve import solve_instance, solve_problem
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import Deadline
@@ -24,7 +22,6 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.construction import Constructed, judged_within
-from moccasin_mzn.problem.features import Feature
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.judges.schedules import Simulation
@@ -32,7 +29,7 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, plan_of_sequence
 from moccasin_mzn.problem.problem import Account, answer_document
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope
-from moccasin_mzn.search.options import STOP, Options, SearchOptions
+from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.strategies.retention import retained
 
@@ -57,7 +54,7 @@ class Rematerialization(Variant[Instance]):
     @classmethod
     def of(
         cls, graph: ComputationGraph, options: Options, *, order: str | PathLike[str] | Sequence[int] = "input",
-        max_computations: Counts | None = None, count_fixed: bool = False,
+        max_computations: int | Sequence[int] | str | None = None, count_fixed: bool = False,
     ) -> Rematerialization:  # fmt: skip
         """Make a variant of the arguments of `solve`.
 
@@ -224,44 +221,6 @@ class Plans(Variant[PlanProblem]):
 
     def solved(self, problem: PlanProblem, options: SearchOptions, listener: Listener, start: Plan | None) -> Result:
         return solve_problem(problem, self.formulation, options, listener, warm_start=start, stop=self.stop)
-
-
-# --- What is swept, by the arguments of `moccasin_mzn.frontier` -----------------------------------------------
-
-
-def prepared_sweep(
-    given: Given,
-    memories: Memories | None = None,
-    adjusted: Callable[[SearchOptions], SearchOptions] = lambda options: options,
-) -> Callable[..., Variant]:
-    """Check arguments before any graph is read; the result makes a `Variant` of one, `order` and `count_fixed`.
-
-    Args:
-        given: all other arguments, as for `request.prepared`.
-        memories: what makes the problem, if there are several memories; budgets of the first one are varied.
-        adjusted: turns the options as given into those that are used.
-
-    Raises:
-        InputError: nonsense in an argument, or arguments that do not go together.
-    """
-    if memories is not None:
-        planning = adjusted(plan_options(given))
-
-        def plans(graph: ComputationGraph, **problem: Any) -> Plans:
-            problem_of_plans, formulation = memories(graph, **problem)
-            return Plans(problem_of_plans, planning, formulation=formulation)
-
-        return plans
-    given_options, counted = model_of({"if_none": STOP, **given})
-    refuse_ways(ways_in(given_options) | {Feature.FRONTIER})
-    options = adjusted(given_options)
-    assert isinstance(options, Options)
-
-    def schedules(graph: ComputationGraph, **problem: Any) -> Rematerialization:
-        most = counted(graph) if options.form.limited else None
-        return Rematerialization.of(graph, options, max_computations=most, **problem)
-
-    return schedules
 
 
 # --- A schedule within a budget, however long: local search that looks at memory alone ------------------------

@@ -33,7 +33,7 @@ class Scope:
     order: str
     """The order of first computations; empty: it is open."""
     extension: str = ""
-    """Options for several memories and for addresses."""
+    """Options for several memories, addresses, in place, parts and concatenations."""
 
     @property
     def title(self) -> str:

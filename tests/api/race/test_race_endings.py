@@ -11,7 +11,7 @@ import pytest
 from process_support import assert_gone, survivors
 
 from moccasin_mzn.api.process import run_request
-from moccasin_mzn.api.request import prepared
+from moccasin_mzn.api.question import Question
 from moccasin_mzn.cli.main import run
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.search.processes.guarded import run_guarded
@@ -135,9 +135,9 @@ def test_a_racer_whose_guard_is_killed_does_not_end_the_race(contest):
 def test_a_race_under_guard_ends_as_a_whole(layered, monkeypatch):
     mark, seen = "mark-" + secrets.token_hex(8), []
     monkeypatch.setenv("RACE_MARK", mark)
-    prepare = prepared({"solver": "gecode,cp-sat", "threads": 3})
+    question = Question(0.8, how={"solver": "gecode,cp-sat", "threads": 3})
     attempt = run_request(
-        prepare(read_graph(layered), budget=0.8, order="input", count_fixed=False),
+        question.request(read_graph(layered)),
         on_event=lambda event: seen.append(len(survivors(mark))),
         stop=lambda: bool(seen),
         grace=0.001,
