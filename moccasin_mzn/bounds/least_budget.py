@@ -16,6 +16,17 @@ node alone.
 Where the graph runs in place, p may have overwritten one of its inputs, but none that is in S, which is still there; in
 the beginning S is a node and its inputs, of which it may overwrite one.
 
+There are many such ways where S is large, as are the gradients that a training step returns. So the memory for S, and
+for each set on a way, is bounded at once. A lack of p is what p reads outside of S, and its workspace. Of those of S
+whose lack is at least e, one is computed last, while all the others are in memory, and what it lacks is as well::
+
+    S             a  b  c  d          gradients that stay, each computed at some moment for the last time
+    lack of      90 90  5  5
+    e = 90        a + b + 90          whichever of a and b comes later
+    e = 5         a + b + c + d + 5
+
+The largest of these sums, over all e, is needed in any order. A p that may overwrite an input lacks less by its size.
+
 From above: compute a set one by one and each anew from nothing, as if the graph were a tree (Sethi and Ullman, "The
 generation of optimal code for arithmetic expressions", 1970). Where that takes no more than a bound, the bound is met.
 """
@@ -60,7 +71,7 @@ def least_budget_bound(
         nodes: how many to search from.
         work: elements of sets handled in all searches together; what is left for a node is shared evenly.
     """
-    working = graph.working_sets
+    working = _least_by_inputs(graph)
     anew = memory_anew(graph.run_in_place(False))
     largest = max(range(len(working)), key=lambda v: (working[v], -v))
     best = LeastBudget(working[largest], largest)
@@ -79,6 +90,13 @@ def least_budget_within(graph: ComputationGraph, time_limit: float | None) -> Le
     return least_budget_bound(
         graph, work=_WORK if time_limit is None else min(_WORK, int(_WORK_PER_SECOND * time_limit))
     )
+
+
+def least_at_once(graph: ComputationGraph) -> LeastBudget:
+    """The part of `least_budget_bound` that takes no search."""
+    least = _least_by_inputs(graph)
+    node = max(range(len(least)), key=lambda v: (least[v], -v))
+    return LeastBudget(least[node], node)
 
 
 def enough_budget(graph: ComputationGraph) -> int:
@@ -103,6 +121,33 @@ def retained_in_stages(instance: Instance) -> list[int]:
     own = [workspace - spared for workspace, spared in zip(graph.workspace_of, graph.spared, strict=True)]
     here = (own[v] + sum(graph.sizes[u] for u in (v, *graph.predecessors[v]) if not once[u]) for v in instance.order)
     return list(map(sum, zip(retained, here, strict=True)))
+
+
+def _least_by_inputs(graph: ComputationGraph) -> list[int]:
+    """What is needed at least, by node: its working set, and to have its inputs in memory together."""
+    inputs = (_least_together(graph, frozenset(row)) for row in graph.predecessors)
+    return list(map(max, graph.working_sets, inputs))
+
+
+def _least_together(graph: ComputationGraph, together: frozenset[int]) -> int:
+    """What is needed at least to have a set in memory together: one of those with much lack is computed last of them.
+
+    What p saves by overwriting is taken off whatever it overwrites, which may be one of the set that has less lack and
+    is computed once more later.
+    """
+    sizes, lacks = graph.sizes, list[tuple[int, int]]()
+    for p in together:
+        lack = graph.workspace_of[p] - graph.spared[p]
+        for u in graph.predecessors[p]:
+            if u not in together:
+                lack += sizes[u]
+        lacks.append((lack, sizes[p]))
+    lacks.sort(reverse=True)
+    taken = least = 0
+    for lack, size in lacks:
+        taken += size
+        least = max(least, taken + lack)
+    return least
 
 
 def _memory_of(graph: ComputationGraph, anew: Sequence[int], node: int, enough: int, work: int) -> tuple[int, int]:
@@ -133,9 +178,10 @@ def _memory_of(graph: ComputationGraph, anew: Sequence[int], node: int, enough: 
                 continue
             tie += 1
             needed = here + _memory(graph, inputs)
+            least = _least_together(graph, before)
             rest = (max(before, default=-1), needed - graph.sizes[last])
             own = graph.workspace_of[last] - _spared(graph, last, together if last != node else frozenset())
-            heapq.heappush(open_sets, (max(bound, needed + own), *rest, tie, before))
+            heapq.heappush(open_sets, (max(bound, least, needed + own), *rest, tie, before))
     return enough, used
 
 

@@ -76,8 +76,8 @@ class LargestBatch:
     plan: Plan | None = field(repr=False)
     """None: the network is on the meta device, and nothing can be run."""
     next_proven: int
-    """Bytes that a batch of one more is proven to need; if that is above the budget, there is no plan for it. 0: the
-    next batch was not to be tried."""
+    """Bytes that a batch of one more is proven to need in the traced order; if that is above the budget, no plan in
+    that order is within it. 0: the next batch was not to be tried."""
     next_found: int
     """Bytes of the least plan that was found for a batch of one more."""
     tried: tuple[int, ...]

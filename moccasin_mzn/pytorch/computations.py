@@ -31,7 +31,7 @@ from moccasin_mzn.graphs.importers.torch.nodes import (
     viewed_argument,
     written_arguments,
 )
-from moccasin_mzn.pytorch.devices import draws, given_out
+from moccasin_mzn.pytorch.devices import communicates, draws, given_out
 from moccasin_mzn.pytorch.errors import UntraceableError
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
 from moccasin_mzn.pytorch.values import is_check
@@ -257,9 +257,9 @@ class _Follower:
         return None if effect and made is not self.latest_effect else made  # effects stay in their order
 
     def _effect(self, node: fx.Node) -> bool:
-        """Does it take random numbers, update statistics in place, or compare what was read?"""
+        """Does it take random numbers, update statistics in place, communicate, or compare what was read?"""
         statistics = any(root in self.in_place for each in written_arguments(node) for root in self._roots(each))
-        return draws(node) or statistics or is_check(node)
+        return draws(node) or statistics or communicates(node) or is_check(node)
 
     def _fuse(self, node: fx.Node, group: Sequence[int], made: Computation) -> Computation:
         del self.order[made]
@@ -274,7 +274,7 @@ class _Follower:
         members = [Member(node, tuple(group), tuple(written))]
         made = Computation(members, dict.fromkeys(self._inputs(node)), [], node in self.joint.backward)
         made.once = (main and any(_of(root, BUFFER) for root in written)) or (not main and not is_masked(node))
-        made.once |= is_check(node) or node.name in self.unsplit
+        made.once |= is_check(node) or communicates(node) or node.name in self.unsplit
         self.order[made] = None
         if self._effect(node):
             self.latest_effect = made
@@ -377,6 +377,8 @@ def _check_operator(node: fx.Node) -> None:
         raise UntraceableError(f"{where(node)} gives a tensor that is sparse: it cannot be planned")
     if schema is None:
         return
+    if schema.name.startswith("c10d::"):
+        raise UntraceableError(f"{where(node)} communicates with other processes in place: it cannot be planned")
     tags = getattr(node.target, "tags", ())
     if torch.Tag.inplace_view in tags and schema.name != "aten::detach_":
         raise UntraceableError(f"{where(node)} changes the shape of a tensor in place: it cannot be planned")

@@ -164,6 +164,11 @@ def draws(node: fx.Node) -> bool:
     return bool(share)
 
 
+def communicates(node: fx.Node) -> bool:
+    """True if an operator exchanges values with other processes, which call as many in the same order."""
+    return str(getattr(node.target, "namespace", "")).startswith("_c10d_functional")
+
+
 def takes_generator(node: fx.Node) -> bool:
     """True if an operator accepts a generator."""
     return any(argument.name == "generator" for argument in schema_of(node).arguments)

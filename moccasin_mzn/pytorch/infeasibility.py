@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from moccasin_mzn.api.frontier.least import Least, least_schedules
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound, retained_in_stages
+from moccasin_mzn.bounds.least_budget import least_at_once, least_budget_bound, retained_in_stages
 from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
@@ -56,13 +56,14 @@ def largest_need(instance: Instance, at_once: bool = False) -> LargestNeed:
     """The computation whose proven need of memory is highest, with as few computations as it may have or more.
 
     Args:
-        at_once: leave out what it takes to get inputs into memory, which takes longer to find.
+        at_once: leave out the part of what it takes to get inputs into memory that takes longer to find.
     """
     graph, order = instance.graph, instance.order
     alone = retained_in_stages(instance)
     highest = max(range(len(order)), key=lambda stage: (alone[stage], -stage))
     memory, stage = alone[highest], highest
-    if not at_once and (least := least_budget_bound(graph)).memory > memory:
+    least = least_at_once(graph) if at_once else least_budget_bound(graph)
+    if least.memory > memory:
         memory, stage = least.memory, order.index(least.node)
     retained = _retained(instance, stage)
     return LargestNeed(order[stage], memory, alone[stage], tuple(sorted(retained, key=lambda v: (-graph.sizes[v], v))))
@@ -202,6 +203,22 @@ def least_in_time(
     return least_schedules(instance, options, deadline, stop, enough, known)
 
 
+def proven_at_once(problem: Planned, instance: Instance) -> int:
+    """No plan takes less, however its backward pass is ordered: the part of that which takes no search.
+
+    The forward pass comes first and keeps its order, so that what is computed only once and is read later is there.
+    """
+    moves = any(problem.movable) and max(instance.max_computations) > 1
+    stages = zip(instance.order, retained_in_stages(instance), strict=True)
+    sure = [memory for v, memory in stages if not moves or not problem.is_backward(v)]
+    return max(least_at_once(instance.graph).memory, *sure)
+
+
+def proven_however_moved(problem: Planned, instance: Instance) -> int:
+    """No plan takes less, however its backward pass is ordered."""
+    return max(proven_at_once(problem, instance), least_budget_bound(instance.graph).memory)
+
+
 def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int | None, at_once: bool) -> str:
     """That no plan is within a budget, where that is known without a search; "": it is not.
 
@@ -209,9 +226,9 @@ def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int |
         instance: the question without a budget.
         amount: the budget, in bytes.
         eager: what the step takes without a plan; None: it is not known.
-        at_once: leave out what it takes to get inputs into memory, which takes longer to find.
+        at_once: leave out the part of what it takes to get inputs into memory that takes longer to find.
     """
-    proven = retained_bound(instance)
+    proven = proven_at_once(traced.problem, instance)
     if not at_once and proven <= amount:
         proven = least_budget_bound(instance.graph).memory
     pairs = zip(instance.graph.sizes, traced.problem.meanings, strict=True)
@@ -223,6 +240,7 @@ def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int |
         amounts = [exact_memory_text(each, "byte") for each in (amount, proven)]
     share = f", {100 * proven / eager:.1f} % of the step without a plan" if eager else ""
     without = "" if traced.costs is not None else " (what operators take inside is not counted)"
+    without += "" if max(instance.max_computations) > 1 else f", of plans {SCOPE}"
     return (
         f"budget {amounts[0]}{_meant(amount)}: no plan is within it, it takes at least {amounts[1]}{share}, which is "
         f"proven without a search{without}, and budget='least' seeks the least plan: "
@@ -240,6 +258,8 @@ def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | No
     """
     lacking, seen = result.shortfall if result is not None else None, found.peaks.whole
     proven = max(found.least.proven, lacking.floor if lacking else 0)
+    if traced.problem.reordered:
+        proven = proven_however_moved(traced.problem, found.least.instance)
     text = infeasible(traced.problem, found.least.instance, amount, min(proven, seen), seen, eager)
     return text + _of_activations(traced, amount, seen, eager)
 

@@ -241,8 +241,8 @@ class Planned(Protocol):
         """The most that the step may take, in bytes."""
 
     @property
-    def repeats(self) -> bool:
-        """Is anything recomputed or copied?"""
+    def changes(self) -> bool:
+        """Is it not the step as it is? Then anything is recomputed, copied or moved."""
 
     @property
     def step_bytes(self) -> int:
@@ -421,7 +421,7 @@ class ByShape:
             for one in forms
         )
         reads_values = any(map(is_check, runtime.joint.nodes))
-        way = _Way(made, runtime, not made.repeats and not reads_values, reads_values, made.step_bytes)
+        way = _Way(made, runtime, not made.changes and not reads_values, reads_values, made.step_bytes)
         if made.unchecked and self.checks is not None:
             self.checks.first(runtime)
         self.plans.append(made)

@@ -147,7 +147,8 @@ def plan(
             leaves, those that touch most memory first; the time of others is estimated, see `Plan.estimated`. A tenth
             is for timing the step at the end, the search has the rest. Steps that there is no time for are not run. If
             tracing, or calling each operator for the memory that it takes, is not done in time, that is an error.
-        order: "input", that of the trace.
+        order: "input", that of the trace; gradients are computed earlier or later where that alone is enough, or where
+            no plan is made otherwise.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
         durations: "measured", or "flop" to minimize floating-point operations.
         workspaces: "measured", or "none": then the budget is of what operators return, and they may take more.
@@ -387,7 +388,7 @@ def _timed(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], 
     """With increases as fractions of the eager step's time, instead of the operators'; steps are run for a part of the
     time limit."""
     known = found.eager_peak is not None
-    if found.graph.duration_unit != "ns" or not (found.recomputations or known):
+    if found.graph.duration_unit != "ns" or not (found.changes or known):
         return found
     free = free_memory(found.traced.device)
     if deadline.over():

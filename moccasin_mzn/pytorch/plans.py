@@ -146,6 +146,16 @@ class Plan:
         """True if anything is recomputed or copied."""
         return bool(self.recomputations or self.copies)
 
+    @property
+    def moves(self) -> bool:
+        """True if gradients are computed earlier or later than in the trace."""
+        return tuple(dict.fromkeys(self.sequence)) != self.graph.input_order()
+
+    @property
+    def changes(self) -> bool:
+        """True if the plan is not the step as it is."""
+        return self.repeats or self.moves
+
     def runtime(self, original: Callable[..., PyTree] | None = None) -> Runtime:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
         return runtime_of(self.traced, self.linear, original)
@@ -243,7 +253,7 @@ class Plan:
         platform = Platform(graph, (Memory("memory", budget, graph.durations),))
         if self.actions:
             platform = with_slow_memory(platform, None, CopyCosts(), CopyCosts())
-        return drawn(Picture(platform, schedule, graph.input_order(), by), path)
+        return drawn(Picture(platform, schedule, tuple(dict.fromkeys(self.sequence)), by), path)
 
     def report(self) -> str:
         """A few lines for people."""
@@ -291,9 +301,11 @@ class Plan:
     def _repeated_text(self) -> str:
         """What is repeated, and how often at most."""
         if not self.repeats:
-            return f"{self.status}: nothing has to be repeated, the step is within the budget as it is"
+            how = "with gradients computed in another order" if self.moves else "as it is"
+            return f"{self.status}: nothing has to be repeated, the step is within the budget {how}"
         most = max(Counter(self.sequence).values())
         often = f", and computed up to {most} times" if most > 2 else ""  # noqa: PLR2004
+        often += ", gradients computed in another order" if self.moves else ""
         return f"{self.status}: {len(self.recomputed)} of {len(set(self.sequence))} computations are repeated{often}"
 
     def _duration_text(self) -> str:

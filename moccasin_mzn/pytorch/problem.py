@@ -9,6 +9,7 @@ after they are made.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from moccasin_mzn.graphs.importers.program import Missing, Operation, Program, k
 from moccasin_mzn.graphs.importers.torch.nodes import elements_of, group_duration, kind_of
 from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.pytorch.computations import Computation, Computations, Root
-from moccasin_mzn.pytorch.devices import draws
+from moccasin_mzn.pytorch.devices import communicates, draws
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT, is_number
 from moccasin_mzn.pytorch.values import is_check
 
@@ -57,6 +58,10 @@ class Planned:
     results."""
     most: tuple[bool, ...] = field(repr=False)
     """For each node: may it be computed more than once?"""
+    movable: tuple[bool, ...] = field(repr=False)
+    """For each node: may it be computed earlier or later within the backward pass than in the trace?"""
+    reordered: bool = False
+    """Is that so in the order of the graph?"""
 
     def counts(self, most: int) -> list[int]:
         """How often each node may be computed."""
@@ -112,7 +117,29 @@ def planned(program: Computations, accumulated: bool = False) -> Planned:
     graph = program_graph(traced, Missing())
     by_name: dict[NodeId, Computation | Other] = {name: each for each, name in names.items()}
     meanings = tuple(by_name.get(node) for node in graph.nodes)
-    return Planned(graph, meanings, tuple(isinstance(each, Computation) and not each.once for each in meanings))
+    most = tuple(isinstance(each, Computation) and not each.once for each in meanings)
+    return Planned(graph, meanings, most, _movable(program, meanings))
+
+
+def _movable(program: Computations, meanings: Sequence[Computation | Other | None]) -> tuple[bool, ...]:
+    """Which nodes of the backward pass have no effect, and additions to a `.grad` to which nothing else is added.
+
+    What is computed by the same operator as something that is not movable is not either: it would be called twice.
+    """
+    added = Counter(each.parameter for each in meanings if isinstance(each, Accumulation))
+    firm = {
+        member.node
+        for made in program.all
+        if made.once or not made.backward or _has_effect(program, made)
+        for member in made.members
+    }
+
+    def may_move(each: Computation | Other | None) -> bool:
+        if isinstance(each, Accumulation):
+            return added[each.parameter] == 1
+        return isinstance(each, Computation) and not any(member.node in firm for member in each.members)
+
+    return tuple(map(may_move, meanings))
 
 
 def _roots(program: Computations, gradient: fx.Node | None) -> list[Root]:
@@ -189,10 +216,14 @@ def _other(
 
 
 def _has_effect(program: Computations, made: Computation) -> bool:
-    """Does it take random numbers, update statistics or compare what was read?"""
+    """Does it take random numbers, update statistics, communicate or compare what was read?"""
     nodes = [member.node for member in made.members]
     return any(
-        draws(node) or is_check(node) or any(root in program.in_place for root in program.reads[node]) for node in nodes
+        draws(node)
+        or communicates(node)
+        or is_check(node)
+        or any(root in program.in_place for root in program.reads[node])
+        for node in nodes
     )
 
 

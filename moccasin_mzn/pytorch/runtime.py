@@ -391,7 +391,8 @@ class Runtime:
 
     def _outputs(self, tensors: Sequence[torch.Tensor]) -> PyTree:
         check_parameters(self.added(tensors))
-        outputs = _function().apply(self, *tensors, *(tensors[at] for at in self.apart))
+        given = [each.detach() if at in self.unreached else each for at, each in enumerate(tensors)]
+        outputs = _function().apply(self, *given, *(given[at] for at in self.apart))
         return self.joint.returned.filled(outputs)
 
     @cached_property
@@ -399,6 +400,14 @@ class Runtime:
         """The positions of what is given once more for each summand of its gradient, see `Joint.apart`."""
         position = {node: at for at, node in enumerate(self.joint.given)}
         return tuple(position[node] for node in self.joint.apart)
+
+    @cached_property
+    def unreached(self) -> frozenset[int]:
+        """The positions of what no output depends on: its hooks are not to be called, as they would be, with None."""
+        position = {node: at for at, node in enumerate(self.joint.given)}
+        pairs = list(zip(self.joint.wanted, self.joint.gradients, strict=True))
+        reached = {node for node, gradient in pairs if gradient is not None}
+        return frozenset(position[node] for node, _ in pairs if node not in reached)
 
     @property
     def added_dependencies(self) -> list[frozenset[int]]:

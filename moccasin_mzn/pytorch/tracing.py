@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from moccasin_mzn.clock import Deadline, nothing
@@ -153,7 +154,8 @@ def meant(problem: Planned, given: Sequence[int] | Sequence[Action]) -> list[Mea
 
     Raises:
         PlanError: it is no schedule; something is computed more often than it may be, or for the first time in another
-            order than the traced one, in which random numbers are drawn and statistics updated.
+            order than the traced one, in which random numbers are drawn and statistics updated, but for what may be
+            moved within the backward pass.
     """
     graph = problem.graph
     plan = [each if isinstance(each, Action) else Action(each) for each in given]
@@ -164,7 +166,10 @@ def meant(problem: Planned, given: Sequence[int] | Sequence[Action]) -> list[Mea
     sequence = [action.node for action in plan if action.source is None]
     first = list(dict.fromkeys(sequence))
     position = {node: at for at, node in enumerate(graph.input_order())}
-    if any(position[one] > position[other] for one, other in zip(first, first[1:], strict=False)):
+    firm = [v for v in first if not problem.movable[v]]
+    begins = next(at for at, v in enumerate(first) if isinstance(problem.meanings[v], Cut))
+    moved = any(position[one] > position[other] for one, other in pairwise(firm))
+    if moved or any(problem.movable[v] for v in first[:begins]):
         raise PlanError("a plan computes all for the first time in the order of the trace: plan with order input")
     for node, count in Counter(sequence).items():
         if count > 1 and not problem.most[node]:
