@@ -54,7 +54,7 @@ class OnnxImport:
     """Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout share the memory of what they read, except where
     another operator computes their shape. If not, they are nodes as all others: ONNX's operators put out new values."""
     keep_results: bool = True
-    """Of several results, keep all to the end."""
+    """All results are kept to the end, of several too."""
     workspaces: bool = False
     """Nodes have those that ONNX Runtime takes for them, see `onnx_workspaces`."""
     fold: Fold = Fold.SMALL
