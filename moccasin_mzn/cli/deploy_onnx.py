@@ -62,7 +62,7 @@ def onnx(
     the planned one. Exit status 2: one of the models does not run. Then nothing is written.
     """
     from moccasin_mzn.api.tiling import Target
-    from moccasin_mzn.deploy.onnx_deployment import Cutter, deploy, read_sequence, read_source
+    from moccasin_mzn.deploy.onnx_deployment import OnnxCutter, deploy, read_sequence, read_source
 
     check_outputs({"--output": output}, files_read(options, model=model, schedule=schedule, inputs=inputs))
     if (schedule is None) == (options["budget"] is None):
@@ -81,7 +81,7 @@ def onnx(
     source = source if former is None else replace(source, doubtful=former.unlike())
     made = None
     if search is not None:
-        cutter = Cutter(source)
+        cutter = OnnxCutter(source)
         made = schedule_of(source.graph, search, Target(cutter.cut))
         if made is None:
             return EXIT_NONE

@@ -182,7 +182,7 @@ class _Asked:
         """
         from moccasin_mzn.api.tiling import Target
         from moccasin_mzn.deploy.source import planned
-        from moccasin_mzn.deploy.tflite_tiling import Cutter
+        from moccasin_mzn.deploy.tflite_tiling import TfliteCutter
         from moccasin_mzn.files import load_json
         from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
         from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
@@ -206,7 +206,7 @@ class _Asked:
             with located(self.plan), explained(Page.PLAN_FORMAT):
                 found = _placed_plan(document, graph, self.step, effort)
             return _Planned(network, graph, found, taken_out, None)
-        cutter = Cutter(network)
+        cutter = TfliteCutter(network)
         target = Target(cutter.cut, cutter.whole, cutter.persistent if self.total else None)
         result = schedule_of(graph, search, target)
         if result is None:

@@ -19,7 +19,7 @@ from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.file import AS_IT_IS, OnnxImport, OnnxTrace, trace_onnx
 from moccasin_mzn.graphs.importers.onnx.model import initializer_names, one_line, packages, reads, tensors
-from moccasin_mzn.graphs.importers.onnx.network import Network, whole_model
+from moccasin_mzn.graphs.importers.onnx.network import OnnxNetwork, whole_model
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, runtime, with_weights
 from moccasin_mzn.graphs.operators import Part
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
@@ -164,7 +164,7 @@ def in_parts(source: Source, cuts: Mapping[int, Cuts]) -> Source:
 
 
 @dataclass
-class Cutter:
+class OnnxCutter:
     """Graphs of a source in parts, and what they are of."""
 
     source: Source
@@ -318,7 +318,7 @@ def _complaint(model: onnx.ModelProto) -> str | None:
 
 
 def known_values(
-    model: onnx.ModelProto, network: Network, folder: Path
+    model: onnx.ModelProto, network: OnnxNetwork, folder: Path
 ) -> tuple[dict[str, onnx.TensorProto], list[str]]:
     """Values by name, and what is to be reported about those that are left as they are.
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class OnnxRecipe:
     """The operator that computes a part."""
 
     boxes: Mapping[int, Box]
@@ -48,7 +48,7 @@ class Recipe:
     """All places of what it puts out, if it is cropped."""
 
 
-def recipe_of(node: onnx.NodeProto, shapes: Shapes, box: Box) -> Recipe:
+def recipe_of(node: onnx.NodeProto, shapes: Shapes, box: Box) -> OnnxRecipe:
     """How to compute a part of the first output of an operator.
 
     Args:
@@ -67,13 +67,13 @@ def recipe_of(node: onnx.NodeProto, shapes: Shapes, box: Box) -> Recipe:
     if rule is None:
         raise Unsplittable(kind_of(node))
     try:
-        return rule(_Part(call, box, found))
+        return rule(_OnnxPart(call, box, found))
     except (ArithmeticError, LookupError, TypeError, ValueError):  # of shapes or attributes that do not fit
         raise Unsplittable(kind_of(node)) from None
 
 
 @dataclass(frozen=True)
-class _Part:
+class _OnnxPart:
     """A part that is to be computed."""
 
     call: OneOutput
@@ -117,7 +117,7 @@ class _Part:
         return dict.fromkeys(name for name in names if self.call.attribute(name) is not None)
 
 
-Rule = Callable[[_Part], Recipe]
+Rule = Callable[[_OnnxPart], OnnxRecipe]
 
 
 def _volume(box: Box) -> int:
@@ -127,21 +127,21 @@ def _volume(box: Box) -> int:
 # --- The same operator on less --------------------------------------------------------------------------------
 
 
-def _plain(part: _Part) -> Recipe:
+def _plain(part: _OnnxPart) -> OnnxRecipe:
     """Nothing but what is read changes."""
     check_own_places(part.maps.values(), part.cut)
-    return Recipe(part.boxes())
+    return OnnxRecipe(part.boxes())
 
 
 def _whole_along(*axes: int) -> Rule:
-    def rule(part: _Part) -> Recipe:
+    def rule(part: _OnnxPart) -> OnnxRecipe:
         part.whole(*axes)
         return _plain(part)
 
     return rule
 
 
-def _scaled(part: _Part) -> Recipe:
+def _scaled(part: _OnnxPart) -> OnnxRecipe:
     """Scales and zero points are one for all, or one for each place along an axis."""
     call = part.call
     if any(prod(call.shape(at)) > 1 for at in range(1, len(call.node.input)) if call.has(at)):
@@ -154,7 +154,7 @@ def _scaled(part: _Part) -> Recipe:
 def _product(*of_columns: int) -> Rule:
     """A product of matrices, of whose further inputs some have a number for each column."""
 
-    def rule(part: _Part) -> Recipe:
+    def rule(part: _OnnxPart) -> OnnxRecipe:
         call = part.call
         others = [at for at in range(len(call.node.input)) if call.has(at) and at not in part.maps]
         for at in others:
@@ -167,16 +167,16 @@ def _product(*of_columns: int) -> Rule:
     return rule
 
 
-def _blocks(part: _Part) -> Recipe:
+def _blocks(part: _OnnxPart) -> OnnxRecipe:
     """SpaceToDepth: each place has a block of places."""
     part.whole(1)
-    return Recipe(part.boxes())
+    return OnnxRecipe(part.boxes())
 
 
 # --- Windows --------------------------------------------------------------------------------------------------
 
 
-def _window(part: _Part, sizes: Sequence[int], channels: tuple[int, int]) -> Recipe:
+def _window(part: _OnnxPart, sizes: Sequence[int], channels: tuple[int, int]) -> OnnxRecipe:
     """A window that slides over images: padding is that of the part."""
     call = part.call
     sides = window_sides(call, sizes)
@@ -193,7 +193,7 @@ def _window(part: _Part, sizes: Sequence[int], channels: tuple[int, int]) -> Rec
         before.append(above)
         after.append(below)
     attributes = part.given("auto_pad", "ceil_mode") | {"pads": before + after}
-    return Recipe({0: (part.box[0], channels, *found)}, attributes=attributes)
+    return OnnxRecipe({0: (part.box[0], channels, *found)}, attributes=attributes)
 
 
 def _clipped(first: int, last: int, extent: int) -> tuple[tuple[int, int], int, int]:
@@ -208,7 +208,7 @@ def _clipped(first: int, last: int, extent: int) -> tuple[tuple[int, int], int, 
     return (low, high), low - first, last - high
 
 
-def _pool(part: _Part) -> Recipe:
+def _pool(part: _OnnxPart) -> OnnxRecipe:
     same = part.call.attribute("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER")
     dilated = max(part.call.attribute("dilations") or (1,)) > 1
     if part.call.attribute("channels_last", 0) or (same and dilated):  # ONNX Runtime pads as if it were not dilated
@@ -217,7 +217,7 @@ def _pool(part: _Part) -> Recipe:
 
 
 def _convolution(weights: int) -> Rule:
-    def rule(part: _Part) -> Recipe:
+    def rule(part: _OnnxPart) -> OnnxRecipe:
         call, filters = part.call, part.call.shape(weights)
         depth, groups = call.shape(0)[1], call.attribute("group", 1)
         channels, attributes = (0, depth), dict[str, Json]()
@@ -242,7 +242,7 @@ def _convolution(weights: int) -> Rule:
     return rule
 
 
-def _transposed_convolution(part: _Part) -> Recipe:
+def _transposed_convolution(part: _OnnxPart) -> OnnxRecipe:
     """All places that what is read takes part in, less padding; what lies behind them is bias alone."""
     call = part.call
     part.whole(1)
@@ -265,13 +265,13 @@ def _transposed_convolution(part: _Part) -> Recipe:
         after.append(max(0, last - stop))
         more.append(max(0, stop - last))
     attributes = part.given("auto_pad", "output_padding") | {"pads": before + after}
-    return Recipe({0: read}, attributes=attributes | ({"output_padding": more} if any(more) else {}))
+    return OnnxRecipe({0: read}, attributes=attributes | ({"output_padding": more} if any(more) else {}))
 
 
 # --- Places that are moved ------------------------------------------------------------------------------------
 
 
-def _concatenated(part: _Part) -> Recipe:
+def _concatenated(part: _OnnxPart) -> OnnxRecipe:
     """Along the axis that is joined, of some inputs nothing."""
     call, axis = part.call, part.call.attribute("axis", 1) % len(part.box)
     start, stop = part.box[axis]
@@ -284,15 +284,15 @@ def _concatenated(part: _Part) -> Recipe:
             boxes[at] = (*part.box[:axis], (low, high), *part.box[axis + 1 :])
         else:
             dropped.append(at)
-    return Recipe(boxes, kind="" if len(boxes) == 1 else None, dropped=dropped)
+    return OnnxRecipe(boxes, kind="" if len(boxes) == 1 else None, dropped=dropped)
 
 
-def _joined_quantized(part: _Part) -> Recipe:
+def _joined_quantized(part: _OnnxPart) -> OnnxRecipe:
     part.whole(part.call.attribute("axis", 1))
-    return Recipe(part.boxes())
+    return OnnxRecipe(part.boxes())
 
 
-def _padded(part: _Part) -> Recipe:
+def _padded(part: _OnnxPart) -> OnnxRecipe:
     """Padding with a constant is that of the part; along axes padded otherwise nothing is cut."""
     call, shape = part.call, part.call.shape(0)
     padded = padding_of(call)
@@ -308,45 +308,45 @@ def _padded(part: _Part) -> Recipe:
         after.append(below)
     kind = None if any(before + after) else ""
     if call.version < 11:
-        return Recipe({0: tuple(box)}, kind, attributes={"pads": before + after})
-    return Recipe({0: tuple(box)}, kind, numbers={1: before + after}, dropped=[3])
+        return OnnxRecipe({0: tuple(box)}, kind, attributes={"pads": before + after})
+    return OnnxRecipe({0: tuple(box)}, kind, numbers={1: before + after}, dropped=[3])
 
 
-def _sliced(part: _Part) -> Recipe:
+def _sliced(part: _OnnxPart) -> OnnxRecipe:
     """Without steps, the part is a part of what is read."""
     read, strides = part.read(0), [0 if reach is None else reach.stride for reach in part.maps[0]]
     if 0 in strides or (max(strides) > 1 and part.call.version < 10):
         raise Unsplittable
     if max(strides) == 1:
-        return Recipe({0: read}, kind="")
+        return OnnxRecipe({0: read}, kind="")
     axes = range(len(strides))
     ends = [stop - start for start, stop in read]
-    return Recipe({0: read}, numbers={1: [0] * len(axes), 2: ends, 3: axes, 4: strides})
+    return OnnxRecipe({0: read}, numbers={1: [0] * len(axes), 2: ends, 3: axes, 4: strides})
 
 
-def _reshaped(part: _Part) -> Recipe:
+def _reshaped(part: _OnnxPart) -> OnnxRecipe:
     """Where a part has all places of a part of what is read."""
     read = part.read(0)
     met = {reach.axis for reach in part.maps[0] if reach is not None}
     if not part.cut <= met or _volume(read) != _volume(part.box) or part.call.version < 5:
         raise Unsplittable
-    return Recipe({0: read}, kind="Reshape", numbers={1: part.shape})
+    return OnnxRecipe({0: read}, kind="Reshape", numbers={1: part.shape})
 
 
-def _expanded(part: _Part) -> Recipe:
-    return Recipe({0: part.read(0)}, numbers={1: part.shape})
+def _expanded(part: _OnnxPart) -> OnnxRecipe:
+    return OnnxRecipe({0: part.read(0)}, numbers={1: part.shape})
 
 
-def _from_depth(part: _Part) -> Recipe:
+def _from_depth(part: _OnnxPart) -> OnnxRecipe:
     """DepthToSpace: whole blocks."""
     part.whole(1)
     read, block = part.read(0), part.call.attribute("blocksize")
     if any((stop - start) * block != made for (start, stop), made in zip(read[2:], part.shape[2:], strict=True)):
         raise Unsplittable
-    return Recipe({0: read})
+    return OnnxRecipe({0: read})
 
 
-def _resized(part: _Part) -> Recipe:
+def _resized(part: _OnnxPart) -> OnnxRecipe:
     """What is enlarged a whole number of times: what is read is enlarged, and cropped."""
     call, read = part.call, part.read(0)
     factors = whole_scales(call, call.put_out)
@@ -361,10 +361,10 @@ def _resized(part: _Part) -> Recipe:
     made = tuple((0, (stop - start) * scale) for (start, stop), scale in zip(read, scales, strict=True))
     attributes = part.given("axes", "keep_aspect_ratio_policy")
     if call.attribute("scales") is not None:
-        return Recipe({0: read}, attributes=attributes | {"scales": [*map(float, scales)]}, crop=crop, made=made)
+        return OnnxRecipe({0: read}, attributes=attributes | {"scales": [*map(float, scales)]}, crop=crop, made=made)
     place = 2 if call.node.op_type == "Resize" and call.version >= 11 else 1
     numbers: dict[int, Sequence[float]] = {place: [*map(float, scales)]}
-    return Recipe({0: read}, attributes=attributes, numbers=numbers, dropped=[3], crop=crop, made=made)
+    return OnnxRecipe({0: read}, attributes=attributes, numbers=numbers, dropped=[3], crop=crop, made=made)
 
 
 _REDUCTIONS = """

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.deploy.gathering import Gathering, numbered_boxes, splittable, suffix_of
-from moccasin_mzn.deploy.onnx_parts import Recipe, recipe_of
+from moccasin_mzn.deploy.onnx_parts import OnnxRecipe, recipe_of
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.inference import infer
@@ -77,7 +77,7 @@ def tiled_model(model: onnx.ModelProto, cuts: Mapping[int, Cuts]) -> tuple[onnx.
         Inputs, outputs and results are those of the model; of floating point numbers but for rounding, where a runtime
         computes what has another shape another way.
     """
-    tiling = _Tiling(model, infer(model, {}))
+    tiling = _OnnxTiling(model, infer(model, {}))
     for at, node in enumerate(model.graph.node):
         tiling.add(node, cuts.get(at, {}))
     at_of = {node.output[0]: at for at, node in enumerate(model.graph.node)}
@@ -90,7 +90,7 @@ def tiled_model(model: onnx.ModelProto, cuts: Mapping[int, Cuts]) -> tuple[onnx.
 
 
 @dataclass
-class _Tiling(Gathering[str]):
+class _OnnxTiling(Gathering[str]):
     """The operators of a tiled model so far."""
 
     model: onnx.ModelProto
@@ -180,7 +180,7 @@ class _Tiling(Gathering[str]):
         self.nodes.append(new)
         return new.output[0] if recipe.crop is None else self.sliced(new.output[0], recipe.crop, recipe.made)
 
-    def _inputs(self, node: onnx.NodeProto, recipe: Recipe) -> list[str]:
+    def _inputs(self, node: onnx.NodeProto, recipe: OnnxRecipe) -> list[str]:
         """Names of what the operator of a part reads."""
         found = []
         for at in range(max(len(node.input), *(each + 1 for each in (*recipe.numbers, 0)))):

@@ -257,7 +257,7 @@ def _renumbered(signature: Any, number: Mapping[int, int]) -> Any:
 
 
 @dataclass
-class Cutter:
+class TfliteCutter:
     """Graphs of a model in parts, and what they are of."""
 
     model: ModelT

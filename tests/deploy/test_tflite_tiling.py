@@ -23,7 +23,7 @@ from moccasin_mzn.clock import Deadline
 from moccasin_mzn.deploy import tflite_micro
 from moccasin_mzn.deploy.tflite_micro import Runs, measured, persistent_in, persistent_of
 from moccasin_mzn.deploy.tflite_model import packed
-from moccasin_mzn.deploy.tflite_tiling import Cutter, possible_cuts, tiled_model
+from moccasin_mzn.deploy.tflite_tiling import TfliteCutter, possible_cuts, tiled_model
 from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
 from moccasin_mzn.graphs.tiling.cutting import cuts_of
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -155,7 +155,7 @@ def test_a_network_takes_less_in_parts(tmp_path):
     model = read_model(network(tmp_path))
     graph = graph_of(model)
     before = packed(model)
-    cutter = Cutter(model)
+    cutter = TfliteCutter(model)
     parts = cutter.cut(graph, cuts_of(graph, rows=2))
     assert packed(model) == before  # is not changed
     numbers = [np.random.default_rng(0).standard_normal((1, 16, 16, 4)).astype(np.float32)]
@@ -209,7 +209,7 @@ def test_rows_between_the_windows_of_a_stride_are_not_computed(tmp_path):
     net.graph.operators[1].builtinOptions.strideH = net.graph.operators[1].builtinOptions.strideW = 10
     net.graph.tensors[strided].shape = [1, 4, 4, 4]
     model = read_model(file_of(net.packed(strided), tmp_path))
-    cutter, graph = Cutter(model), graph_of(model)
+    cutter, graph = TfliteCutter(model), graph_of(model)
     parts = cutter.cut(graph, cuts_of(graph, rows=1))
     first = [part.box[1][0] for part in parts.parts if part is not None and part.layer == "0"]
     assert first == [0, 10, 20, 30]
@@ -223,7 +223,7 @@ def test_rows_between_the_windows_of_a_stride_are_not_computed(tmp_path):
 def test_parts_of_other_rows_are_others_though_their_operators_have_the_same_numbers(tmp_path):
     """Nodes are numbers of operators: 16 and 16 rows are as many as 20 and 12."""
     model = read_model(file_of(int8_networks.resnet8(), tmp_path))
-    graph, cutter = graph_of(model), Cutter(model)
+    graph, cutter = graph_of(model), TfliteCutter(model)
     tilings = [cuts_of(graph, rows=rows) for rows in (16, 20, 24, 16)]
     made = list(Maker(lambda cuts: cutter.cut(graph, cuts), len, Deadline(None)).made(tilings, lambda: False))
     assert len(made) == 3 and made[0].nodes == made[1].nodes == made[2].nodes
@@ -236,7 +236,7 @@ def test_parts_of_other_rows_are_others_though_their_operators_have_the_same_num
 def test_what_is_never_cut_is_known_without_cutting(tmp_path):
     """A mirrored padding has no parts: whole, with what it reads, it is over the budget, whatever the parts."""
     model = read_model(network(tmp_path))
-    graph, cutter = graph_of(model), Cutter(model)
+    graph, cutter = graph_of(model), TfliteCutter(model)
     assert cutter.whole(graph) == {0, len(graph.nodes) - 1} and not cutter.made
     model.operatorCodes[0].builtinCode = model.operatorCodes[0].deprecatedBuiltinCode = 100
     assert cutter.whole(graph) == set(range(len(graph.nodes)))
@@ -247,7 +247,7 @@ def test_the_persistent_part_is_estimated_as_micro_measures_it(rows, tmp_path):
     pytest.importorskip("tflite_micro")
     model = read_model(network(tmp_path))
     graph = graph_of(model)
-    cutter = Cutter(model)
+    cutter = TfliteCutter(model)
     parts = graph if rows is None else cutter.cut(graph, cuts_of(graph, rows=rows))
     made = model if rows is None else cutter.model_of(parts)
     found = measured(packed(model), packed(made), [[np.zeros((1, 16, 16, 4), np.float32)]], 1, 2**20)
@@ -274,7 +274,7 @@ def test_the_total_is_printed_as_micro_reports_it(command, tmp_path):
 def test_the_persistent_part_of_int8_networks_is_known(name, rows, tmp_path):
     pytest.importorskip("tflite_micro")
     model = read_model(file_of(getattr(int8_networks, name)(), tmp_path))
-    graph, cutter = graph_of(model), Cutter(model)
+    graph, cutter = graph_of(model), TfliteCutter(model)
     numbers = np.zeros(tuple(model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]].shape), np.int8)
     parts = graph if rows is None else cutter.cut(graph, cuts_of(graph, rows=rows))
     made = packed(model if rows is None else cutter.model_of(parts))

@@ -205,7 +205,7 @@ class _Graph(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Gaps:
+class StageGaps:
     """Gaps with some of the stages that are seen inside, of outputs that take memory and are read; arrays by gap."""
 
     node: Array
@@ -221,7 +221,7 @@ class Gaps:
     """Is it after the last use?"""
 
     @classmethod
-    def of(cls, graph: _Graph, stages: Array) -> Gaps:
+    def of(cls, graph: _Graph, stages: Array) -> StageGaps:
         """All of them, those before a read first."""
         n, head = len(graph.duration), graph.succ.astype(np.int64)
         read = np.flatnonzero(np.diff(graph.succ_ptr))
@@ -259,7 +259,7 @@ class Moments:
     """
 
     def __init__(self, graph: _Graph, possible: Array, stages: Array, excess: Array) -> None:
-        self.gaps = gaps = Gaps.of(graph, stages)
+        self.gaps = gaps = StageGaps.of(graph, stages)
         self.seen, self.excess, spans = stages, excess, gaps.beyond - gaps.first
         able = possible[gaps.node]
         self.able, self.sizes, self.durations = able, graph.size[gaps.node], graph.duration[gaps.node]
@@ -337,7 +337,7 @@ def _places(owner: Array, stage: Array, gaps: int, before: int) -> Array:
     return places
 
 
-def _wants(graph: _Graph, gaps: Gaps, able: Array) -> tuple[Array, Array, Array]:
+def _wants(graph: _Graph, gaps: StageGaps, able: Array) -> tuple[Array, Array, Array]:
     """Gap in which something is recomputed, last gap of one of its inputs, and stage: there it wants it."""
     last = np.full(len(graph.duration), -1)
     last[gaps.node[gaps.last]] = np.flatnonzero(gaps.last)

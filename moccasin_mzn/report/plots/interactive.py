@@ -55,7 +55,7 @@ _HOVER = "%{hovertext}<extra></extra>"
 
 def render(picture: Picture) -> str:
     """Return the picture as a page of its own."""
-    drawing = _Drawing(picture)
+    drawing = _Page(picture)
     for m, panel in enumerate(picture.panels):
         drawing.draw_memory(panel, m + 1)
     for m, panel in enumerate(picture.panels):
@@ -70,7 +70,7 @@ def render(picture: Picture) -> str:
 
 
 @dataclass
-class _Drawing:
+class _Page:
     """A figure with the memory panels above those of intervals, and what the page around it has to know."""
 
     picture: Picture

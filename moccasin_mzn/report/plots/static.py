@@ -99,7 +99,7 @@ def figure_of(picture: Picture) -> Figure:
     figure = Figure(figsize=(_WIDTH, sum(heights) + _REST), layout="constrained")
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     for number, panel in enumerate(panels):
-        one = _Drawing(picture, panel, f"-{number + 1}" if number else "")
+        one = _Panel(picture, panel, f"-{number + 1}" if number else "")
         one.draw_intervals(axes[2 * number], above[number])
         one.draw_memory(axes[2 * number + 1])
     axes[-1].set_xlim(picture.edges[0], picture.edges[-1])
@@ -114,7 +114,7 @@ def figure_of(picture: Picture) -> Figure:
 
 
 @dataclass(frozen=True)
-class _Drawing:
+class _Panel:
     """Draws one panel."""
 
     picture: Picture

@@ -18,7 +18,7 @@ def add_norm_relu(network: Network, name: str, at: int) -> int:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockBuilder:
     """Adds blocks of layers to a network."""
 
     network: Network

@@ -6,7 +6,7 @@ from random import Random
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.generators import layers as nn
-from moccasin_mzn.graphs.generators.architectures.blocks import Blocks
+from moccasin_mzn.graphs.generators.architectures.blocks import BlockBuilder
 from moccasin_mzn.graphs.generators.layers import Shape
 from moccasin_mzn.graphs.generators.network import IMAGE, INPUT, LABELS, Architecture, Network, Parameter
 
@@ -96,7 +96,7 @@ def _add_cell(
         inputs: for each node of the cell the nodes it reads.
         fused: see `fused` and `sums_fused` of `randomly_wired`.
     """
-    blocks = Blocks(network, fused[0])
+    blocks = BlockBuilder(network, fused[0])
     layers: list[int] = []
     for v, nodes in enumerate(inputs):
         read = [layers[u] for u in nodes] or [source]

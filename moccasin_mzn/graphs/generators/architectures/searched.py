@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from moccasin_mzn.graphs.generators import layers as nn
-from moccasin_mzn.graphs.generators.architectures.blocks import Blocks
+from moccasin_mzn.graphs.generators.architectures.blocks import BlockBuilder
 from moccasin_mzn.graphs.generators.network import IMAGE, SEARCHED, Architecture, Network
 
 
@@ -36,7 +36,7 @@ def _nasnet(
     return cells.network
 
 
-class _Cells(Blocks):
+class _Cells(BlockBuilder):
     def normal(self, name: str, filters: int, source: int, before: int) -> int:
         """A cell that keeps the size and puts out 6 `filters` channels; returns its output."""
         p = self.adjusted(f"{name}_adjust", filters, source, before)
@@ -91,7 +91,7 @@ def _pnasnet(name: str, *shape: int, cells_wanted: int, filters: int, stem: int,
         filters: channels inside the cells of the first part; every part doubles them.
         stem: channels of the first convolution.
     """
-    blocks = Blocks(Network(name, shape), fused > 0)
+    blocks = BlockBuilder(Network(name, shape), fused > 0)
     at = blocks.stem(stem)
     at, before = _add_cell(blocks, "stem1", filters // 4, 2, at, at), at
     at, before = _add_cell(blocks, "stem2", filters // 2, 2, at, before), at
@@ -103,7 +103,7 @@ def _pnasnet(name: str, *shape: int, cells_wanted: int, filters: int, stem: int,
     return blocks.network
 
 
-def _add_cell(blocks: Blocks, name: str, filters: int, stride: int, source: int, before: int) -> int:
+def _add_cell(blocks: BlockBuilder, name: str, filters: int, stride: int, source: int, before: int) -> int:
     """Add a cell of 5 `filters` channels that reads the cell before and the one before that; returns its output."""
     network, twice = blocks.network, partial(blocks.twice, filters)
 

@@ -20,7 +20,7 @@ from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.model import model_bytes, packages
-from moccasin_mzn.graphs.importers.onnx.network import Network, network_of
+from moccasin_mzn.graphs.importers.onnx.network import OnnxNetwork, network_of
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize, check_numbers, optimized
 from moccasin_mzn.graphs.importers.program import Missing, Operation, Program, program_graph
 from moccasin_mzn.graphs.operators import operator_json, operator_of
@@ -37,7 +37,7 @@ class OnnxTrace:
     node puts out, or of no use."""
     of_values: ComputationGraph
     """`graph` without what operators take for themselves."""
-    network: Network
+    network: OnnxNetwork
     """What was found in the file."""
 
 
@@ -153,7 +153,7 @@ def network_apart(
     sizes: Mapping[str, int] | None = None,
     fold: Fold = Fold.SMALL,
     seconds: float = SECONDS,
-) -> Network:
+) -> OnnxNetwork:
     """As `network.network_of`, but in another process.
 
     Raises:
@@ -199,7 +199,7 @@ def _failure(done: subprocess.CompletedProcess[bytes]) -> str:
     return f"its analysis with onnx {version} fails: {last}"
 
 
-def _answer(network: Network) -> JsonObject:
+def _answer(network: OnnxNetwork) -> JsonObject:
     operations = network.program.operations
     bare = replace(network.program, operations=tuple(replace(each, operator=None) for each in operations))
     operators = [each.operator and operator_json(each.operator, each.inputs) for each in operations]
@@ -212,13 +212,13 @@ def _operation(about: JsonObject, operator: JsonObject | None) -> Operation:
     return Operation(**{**about, **known, "operator": operator and operator_of(operator, index)})
 
 
-def _network(answer: JsonObject) -> Network:
+def _network(answer: JsonObject) -> OnnxNetwork:
     program = answer.pop("program")
     operations = tuple(map(_operation, program.pop("operations"), answer.pop("operators")))
     results = tuple(program.pop("results"))
     positions = tuple(answer.pop("positions"))
     branches, folded = tuple(answer.pop("branches")), tuple(answer.pop("folded"))
-    return Network(Program(operations, results, **program), positions, **answer, branches=branches, folded=folded)
+    return OnnxNetwork(Program(operations, results, **program), positions, **answer, branches=branches, folded=folded)
 
 
 def main() -> None:

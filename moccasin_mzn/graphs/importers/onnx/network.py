@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Network:
+class OnnxNetwork:
     """An ONNX file as a program."""
 
     program: Program
@@ -79,7 +79,7 @@ def network_of(
     dims: Mapping[str, int],
     sizes: Mapping[str, int] | None = None,
     fold: Fold = Fold.SMALL,
-) -> Network:
+) -> OnnxNetwork:
     """The network in the bytes of a file.
 
     Args:
@@ -132,10 +132,10 @@ def network_of(
     )
     attributes = {**_attributes(model, shapes), **({"assumed": notes} if notes else {})}
     declared = undeclared(model.graph, shapes)
-    return Network(program, tuple(positions), attributes, described, tuple(branches), tuple(folded), declared)
+    return OnnxNetwork(program, tuple(positions), attributes, described, tuple(branches), tuple(folded), declared)
 
 
-def whole_model(data: bytes, network: Network, dims: Mapping[str, int]) -> onnx.ModelProto:
+def whole_model(data: bytes, network: OnnxNetwork, dims: Mapping[str, int]) -> onnx.ModelProto:
     """The model in the bytes of a file, with weights, in which the positions of its network are those of operators.
 
     Raises:

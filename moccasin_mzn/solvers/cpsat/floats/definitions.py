@@ -13,12 +13,12 @@ from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError
 from moccasin_mzn.solvers.cpsat.floats.items import (
     ONE,
     Bounds,
-    Call,
     FloatBounds,
+    FloatCall,
+    FloatRow,
     Form,
     Ranges,
     Reading,
-    Row,
     at_most,
     declared_bounds,
     fraction,
@@ -63,7 +63,7 @@ class Definitions:
         self.units: dict[str, int] = {}
         self.continuous: set[str] = set()
         self.bounds: dict[str, Bounds] = {}
-        self.items: list[Row | Call] = []
+        self.items: list[FloatRow | FloatCall] = []
         self._reading = Reading(file, self.forms)
         self._float_bounds: FloatBounds | None = None
         self._floats = [variable for variable in file.variables.values() if variable.is_float]
@@ -155,12 +155,12 @@ class Definitions:
 
     def _post(self, item: Constraint) -> None:
         taken = self._reading.take(item)
-        if isinstance(taken, Call) and taken.name == "int_times":
+        if isinstance(taken, FloatCall) and taken.name == "int_times":
             product, result = f"product {len(self.items)}", taken.arguments[2]
             taken.arguments[2] = Form({product: ONE})
             self._follow(product, taken, taken.arguments[:2])
             form = Form.total([(ONE, self.forms.pop(product)), (-ONE, result)])
-            self.items.append(Row(item, "eq", form, "", []))
+            self.items.append(FloatRow(item, "eq", form, "", []))
         self.items.append(taken)
 
     def _define(self, name: str, item: Constraint) -> bool:
@@ -168,7 +168,7 @@ class Definitions:
         self.forms[name] = Form({name: ONE})
         taken = self._reading.take(item)
         del self.forms[name]
-        if isinstance(taken, Row):
+        if isinstance(taken, FloatRow):
             return self._solve(name, taken)
         if taken.condition or taken.arguments[taken.target] != Form({name: ONE}):
             return False
@@ -181,7 +181,7 @@ class Definitions:
         self.items.append(taken)
         return True
 
-    def _solve(self, name: str, row: Row) -> bool:
+    def _solve(self, name: str, row: FloatRow) -> bool:
         """Solve an equation for a float."""
         factor = row.form.factors.get(name)
         if row.relation != "eq" or row.condition or not factor:
@@ -197,12 +197,12 @@ class Definitions:
             return True
         least, greatest = self._tighter(name, (low, high))
         if least is not None:
-            self.items.append(Row(row.item, "le", Form.total([(-ONE, form)], least), "", []))
+            self.items.append(FloatRow(row.item, "le", Form.total([(-ONE, form)], least), "", []))
         if greatest is not None:
-            self.items.append(Row(row.item, "le", Form.total([(ONE, form)], -greatest), "", []))
+            self.items.append(FloatRow(row.item, "le", Form.total([(ONE, form)], -greatest), "", []))
         return True
 
-    def _choose(self, name: str, call: Call) -> bool:
+    def _choose(self, name: str, call: FloatCall) -> bool:
         """Let a float with a finite domain count steps."""
         ends = call.arguments[1].ends()
         if not ends or any(low != high for low, high in call.arguments[1].ranges):
@@ -211,7 +211,7 @@ class Definitions:
         self.items.append(call)
         return True
 
-    def _follow(self, name: str, call: Call, operands: list[Form]) -> None:
+    def _follow(self, name: str, call: FloatCall, operands: list[Form]) -> None:
         """Let a float count steps that suit the result of a call."""
         intervals = list(map(self.interval, operands))
         steps = [form.per_step(self.units).denominator() for form in operands]
@@ -263,15 +263,15 @@ _CLOSED = {"le": IF_TRUE, "eq": IF_TRUE, "set_in": IF_TRUE, "lt": IF_FALSE, "ne"
 """True where a comparison, or its negation, can be expressed without `<`."""
 
 
-def refusal(item: Row | Call) -> ContinuousError:
+def refusal(item: FloatRow | FloatCall) -> ContinuousError:
     """For an item that restricts a continuous variable as steps cannot."""
     return ContinuousError(f"{item.item.name} of a continuous variable is not supported; {ELSEWHERE}")
 
 
-def step_of(item: Row | Call, continuous: Set[str], units: Mapping[str, int]) -> int:
+def step_of(item: FloatRow | FloatCall, continuous: Set[str], units: Mapping[str, int]) -> int:
     """The number of steps in 1 of which all sides of a constraint on continuous variables are multiples; 1 for other
     constraints. Raises `UnsupportedError` for what is no comparison."""
-    if isinstance(item, Row):
+    if isinstance(item, FloatRow):
         weights = [factor for base, factor in item.form.factors.items() if base in continuous]
         if not weights:
             return 1
@@ -296,9 +296,9 @@ def _sides(form: Form, continuous: Set[str], units: Mapping[str, int]) -> int:
     return Form(rest, form.constant).per_step(units).denominator()
 
 
-def fits_direction(item: Row | Call, half: Half | None) -> bool:
+def fits_direction(item: FloatRow | FloatCall, half: Half | None) -> bool:
     """Is a reified comparison of continuous variables asked for in the one direction that has no `<`?"""
-    relation = item.relation if isinstance(item, Row) else "set_in"
+    relation = item.relation if isinstance(item, FloatRow) else "set_in"
     return half is not None and half.direction == _CLOSED[relation]
 
 
@@ -350,7 +350,7 @@ class _Writer:
         self.variables = {name: each for name, each in file.variables.items() if not each.is_float}
         self.positions = dict(file.positions)
         self.constraints = [item for item in file.constraints if "float" not in item.name]
-        self.reified: list[tuple[Row | Call, Constraint]] = []
+        self.reified: list[tuple[FloatRow | FloatCall, Constraint]] = []
 
     def run(self) -> Integral:
         known, solve = self.known, self.file.solve
@@ -411,19 +411,19 @@ class _Writer:
         if domain is None and greatest is not None:
             self.constraints.append(Constraint("int_le", [name, greatest], position))
 
-    def _write(self, item: Row | Call) -> None:
+    def _write(self, item: FloatRow | FloatCall) -> None:
         position = item.item.position
-        if isinstance(item, Row):
+        if isinstance(item, FloatRow):
             name, arguments = self._row(item)
         else:
             name, arguments = item.name, self._arguments(item)
         constraint = Constraint(name, arguments, position)
         self.constraints.append(constraint)
-        forms = [item.form] if isinstance(item, Row) else item.forms()
+        forms = [item.form] if isinstance(item, FloatRow) else item.forms()
         if item.condition == "_reif" and not all(self.known.continuous.isdisjoint(form.factors) for form in forms):
             self.reified.append((item, constraint))
 
-    def _arguments(self, call: Call) -> list[Expression]:
+    def _arguments(self, call: FloatCall) -> list[Expression]:
         """All operands in steps of the same size, but for products, whose units multiply."""
         units = [form.per_step(self.units).denominator() for form in call.forms()]
         each = [lcm(*units)] * len(call.arguments)
@@ -454,10 +454,10 @@ class _Writer:
         self.units[name], (low, high) = unit, self.known.interval(form)
         self._declare(name, low, high)
         total = Form.total([(ONE, form), (-ONE, Form({name: ONE}))])
-        self._write(Row(Constraint("", [], position), "eq", total, "", []))
+        self._write(FloatRow(Constraint("", [], position), "eq", total, "", []))
         return f"{name} steps"
 
-    def _row(self, row: Row) -> tuple[str, list[Expression]]:
+    def _row(self, row: FloatRow) -> tuple[str, list[Expression]]:
         """A linear constraint on integers."""
         steps = self._over_steps(row.form)
         scale = lcm(*(factor.denominator for factor in steps.factors.values()))

@@ -24,7 +24,7 @@ from moccasin_mzn.solvers.flatzinc.syntax import (
 ONE = Fraction(1)
 
 
-class Row(NamedTuple):
+class FloatRow(NamedTuple):
     """The form compares with 0 by `relation`, if `condition` is empty; else "_reif" or "_imp" of `bools`."""
 
     item: Constraint
@@ -48,7 +48,7 @@ Argument: TypeAlias = Any
 """What a call takes: a form, a list of them, ranges, or an expression that is passed on."""
 
 
-class Call(NamedTuple):
+class FloatCall(NamedTuple):
     """The integer constraint `name`, whose arguments are forms, lists of them, ranges, and what is passed on; that at
     `target` follows from the others."""
 
@@ -113,25 +113,25 @@ class Reading:
         elif type(value) is str and value in self.file.variables and self.file.variables[value].is_float:
             yield value
 
-    def take(self, item: Constraint) -> Row | Call:
+    def take(self, item: Constraint) -> FloatRow | FloatCall:
         """What a constraint states; `UnsupportedError` if there is nothing like it for integers."""
         condition = next((form for form in ("_reif", "_imp") if item.name.endswith(form)), "")
         stem = item.name.removesuffix(condition)
         arguments, bools = (item.arguments[:-1], item.arguments[-1:]) if condition else (item.arguments, [])
         if stem in SUMS:
             relation, total = SUMS[stem]
-            return Row(item, relation, total(self, *arguments), condition, bools)
+            return FloatRow(item, relation, total(self, *arguments), condition, bools)
         if stem in _PRODUCTS:
             weight, factor, result = _PRODUCTS[stem](*map(self.form, arguments))
             if not weight.factors:
                 form = Form.total([(weight.constant, factor), (-ONE, result)])
-                return Row(item, "eq", form, condition, bools)
+                return FloatRow(item, "eq", form, condition, bools)
             if not condition:
-                return Call(item, "int_times", [weight, factor, result], 2)
+                return FloatCall(item, "int_times", [weight, factor, result], 2)
             raise UnsupportedError(f"unsupported constraint {item.name}")
         if stem in _CALLS:
             name, target, read = _CALLS[stem]
-            return Call(item, f"{name}{condition}", [*read(self, *arguments), *bools], target, condition)
+            return FloatCall(item, f"{name}{condition}", [*read(self, *arguments), *bools], target, condition)
         raise UnsupportedError(f"unsupported constraint {item.name}")
 
 
@@ -307,11 +307,11 @@ class FloatBounds:
     def __init__(self, file: FlatZinc) -> None:
         self.file = file
         self.known = {name: declared_bounds(each) for name, each in file.variables.items()}
-        self.mentions: dict[str, list[Row | Call]] = defaultdict(list)
+        self.mentions: dict[str, list[FloatRow | FloatCall]] = defaultdict(list)
         self.unread: set[str] = set()
         """Floats of constraints that nothing is known of."""
         self._updates: dict[str, int] = defaultdict(int)
-        self._queue: deque[Row | Call] = deque()
+        self._queue: deque[FloatRow | FloatCall] = deque()
         self._reading = Reading(
             file, {name: Form({name: ONE}) for name, each in file.variables.items() if each.is_float}
         )
@@ -357,12 +357,12 @@ class FloatBounds:
             item = self._queue.popleft()
             if item.condition:
                 continue
-            if isinstance(item, Row):
+            if isinstance(item, FloatRow):
                 self._row(item)
             else:
                 self._call(item)
 
-    def _row(self, row: Row) -> None:
+    def _row(self, row: FloatRow) -> None:
         if row.relation == "ne":
             return
         self._at_most_0(row.form)
@@ -377,7 +377,7 @@ class FloatBounds:
                 end = -least / factor
                 self._narrow(base, (-inf, end) if factor > 0 else (end, inf))
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: FloatCall) -> None:
         """The result of a function of others."""
         result = call.arguments[call.target]
         if type(result) is not Form or list(result.factors.values()) != [ONE] or result.constant:
@@ -424,7 +424,7 @@ class FloatBounds:
             return inf
         levels = [own]
         for item in self.mentions[name]:
-            if not isinstance(item, Row) or item.relation != "le" or item.condition == "_reif":
+            if not isinstance(item, FloatRow) or item.relation != "le" or item.condition == "_reif":
                 return inf
             factor = item.form.factors[name]
             if factor * sign < 0:
@@ -434,6 +434,6 @@ class FloatBounds:
         return max(levels)
 
 
-def _bases(item: Row | Call) -> set[str]:
-    forms = [item.form] if isinstance(item, Row) else item.forms()
+def _bases(item: FloatRow | FloatCall) -> set[str]:
+    forms = [item.form] if isinstance(item, FloatRow) else item.forms()
     return {base for form in forms for base in form.factors}

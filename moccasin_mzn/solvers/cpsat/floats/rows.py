@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from moccasin_mzn.solvers.cpsat.floats.items import ONE, FloatBounds, Form, Reading, Row
+from moccasin_mzn.solvers.cpsat.floats.items import ONE, FloatBounds, FloatRow, Form, Reading
 from moccasin_mzn.solvers.cpsat.registry import IF_FALSE, IF_TRUE, Half, find_halves
 from moccasin_mzn.solvers.flatzinc.parser import Tokens
 from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, FlatZincError
@@ -114,7 +114,7 @@ class _Writing:
         """Relation of the form to 0, and whether only integers are in it."""
         if "float" in item.name:
             row = self.reading.take(item)
-            if not isinstance(row, Row) or row.relation == "ne":
+            if not isinstance(row, FloatRow) or row.relation == "ne":
                 raise NotLinearError(item.name)
             return row.relation, row.form, False
         name, arguments = item.name.rpartition("_")[0], item.arguments[:-1]
