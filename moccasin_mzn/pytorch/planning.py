@@ -27,7 +27,8 @@ from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.loops import Make
 from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import OneMemory, Paging, memories_asked
-from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS, NO_DEADLINE, worker
+from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
+from moccasin_mzn.pytorch.operator_process import NO_DEADLINE, worker
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
 from moccasin_mzn.pytorch.regions import RegionPlan

@@ -17,8 +17,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from moccasin_mzn.graphs.importers.torch import nodes as torch_storages
 from moccasin_mzn.graphs.importers.torch.memory import INPUT, STATE, Traced, account
-from moccasin_mzn.pytorch import operator_costs
-from moccasin_mzn.pytorch.operator_costs import OperatorCosts, Worker, measure_operators, unexpected_bytes
+from moccasin_mzn.pytorch import operator_process
+from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, unexpected_bytes
+from moccasin_mzn.pytorch.operator_process import Worker
 from moccasin_mzn.pytorch.operator_worker import Argument, OperatorCall, TensorLike
 from moccasin_mzn.pytorch.plan_files import read_plan, write_plan
 from moccasin_mzn.pytorch.tracing import Traced as TracedStep
@@ -203,7 +204,7 @@ def test_what_an_operator_does_to_its_process_is_its_own_affair(monkeypatch):
     worker = Worker()
     try:
         assert worker.measured([product()], 1)[0] is not None
-        monkeypatch.setattr(operator_costs, "_PATIENCE", 5.0)
+        monkeypatch.setattr(operator_process, "_PATIENCE", 5.0)
         fatal = [product(Deadly(os.abort)), product(Deadly(os._exit, 0)), product(Deadly(time.sleep, 10**6))]
         calls = [fatal[0], product(), None, fatal[1], fatal[2], product(1), product()]
         found = worker.measured(calls, 2)
@@ -215,13 +216,13 @@ def test_what_an_operator_does_to_its_process_is_its_own_affair(monkeypatch):
 
 
 def test_a_worker_that_cannot_begin_measures_nothing(monkeypatch):
-    monkeypatch.setattr(operator_costs, "_BEGIN", "raise SystemExit(1)")
+    monkeypatch.setattr(operator_process, "_BEGIN", "raise SystemExit(1)")
     assert Worker().measured([product(), product()], 1) == [None, None]
 
 
 def test_a_worker_ends_when_nobody_asks(monkeypatch):
     monkeypatch.setattr(
-        operator_costs, "_BEGIN", "import moccasin_mzn.pytorch.operator_worker as w; w.IDLE_SECONDS = 0.1; w.main()"
+        operator_process, "_BEGIN", "import moccasin_mzn.pytorch.operator_worker as w; w.IDLE_SECONDS = 0.1; w.main()"
     )
     worker = Worker()
     assert worker.measured([product()], 1)[0] is not None

@@ -185,7 +185,8 @@ def test_an_interrupt_keeps_the_best_plan():
 
 
 def test_an_interrupt_while_operators_are_measured_is_one_line(command, monkeypatch):
-    from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS, worker
+    from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
+    from moccasin_mzn.pytorch.operator_process import worker
     from moccasin_mzn.pytorch.operator_worker import Findings
 
     monkeypatch.setattr(MEASURED_COSTS, "known", {})
