@@ -11,7 +11,7 @@ from moccasin_mzn.pytorch.attributes import Attributes
 from moccasin_mzn.pytorch.binding import Call
 from moccasin_mzn.pytorch.call import Form
 from moccasin_mzn.pytorch.devices import is_on, switch_text
-from moccasin_mzn.pytorch.errors import PlanError
+from moccasin_mzn.pytorch.errors import OtherCallError, PlanError
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Joint, Placeholder
 from moccasin_mzn.pytorch.settings import Settings
 
@@ -115,7 +115,8 @@ class Guards:
         """Refuse a call that the plan is not for.
 
         Raises:
-            PlanError: anything is different.
+            OtherCallError: anything is different.
+            PlanError: a setting, a hook or a submodule is another than when the plan was made.
         """
         for given, tensor in zip(self.given, tensors, strict=True):
             form = given.form
@@ -123,16 +124,16 @@ class Guards:
                 tensor.shape != form.shape or tensor.stride() != form.stride or tensor.dtype != _dtype(form.dtype)
                 or tensor.requires_grad != form.requires_grad or str(tensor.device) != form.device
             ):  # fmt: skip
-                raise PlanError(_difference(given, Form.of(tensor)), Page.SHAPES)
+                raise OtherCallError(_difference(given, Form.of(tensor)), Page.SHAPES)
         for name, module, training in self.training:
             if module.training != training:
                 modes = ("evaluation", "training") if training else ("training", "evaluation")
-                raise PlanError(f"planned in {modes[1]} mode, {_called(name)} is in {modes[0]} mode{_EACH}")
+                raise OtherCallError(f"planned in {modes[1]} mode, {_called(name)} is in {modes[0]} mode{_EACH}")
         now = autocast_now()
         if now != self.autocast:
-            raise PlanError(f"planned {autocast_text(self.autocast)}, called {autocast_text(now)}{_EACH}")
+            raise OtherCallError(f"planned {autocast_text(self.autocast)}, called {autocast_text(now)}{_EACH}")
         for device in filter(is_on, self.recurrent):
-            raise PlanError(switch_text(device))
+            raise OtherCallError(switch_text(device))
         self.settings.check()
         self.attributes.check()
 

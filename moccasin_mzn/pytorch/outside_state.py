@@ -56,7 +56,8 @@ STATES: Final = (
         "at any depth",
         COMPARED,
         "attributes of objects that were read; of a dictionary that is read by constant keys only these, otherwise all "
-        "entries; of a collection with more than 1,000 entries its length",
+        "entries; of a collection with more than 1,000 entries its length; 20,000 values in all, what is read beyond "
+        "is not compared, and a note is logged",
         "watching",
     ),
     State(

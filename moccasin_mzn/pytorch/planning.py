@@ -20,7 +20,7 @@ from moccasin_mzn.log import note
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
-from moccasin_mzn.pytorch.errors import NoTimeError, PlanError, UntraceableError, check_grad_mode
+from moccasin_mzn.pytorch.errors import NoTimeError, OtherCallError, PlanError, UntraceableError, check_grad_mode
 from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP, check_gradients
 from moccasin_mzn.pytorch.instructions import gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
@@ -380,6 +380,11 @@ def _trust(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], 
     copies = partial(scratch_copy, traced, inputs, kwargs)
     try:
         return trusted(copies, found.runtime(), traced.step, [traced.joint])
+    except OtherCallError as error:
+        raise PlanError(
+            f"the first call of the network changes what later ones read or take, such as the ranges of observers, so "
+            f"that a plan is not for the first one: call the network once, then plan ({error.reason})"
+        ) from error
     except KeyboardInterrupt:
         return INTERRUPTED
 
