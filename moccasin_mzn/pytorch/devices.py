@@ -81,6 +81,28 @@ def no_autocast() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def autocast_cache(enabled: bool) -> Iterator[None]:
+    """Meanwhile autocast keeps the weights that it has cast, or does not, and begins and ends with none of them.
+
+    Tracing switches this off; but a weight that is read twice is then cast twice, and its gradient is added up in the
+    other precision.
+    """
+    import torch
+
+    before = torch.is_autocast_cache_enabled()
+    if not any(map(torch.is_autocast_enabled, (CPU, CUDA))):
+        yield
+        return
+    torch.clear_autocast_cache()
+    torch.set_autocast_cache_enabled(enabled)
+    try:
+        yield
+    finally:
+        torch.clear_autocast_cache()
+        torch.set_autocast_cache_enabled(before)
+
+
 Ran = TypeVar("Ran")
 
 

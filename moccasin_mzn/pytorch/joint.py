@@ -24,7 +24,14 @@ from moccasin_mzn.graphs.importers.torch.trace import fake_state, other_state, q
 from moccasin_mzn.pytorch.attributes import Attributes, Reading, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
-from moccasin_mzn.pytorch.devices import draws, forked_random_state, no_autocast, none_drawn_by_python, recurrent_cells
+from moccasin_mzn.pytorch.devices import (
+    autocast_cache,
+    draws,
+    forked_random_state,
+    no_autocast,
+    none_drawn_by_python,
+    recurrent_cells,
+)
 from moccasin_mzn.pytorch.errors import NothingToPlanError, NoTimeError, PlanError, UntraceableError
 from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated
 from moccasin_mzn.pytorch.settings import check_no_global_hooks
@@ -272,6 +279,8 @@ def _joined(
     """
     import torch
 
+    cached = torch.is_autocast_cache_enabled()
+
     class Joined(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -283,6 +292,7 @@ def _joined(
             paths = Paths(self.model)
             positions = len(tensors) - sum(differentiable)
             with (
+                autocast_cache(cached),
                 paths.forward(),
                 reading(self.model, calls.check),
                 calls_noted(calls, self.model),
@@ -430,7 +440,9 @@ def _outputs(
 
     The state is fake, and has no values to spoil, or a scratch copy.
     """
-    with mode or contextlib.nullcontext():
+    import torch
+
+    with mode or contextlib.nullcontext(), autocast_cache(torch.is_autocast_cache_enabled()):
         args, kwargs = arguments.filled(inputs)
         with calls_noted(calls, step.model):
             returned = step(*args, **kwargs)

@@ -70,8 +70,13 @@ class FirstDifference:
     @classmethod
     def of(cls, name: str, step: int, eager: torch.Tensor | None, planned: torch.Tensor | None) -> FirstDifference:
         """Compare a tensor without the plan to that with it."""
-        largest = 0.0 if eager is None or not eager.numel() else eager.abs().nan_to_num(0.0, 0.0, 0.0).max().item()
-        return cls(name, step, differences({name: eager}, {name: planned})[1], float(largest))
+        import torch
+
+        largest = 0.0
+        if eager is not None and eager.numel():
+            wide = eager.to(torch.complex128 if eager.is_complex() else torch.float64)
+            largest = wide.abs().nan_to_num(0.0, 0.0, 0.0).max().item()
+        return cls(name, step, differences({name: eager}, {name: planned})[1], largest)
 
     def __str__(self) -> str:
         if self.difference == float("inf"):
