@@ -1,10 +1,12 @@
 """Whether time limits hold: seconds of `plan` and of its first and latest signs of life, on networks of transformers.
 
-    python scripts/bench_limits.py [NET ...] [--time-limit 10] [--budget 0.7] [--batch 0] [--output limits.json]
+    python scripts/bench_limits.py [NET ...] [--time-limit 10] [--budget 0.7] [--batch 60] [--threads 1]
+                                   [--output limits.json]
 
 NET is one of twelve networks of 250 to 700 operators that are made from configurations, with random parameters; by
 default all are measured. Each figure comes of a process of its own, whose operators' costs are kept in a temporary
-folder, so that the first one measures all of them.
+folder, so that the first one measures all of them. One thread computes, unless `--threads`: with more, OpenMP waits
+for those that other programs keep from a processor, and a step may take a hundred times as long.
 
 - operators: of the traced step, forward and backward pass
 - new: seconds of `plan` where no operator has been measured before; kept: where all have been
@@ -140,6 +142,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=0.7, help="a fraction of the step")
     parser.add_argument("--time-limit", type=float, default=10.0, help="seconds for each call of plan")
     parser.add_argument("--batch", type=float, default=0.0, help="seconds for largest_batch; 0: it is not called")
+    parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--call", help=argparse.SUPPRESS)
     parser.add_argument("--peak", type=int, default=0, help=argparse.SUPPRESS)
@@ -165,7 +168,8 @@ def row_of(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 def in_a_process(name: str, call: str, arguments: argparse.Namespace, kept: str, peak: int) -> dict[str, Any]:
     """The figures of a call, in a process that does nothing else."""
     words = [name, "--call", call, "--peak", peak, "--budget", arguments.budget, "--time-limit", arguments.time_limit]
-    command = [sys.executable, __file__, *map(str, [*words, "--batch", arguments.batch])]
+    words += ["--batch", arguments.batch, "--threads", arguments.threads]
+    command = [sys.executable, __file__, *map(str, words)]
     environment = {**os.environ, "MOCCASIN_OPERATORS": kept}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
@@ -175,6 +179,7 @@ def figures(arguments: argparse.Namespace) -> dict[str, Any]:
     """What a call takes here, PyTorch and transformers being there already."""
     from moccasin_mzn.pytorch import PlanError, largest_batch, plan
 
+    torch.set_num_threads(arguments.threads)
     name, call = arguments.nets[0], arguments.call
     model, inputs = NETS[name](_ROWS)
     stay = sum(each.nbytes for each in model.parameters() if each.requires_grad)

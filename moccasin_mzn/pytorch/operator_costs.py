@@ -53,6 +53,8 @@ class OperatorCosts:
     """None: the call failed."""
     untimed: dict[object, OperatorCost] = field(default_factory=dict, repr=False)
     """Calls of which only the memory is known, for where there is no time now either."""
+    crashing: set[tuple[str, ...]] = field(default_factory=set, repr=False)
+    """Operators in which a process has crashed when they were to make only some of their outputs."""
     kept: KeptCosts | None = None
     """What earlier processes have measured, added to; None: it is not asked."""
 
@@ -91,12 +93,21 @@ class OperatorCosts:
         self.known |= {key: _COMPARING for key, (node, _) in calls.items() if is_check(node)}
         self._take_kept({key: call for key, call in calls.items() if key not in self.known}, deadline)
         new = {key: call for key, call in calls.items() if key not in self.known}
+        parts = {_operator(node): _crash_name(node) for node, mask in new.values() if mask is not None}
+        crashed = self._crashed(parts)
+        self.known |= {
+            key: None for key, (node, mask) in new.items() if mask is not None and _operator(node) in crashed
+        }
+        new = {key: call for key, call in new.items() if key not in self.known}
         new = dict(sorted(new.items(), key=lambda item: -_bytes_touched(item[1][0])))
         if not new:
             return
+        partly = [mask is not None for _, mask in new.values()]
         found = dict(zip(new, worker().measured(
-            [_call(*call) for call in new.values()], max(1, repeats), deadline, end
+            [_call(*call) for call in new.values()], max(1, repeats), deadline, end, partly, self.crashing
         ), strict=True))  # fmt: skip
+        if self.kept is not None:
+            self.kept.keep({parts[each]: (None, 0, 0) for each in (self.crashing - crashed) & set(parts)})
         unknown = {key for key, cost in found.items() if cost is UNCALLED and key not in self.untimed}
         found = {key: self.untimed.get(key) if cost is UNCALLED else cost for key, cost in found.items()}
         self.known |= {key: cost for key, cost in found.items() if key not in unknown}
@@ -131,6 +142,7 @@ class OperatorCosts:
         """Names of the traced backward operators that cannot make some of their gradients without the others.
 
         They receive a mask of those to make, but not every kernel is written for every choice: some end the process.
+        After one crash no more calls of the operator are made, here and in later processes, and all of them are whole.
         """
         needed = needed_nodes(nodes)
         masks = {
@@ -140,8 +152,16 @@ class OperatorCosts:
         }
         self.measure(((node, mask) for node, every in masks.items() for mask in every), deadline=deadline, end=end)
         return frozenset(
-            node.name for node, every in masks.items() if any(self.known[_key(node, mask)] is None for mask in every)
-        )
+            node.name for node, every in masks.items()
+            if _operator(node) in self.crashing or any(self.known[_key(node, mask)] is None for mask in every)
+        )  # fmt: skip
+
+    def _crashed(self, names: Mapping[tuple[str, ...], str]) -> set[tuple[str, ...]]:
+        """Operators of some in which a process has crashed, here or in an earlier process."""
+        if self.kept is not None and names:
+            found = self.kept.of(names.values())
+            self.crashing |= {operator for operator, each in zip(names, found, strict=True) if each is not None}
+        return self.crashing & set(names)
 
 
 class QuickCosts(OperatorCosts):
@@ -165,6 +185,17 @@ def _name(key: object, node: fx.Node) -> str:
     """The name of a call among what is kept; "": it is not kept, as only PyTorch's own operators stay the same."""
     namespace = getattr(node.target, "namespace", "")
     return name_of(key, device_of(node)) if namespace in ("aten", "prims") else ""
+
+
+def _operator(node: fx.Node) -> tuple[str, ...]:
+    """The name of a traced operator, as calls have it."""
+    call = _call(node, None)
+    return () if call is None else call.operator
+
+
+def _crash_name(node: fx.Node) -> str:
+    """The name by which it is kept that a process has crashed in an operator; "": it is not kept."""
+    return _name(("crash", *_operator(node), Settings.current()), node)
 
 
 def _call(node: fx.Node, mask: Sequence[bool] | None) -> OperatorCall | None:

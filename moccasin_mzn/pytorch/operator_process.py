@@ -10,6 +10,7 @@ import contextlib
 import functools
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -42,6 +43,8 @@ _NOTE_SECONDS = 2.0
 _PATIENCE = 300.0
 """Seconds to wait for an operator, after which its process is killed."""
 NO_DEADLINE = Deadline()
+_CRASHES = tuple(-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT))
+"""Exit statuses of a process that has crashed; one that is killed for lack of memory has another."""
 _GRACE = 0.5
 """Seconds after the end of a job for the call that is underway, after which its process is killed."""
 
@@ -81,11 +84,17 @@ class Worker:
 
     def measured(
         self, calls: Sequence[OperatorCall | None], repeats: int, deadline: Deadline = NO_DEADLINE,
-        end: Deadline = NO_DEADLINE,
+        end: Deadline = NO_DEADLINE, partly: Sequence[bool] = (), crashing: set[tuple[str, ...]] | None = None,
     ) -> list[OperatorCost | None]:  # fmt: skip
         """What calls take, so many samples each, or fewer or none when time is over, though each is called for what
         memory it takes; None: there is no such call, it failed, or the process died of it; `UNCALLED`: after the end
-        it was not called."""
+        it was not called.
+
+        Args:
+            partly: which calls are to make only some of their outputs; by default none.
+            crashing: names of operators in which the process has crashed in such a call are added to it, and no other
+                such call of them is made.
+        """
         pickled = [_pickled(call) for call in calls]
         found = [Findings(failed=each is None) for each in pickled]
         with self._lock:
@@ -95,7 +104,13 @@ class Worker:
                     for at, (each, known) in enumerate(zip(pickled, found, strict=True))
                     if each is not None and not known.failed and len(known.samples) < repeats
                 ]:
-                    if self._finished(tuple(left), found, deadline, end):
+                    ended = self._finished(tuple(left), found, deadline, end)
+                    if crashing is not None:
+                        chosen = [
+                            pair for pair, part in zip(zip(calls, found, strict=True), partly, strict=True) if part
+                        ]
+                        _leave_out(crashing, chosen)
+                    if ended:
                         break
             except BaseException:
                 self._end()
@@ -133,7 +148,9 @@ class Worker:
         except (EOFError, OSError):
             pass  # it has died
         late = end.over()
-        self._end()
+        status = self._end()
+        if begun is not None and status in _CRASHES:
+            found[begun].crashed = found[begun].failed = True
         if late:
             return True
         if begun is not None:
@@ -167,19 +184,28 @@ class Worker:
             self._running = process, ours
         return self._running[1]
 
-    def _end(self) -> None:
+    def _end(self) -> int | None:
+        """End the process, and return its exit status if it had ended by itself."""
         running, self._running, self._ready = self._running, None, False
-        if running is not None:
-            process, connection = running
-            with contextlib.suppress(OSError):
-                process.kill()
-            connection.close()
-            process.wait()
+        if running is None:
+            return None
+        process, connection = running
+        with contextlib.suppress(OSError):
+            process.kill()
+        connection.close()
+        return process.wait()
 
     def close(self) -> None:
         """End the process."""
         with self._lock:
             self._end()
+
+
+def _leave_out(crashing: set[tuple[str, ...]], calls: Sequence[tuple[OperatorCall | None, Findings]]) -> None:
+    """Make no more calls of operators in which the process has crashed."""
+    crashing |= {call.operator for call, known in calls if call is not None and known.crashed}
+    for call, known in calls:
+        known.failed |= call is not None and call.operator in crashing
 
 
 def worker() -> Worker:
