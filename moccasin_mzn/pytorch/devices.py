@@ -91,9 +91,6 @@ def autocast_cache(enabled: bool) -> Iterator[None]:
     import torch
 
     before = torch.is_autocast_cache_enabled()
-    if not any(map(torch.is_autocast_enabled, (CPU, CUDA))):
-        yield
-        return
     torch.clear_autocast_cache()
     torch.set_autocast_cache_enabled(enabled)
     try:
@@ -101,6 +98,19 @@ def autocast_cache(enabled: bool) -> Iterator[None]:
     finally:
         torch.clear_autocast_cache()
         torch.set_autocast_cache_enabled(before)
+
+
+def is_kept_by_autocast(tensor: torch.Tensor) -> bool:
+    """Return whether autocast casts a tensor once only, however often it is read: it keeps the casts of leaves."""
+    import torch
+
+    return tensor.dtype == torch.float32 and tensor.requires_grad and tensor.is_leaf and not tensor._is_view()
+
+
+def likewise_kept(tensor: torch.Tensor, copied: torch.Tensor) -> torch.Tensor:
+    """A leaf of a copy of a tensor, whose casts autocast keeps if it keeps those of the tensor itself."""
+    leaf = copied if is_kept_by_autocast(tensor) or not tensor.requires_grad else copied.view_as(copied)
+    return leaf.requires_grad_(tensor.requires_grad)
 
 
 Ran = TypeVar("Ran")

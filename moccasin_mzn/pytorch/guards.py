@@ -10,13 +10,14 @@ from moccasin_mzn.doc_links import Page
 from moccasin_mzn.pytorch.attributes import Attributes
 from moccasin_mzn.pytorch.binding import Call
 from moccasin_mzn.pytorch.call import Form
-from moccasin_mzn.pytorch.devices import is_on, switch_text
+from moccasin_mzn.pytorch.devices import is_kept_by_autocast, is_on, switch_text
 from moccasin_mzn.pytorch.errors import OtherCallError, PlanError
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Joint, Placeholder
 from moccasin_mzn.pytorch.settings import Settings
 
 if TYPE_CHECKING:
     import torch
+    from torch import fx
 
 
 Autocast = tuple[tuple[str, str], ...]
@@ -54,6 +55,8 @@ class Guards:
     attributes: Attributes = field(repr=False)
     recurrent: frozenset[str]
     """See `Joint.recurrent`."""
+    cast_often: tuple[int, ...]
+    """Positions of inputs that autocast casts each time they are read, more than once."""
     settings: Settings = field(default_factory=Settings.now)
 
     @classmethod
@@ -69,7 +72,8 @@ class Guards:
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
         training = tuple((name, module, module.training) for name, module in model.named_modules())
         stand = tuple(tuple(places[id(each)]) for each in state)
-        return cls(call, given, stand, training, autocast_now(), joint.attributes, joint.recurrent)
+        often = tuple(at for at, node in enumerate(joint.given) if joint.given[node].kind == INPUT and _often(node))
+        return cls(call, given, stand, training, autocast_now(), joint.attributes, joint.recurrent, often)
 
     def state(self) -> list[torch.Tensor]:
         """The parameters and buffers as they are now.
@@ -116,7 +120,8 @@ class Guards:
 
         Raises:
             OtherCallError: anything is different.
-            PlanError: a setting, a hook or a submodule is another than when the plan was made.
+            PlanError: a setting, a hook or a submodule is another than when the plan was made, or autocast would keep
+                the cast of an input.
         """
         for given, tensor in zip(self.given, tensors, strict=True):
             form = given.form
@@ -135,7 +140,22 @@ class Guards:
         for device in filter(is_on, self.recurrent):
             raise OtherCallError(switch_text(device))
         self.settings.check()
+        for at in self.cast_often:
+            if self.settings.autocast_cache and is_kept_by_autocast(tensors[at]):
+                raise PlanError(
+                    f"{self.given[at].name} requires a gradient and is computed from nothing, so that autocast casts it "
+                    "once and adds its gradients up in the lower precision, a plan casts it each time it is read: pass "
+                    "its clone, or use torch.autocast(..., cache_enabled=False)"
+                )
         self.attributes.check()
+
+
+def _often(given: fx.Node) -> bool:
+    """Return whether an input is cast to a lower precision more than once."""
+    import torch
+
+    to = [node.kwargs.get("dtype") for node in given.users if node.target == torch.ops.aten._to_copy.default]
+    return sum(each in (torch.bfloat16, torch.float16) for each in to) > 1
 
 
 def _tensor_in(module: torch.nn.Module, name: str) -> torch.Tensor | None:

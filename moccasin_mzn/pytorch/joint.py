@@ -171,12 +171,17 @@ def _inputs(
 
     if numbers is not None:
         with other_state(model, scratch):
-            yield [scratch(each) for each in numbers], None
+            yield [_unkept(scratch(each.detach()), each.requires_grad) for each in numbers], None
         return
     with torch.backends.mkldnn.flags(enabled=False), fake_state(model, None) as mode:
         with mode:
-            inputs = [form.empty() for form in forms]
+            inputs = [_unkept(form.empty().detach(), form.requires_grad) for form in forms]
         yield inputs, mode
+
+
+def _unkept(tensor: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+    """An input that autocast casts each time it is read, as what another network has computed."""
+    return tensor.view_as(tensor).requires_grad_() if requires_grad else tensor
 
 
 def _trace(

@@ -17,7 +17,7 @@ from moccasin_mzn.graphs.importers.torch.trace import other_state, scratch
 from moccasin_mzn.log import underway
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
-from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, no_autocast
+from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, likewise_kept, no_autocast
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
 from moccasin_mzn.pytorch.guards import autocast_now
@@ -108,7 +108,7 @@ def scratch_of(
 
     with other_state(model, scratch), forked_random_state():
         arguments, tensors = Structure.of_call(inputs, kwargs)
-        fresh = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
+        fresh = [likewise_kept(tensor, tensor.detach()) for tensor in tensors]
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
         leaves = dict(zip([each.name for each in given], [*state, *fresh], strict=True))
         for parameter in model.parameters():
