@@ -10,7 +10,7 @@ for those that other programs keep from a processor, and a step may take a hundr
 
 - operators: of the traced step, forward and backward pass
 - new: seconds of `plan` where no operator has been measured before; kept: where all have been
-- least: seconds of `plan` with the budget "least"; bytes: with a budget of as many bytes as the plan before takes
+- least: seconds of `plan` with the budget "least"; bytes: with a budget of as many bytes as the first plan takes
 - none: seconds to the proof that no plan is within half of the gradients of parameters
 - batch: seconds of `largest_batch` with this limit, where `--batch` is not 0
 - first, silence: seconds to the first sign of life, and the longest without one, of all these calls of `plan`
@@ -93,7 +93,7 @@ NETS: dict[str, Callable[[int], Made]] = {
     "gpt2": _of("GPT2LMHeadModel", "GPT2Config", "text", n_embd=64, n_layer=7, n_head=4, vocab_size=128),
     "t5": _of("T5ForConditionalGeneration", "T5Config", "text", d_model=64, d_kv=16, d_ff=128, num_layers=2,
               num_heads=4, vocab_size=128, decoder_start_token_id=0, pad_token_id=0),
-    "bert": _of("BertForMaskedLM", "BertConfig", "text", **_WIDE, num_hidden_layers=10, vocab_size=128),
+    "bert": _of("BertForMaskedLM", "BertConfig", "text", **_WIDE, num_hidden_layers=9, vocab_size=128),
     "llama": _of("LlamaForCausalLM", "LlamaConfig", "text", **_WIDE, num_hidden_layers=6, vocab_size=128),
     "vit": _of("ViTForImageClassification", "ViTConfig", "image", **_SEEN, num_hidden_layers=12),
     "deit": _of("DeiTForImageClassification", "DeiTConfig", "image", **_SEEN, num_hidden_layers=8),
@@ -158,7 +158,7 @@ def row_of(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             found = in_a_process(name, call, arguments, kept, peak)
             row[call] = found["seconds"]
             row["outcomes"][call] = found["outcome"]
-            peak = found.get("peak", peak)
+            peak = peak or found.get("peak", 0)
             row |= {key: found[key] for key in ("operators",) if key in found}
             if call != "batch":
                 row |= {key: max(row[key], found[key]) for key in ("first", "silence")}
@@ -177,6 +177,8 @@ def in_a_process(name: str, call: str, arguments: argparse.Namespace, kept: str,
 
 def figures(arguments: argparse.Namespace) -> dict[str, Any]:
     """What a call takes here, PyTorch and transformers being there already."""
+    import torch
+
     from moccasin_mzn.pytorch import PlanError, largest_batch, plan
 
     torch.set_num_threads(arguments.threads)

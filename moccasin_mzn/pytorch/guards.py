@@ -143,9 +143,9 @@ class Guards:
         for at in self.cast_often:
             if self.settings.autocast_cache and is_kept_by_autocast(tensors[at]):
                 raise PlanError(
-                    f"{self.given[at].name} requires a gradient and is computed from nothing, so that autocast casts it "
-                    "once and adds its gradients up in the lower precision, a plan casts it each time it is read: pass "
-                    "its clone, or use torch.autocast(..., cache_enabled=False)"
+                    f"{self.given[at].name} requires a gradient and is computed from nothing, so that autocast casts "
+                    "it once and adds its gradients up in the lower precision, a plan casts it each time it is read: "
+                    "pass its clone, or use torch.autocast(..., cache_enabled=False)"
                 )
         self.attributes.check()
 

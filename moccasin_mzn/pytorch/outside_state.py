@@ -106,7 +106,7 @@ STATES: Final = (
         "when the plan is made, and at each call",
         "settings",
     ),
-    State("autocast, default dtype and device", COMPARED, "at each call", "settings"),
+    State("autocast and its cache, default dtype and device", COMPARED, "at each call", "settings"),
     State("grad mode", FOLLOWED, "without gradients the network itself runs", "runtime"),
     State("deterministic algorithms, backends of attention", COMPARED, "at each call", "settings"),
     State(
