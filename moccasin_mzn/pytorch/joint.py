@@ -201,8 +201,13 @@ def _trace(
         with forked_random_state(), reading.running(variables=True):  # each run draws the same numbers
             return _outputs(step, arguments, inputs, mode, calls)
 
+    memory = {name: each.untyped_storage()._cdata for name, each in parameters.items()}
     with none_drawn_by_python(step.model, lambda: run_noted(first)) as run:
         outputs, called = run()
+    if other := [name for name, each in parameters.items() if each.untyped_storage()._cdata != memory[name]]:
+        raise UntraceableError(
+            f"parameter '{other[0]}' is given other memory by the step (.data): it cannot be planned"
+        )
     reading.ran_once()
     differentiable, left_out = _differentiable(outputs, called, differentiate)
     with mode or contextlib.nullcontext():

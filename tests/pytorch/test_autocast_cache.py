@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import copy
 from contextlib import nullcontext
 from functools import partial
 
@@ -60,12 +59,12 @@ class Reads(nn.Module):
                 x = self.one(x).tanh()
                 with uncached():
                     x = self.one(x).sin()
-                x = self.one(x).cos()
+                x = self.one(x.float()).cos()
             case "switched off between":
                 x = self.one(x).tanh()
                 with torch.autocast("cpu", enabled=False):
                     x = self.one(x.float()).sin()
-                x = self.one(x).cos()
+                x = self.one(x.float()).cos()
             case "another type between":
                 x = self.one(x).tanh()
                 with torch.autocast("cpu", torch.float16):
@@ -81,8 +80,9 @@ class Reads(nn.Module):
                 weight = self.one.weight.t()
                 x = (x @ weight).tanh() @ self.one.weight.t() + x @ weight
             case "checkpoints" | "reentrant checkpoints":
+                x = self.two(x)
                 for _ in range(2):
-                    x = checkpoint(self.twice, self.two(x), use_reentrant=self.how == "reentrant checkpoints")
+                    x = checkpoint(self.twice, x, use_reentrant=self.how == "reentrant checkpoints")
             case "changed in place":
                 x = self.one(x).tanh()
                 with torch.no_grad():
@@ -104,7 +104,7 @@ EQUAL = (
     "cast by the step in turn", "cast by the network's own", "kept and not", "switched off between",
     "another type between", "not cast, too", "a view", "checkpoints", "reentrant checkpoints",
 )  # fmt: skip
-HERE = [("around", cast), ("uncached around", uncached)]
+CHEAP = {**QUICK, "durations": "flop"}
 
 
 def stepped(model, call, x, mode):
@@ -127,13 +127,15 @@ def model_and_input(how):
 
 @pytest.mark.few(12)
 @pytest.mark.parametrize("how", EQUAL)
-@pytest.mark.parametrize("budget", [1.0, "least"])
-@pytest.mark.parametrize(("mode", "text"), [(each, text) for text, each in [*HERE, ("none", nullcontext)]])
-def test_a_step_is_equal_in_a_loop(how, budget, mode, text):
+@pytest.mark.parametrize("budget", [1.0, 0.9])
+@pytest.mark.parametrize("mode", [cast, uncached, nullcontext], ids=["around", "uncached around", "none"])
+def test_a_step_is_equal_in_a_loop(how, budget, mode):
+    if (how, budget) == ("frozen", 0.9) or (how, mode) == ("reentrant checkpoints", nullcontext):
+        pytest.skip("no plan is within it, or checkpoints themselves add up gradients in another order")
     model, x = model_and_input(how)
     wanted = [each.clone() for each in stepped(model, model, x, mode)]
     with mode():
-        found = plan(model, (x,), budget=budget, **QUICK)
+        found = plan(model, (x,), budget=budget, **CHEAP)
     assert found.trust.known is None
     assert same(wanted, stepped(model, found.module(), x, mode))
 
@@ -141,10 +143,8 @@ def test_a_step_is_equal_in_a_loop(how, budget, mode, text):
 @pytest.mark.parametrize("how", ["changed in place", "other memory"])
 def test_a_weight_that_the_step_changes_between_two_reads_is_refused(how):
     model, x = model_and_input(how)
-    before = copy.deepcopy(model.state_dict())
     with cast(), pytest.raises(PlanError, match="parameter 'one.weight' is "):
-        plan(model, (x,), budget=1.0, **QUICK)
-    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+        plan(model, (x,), budget=1.0, **CHEAP)
 
 
 def test_a_weight_that_is_cast_to_two_types_fails_as_it_does_without_a_plan():
@@ -152,27 +152,27 @@ def test_a_weight_that_is_cast_to_two_types_fails_as_it_does_without_a_plan():
     with cast(), pytest.raises(RuntimeError, match="same dtype"):
         model(x)
     with cast(), pytest.raises(RuntimeError, match="same dtype"):
-        plan(model, (x,), budget=1.0, **QUICK)
+        plan(model, (x,), budget=1.0, **CHEAP)
 
 
 @pytest.mark.parametrize(("planned", "called"), [(cast, uncached), (uncached, cast)])
 def test_a_call_with_another_cache_is_refused(planned, called):
     model, x = model_and_input("weights")
     with planned():
-        found = plan(model, (x,), budget=1.0, **QUICK)
+        found = plan(model, (x,), budget=1.0, **CHEAP)
     with pytest.raises(PlanError, match="autocast's cache_enabled (True, called with False|False, called with True)"):
         stepped(model, found.module(), x, called)
 
 
-@pytest.mark.parametrize("budget", [1.0, "least"])
-@pytest.mark.parametrize("mode", [cast, uncached])
+@pytest.mark.parametrize("budget", [1.0, 16384])
+@pytest.mark.parametrize("mode", [cast, uncached], ids=["kept", "not kept"])
 def test_an_input_is_cast_as_often_as_autocast_does_or_refused(budget, mode):
     """Autocast keeps the cast of a leaf, not of what another network has computed."""
     model, x = model_and_input("an input")
     leaf = x.clone().requires_grad_()
     results = []
     with mode():
-        found = plan(model, (leaf * 1,), budget=budget, **QUICK)
+        found = plan(model, (leaf * 1,), budget=budget, **CHEAP)
     for call in (model, found.module()):
         leaf.grad = None
         results.append([*(each.clone() for each in stepped(model, call, leaf * 1, mode)), leaf.grad.clone()])
@@ -187,4 +187,4 @@ def test_an_input_is_cast_as_often_as_autocast_does_or_refused(budget, mode):
     with pytest.raises(PlanError, match=message):
         stepped(model, found.module(), leaf, mode)
     with mode(), pytest.raises(PlanError, match=message):
-        plan(model, (leaf,), budget=budget, **QUICK)
+        plan(model, (leaf,), budget=budget, **CHEAP)
