@@ -70,7 +70,7 @@ def _replaced(generator: str) -> Iterator[None]:
     class Plainly:
         @staticmethod
         def apply(function: Callable[..., PyTree], preserve: bool, *args: PyTree) -> PyTree:
-            with _marked(next(numbers)), autocast_cache(torch.is_autocast_cache_enabled()):  # as it computes it again
+            with _marked(next(numbers)), autocast_cache(torch.is_autocast_cache_enabled()):  # as it recomputes it
                 return function(*args)
 
     def around(*args: object, **kwargs: object) -> Iterator[None]:

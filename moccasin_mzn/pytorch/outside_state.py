@@ -56,7 +56,7 @@ STATES: Final = (
         "at any depth",
         COMPARED,
         "attributes of objects that were read; of a dictionary that is read by constant keys only these, otherwise all "
-        "entries; of a collection with more than 1,000 entries its length; 20,000 values in all, what is read beyond "
+        "entries; of a collection with more than 1,000 entries its length; 20,000 values in total, what is read beyond "
         "is not compared, and a note is logged",
         "watching",
     ),

@@ -149,7 +149,7 @@ def test_a_seed_that_is_read_is_compared_and_a_state_in_a_computation_refused(x)
 def test_the_page_has_the_list():
     rows = outside_state.table()
     assert rows in (ROOT / "docs/training.md").read_text(encoding="utf-8")
-    assert f"; {watching._MOST:,} values in all" in rows and f"more than {watching._MOST_ENTRIES:,} entries" in rows
+    assert f"; {watching._MOST:,} values in total" in rows and f"more than {watching._MOST_ENTRIES:,} entries" in rows
     modules = {each.code for each in outside_state.STATES if each.code}
     assert all(importlib.util.find_spec(f"moccasin_mzn.pytorch.{name}") for name in modules)
 
