@@ -57,10 +57,14 @@ class Guards:
     """See `Joint.recurrent`."""
     cast_often: tuple[int, ...]
     """Positions of inputs that autocast casts each time they are read, more than once."""
+    autocast_cache: bool | None
+    """Autocast kept the weights that it had cast; None: none is read more than once, so that it does not matter."""
     settings: Settings = field(default_factory=Settings.now)
 
     @classmethod
     def of(cls, joint: Joint, call: Call) -> Guards:
+        import torch
+
         model = call.step.model
         assert joint.attributes is not None
         given = tuple(each for each in joint.given.values() if each.kind in (PARAMETER, BUFFER, INPUT))
@@ -72,8 +76,10 @@ class Guards:
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
         training = tuple((name, module, module.training) for name, module in model.named_modules())
         stand = tuple(tuple(places[id(each)]) for each in state)
-        often = tuple(at for at, node in enumerate(joint.given) if joint.given[node].kind == INPUT and _often(node))
-        return cls(call, given, stand, training, autocast_now(), joint.attributes, joint.recurrent, often)
+        inputs = joint.of_kind(INPUT)
+        often = tuple(at for at, node in enumerate(joint.given) if node in inputs and len(_casts(node)) > 1)
+        cache = torch.is_autocast_cache_enabled() if _is_any_cast_shared(joint) else None
+        return cls(call, given, stand, training, autocast_now(), joint.attributes, joint.recurrent, often, cache)
 
     def state(self) -> list[torch.Tensor]:
         """The parameters and buffers as they are now.
@@ -140,8 +146,19 @@ class Guards:
         for device in filter(is_on, self.recurrent):
             raise OtherCallError(switch_text(device))
         self.settings.check()
+        self._check_casts(tensors)
+
+    def _check_casts(self, tensors: Sequence[torch.Tensor]) -> None:
+        import torch
+
+        cache = torch.is_autocast_cache_enabled()
+        if self.autocast_cache not in (None, cache):
+            raise OtherCallError(
+                f"planned with autocast's cache_enabled={self.autocast_cache}, called with {cache}, where it casts a "
+                "weight another number of times: make the plan under the same torch.autocast"
+            )
         for at in self.cast_often:
-            if self.settings.autocast_cache and is_kept_by_autocast(tensors[at]):
+            if cache and is_kept_by_autocast(tensors[at]):
                 raise PlanError(
                     f"{self.given[at].name} requires a gradient and is computed from nothing, so that autocast casts "
                     "it once and adds its gradients up in the lower precision, a plan casts it each time it is read: "
@@ -150,12 +167,24 @@ class Guards:
         self.attributes.check()
 
 
-def _often(given: fx.Node) -> bool:
-    """Return whether an input is cast to a lower precision more than once."""
+def _casts(given: fx.Node) -> list[fx.Node]:
+    """The casts of what is given to a lower precision."""
     import torch
 
-    to = [node.kwargs.get("dtype") for node in given.users if node.target == torch.ops.aten._to_copy.default]
-    return sum(each in (torch.bfloat16, torch.float16) for each in to) > 1
+    lower = (torch.bfloat16, torch.float16)
+    copies = [node for node in given.users if node.target == torch.ops.aten._to_copy.default]
+    return [node for node in copies if node.kwargs.get("dtype") in lower]
+
+
+def _is_any_cast_shared(joint: Joint) -> bool:
+    """Return whether a parameter or buffer is cast more than once, or its cast is read more than once."""
+    for given in joint.of_kind(PARAMETER, BUFFER):
+        casts = _casts(given)
+        if len(casts) > 1 or any(
+            len([each for each in cast.users if each not in joint.backward]) > 1 for cast in casts
+        ):
+            return True
+    return False
 
 
 def _tensor_in(module: torch.nn.Module, name: str) -> torch.Tensor | None:

@@ -25,8 +25,6 @@ class Settings:
     deterministic: bool
     attention: tuple[object, ...]
     """Which backends of attention are allowed, and their order."""
-    autocast_cache: bool
-    """Autocast casts a weight that is read twice once only."""
 
     @classmethod
     def now(cls) -> Settings:
@@ -38,8 +36,7 @@ class Settings:
             backends.cudnn_sdp_enabled(), *own._get_sdp_priority_order(),
         )  # fmt: skip
         device = str(torch.get_default_device()) if own._len_torch_function_stack() else "cpu"  # which takes long
-        deterministic, cache = torch.are_deterministic_algorithms_enabled(), torch.is_autocast_cache_enabled()
-        return cls(torch.get_default_dtype(), device, deterministic, attention, cache)
+        return cls(torch.get_default_dtype(), device, torch.are_deterministic_algorithms_enabled(), attention)
 
     def check(self) -> None:
         """Refuse other settings, hooks of all modules, and hooks for saved tensors that PyTorch does not have itself.
@@ -80,7 +77,6 @@ _TEXTS = {
     "default_device": "default device",
     "deterministic": "deterministic algorithms",
     "attention": "attention backends (flash, memory efficient, math, cuDNN, order)",
-    "autocast_cache": "autocast's cache_enabled",
 }
 
 

@@ -160,8 +160,17 @@ def test_a_call_with_another_cache_is_refused(planned, called):
     model, x = model_and_input("weights")
     with planned():
         found = plan(model, (x,), budget=1.0, **CHEAP)
-    with pytest.raises(PlanError, match="autocast's cache_enabled (True, called with False|False, called with True)"):
+    with pytest.raises(PlanError, match="autocast's cache_enabled=(True, called with False|False, called with True)"):
         stepped(model, found.module(), x, called)
+
+
+@pytest.mark.parametrize(("planned", "called"), [(cast, uncached), (uncached, cast)])
+def test_a_call_with_another_cache_is_equal_where_each_weight_is_read_once(planned, called):
+    model, x = model_and_input("an input")
+    wanted = [each.clone() for each in stepped(model, model, x, called)]
+    with planned():
+        found = plan(model, (x,), budget=1.0, **CHEAP)
+    assert same(wanted, stepped(model, found.module(), x, called))
 
 
 @pytest.mark.parametrize("budget", [1.0, 16384])
