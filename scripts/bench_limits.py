@@ -1,14 +1,16 @@
 """Whether time limits hold: seconds of `plan` and of its first and latest signs of life, on networks of transformers.
 
-    python scripts/bench_limits.py [NET ...] [--time-limit 10] [--budget 0.7] [--batch 0] [--output limits.json]
+    python scripts/bench_limits.py [NET ...] [--time-limit 10] [--budget 0.7] [--batch 60] [--threads 1]
+                                   [--output limits.json]
 
 NET is one of twelve networks of 250 to 700 operators that are made from configurations, with random parameters; by
 default all are measured. Each figure comes of a process of its own, whose operators' costs are kept in a temporary
-folder, so that the first one measures all of them.
+folder, so that the first one measures all of them. One thread computes, unless `--threads`: with more, OpenMP waits
+for those that other programs keep from a processor, and a step may take a hundred times as long.
 
 - operators: of the traced step, forward and backward pass
 - new: seconds of `plan` where no operator has been measured before; kept: where all have been
-- least: seconds of `plan` with the budget "least"; bytes: with a budget of as many bytes as the plan before takes
+- least: seconds of `plan` with the budget "least"; bytes: with a budget of as many bytes as the first plan takes
 - none: seconds to the proof that no plan is within half of the gradients of parameters
 - batch: seconds of `largest_batch` with this limit, where `--batch` is not 0
 - first, silence: seconds to the first sign of life, and the longest without one, of all these calls of `plan`
@@ -91,7 +93,7 @@ NETS: dict[str, Callable[[int], Made]] = {
     "gpt2": _of("GPT2LMHeadModel", "GPT2Config", "text", n_embd=64, n_layer=7, n_head=4, vocab_size=128),
     "t5": _of("T5ForConditionalGeneration", "T5Config", "text", d_model=64, d_kv=16, d_ff=128, num_layers=2,
               num_heads=4, vocab_size=128, decoder_start_token_id=0, pad_token_id=0),
-    "bert": _of("BertForMaskedLM", "BertConfig", "text", **_WIDE, num_hidden_layers=10, vocab_size=128),
+    "bert": _of("BertForMaskedLM", "BertConfig", "text", **_WIDE, num_hidden_layers=9, vocab_size=128),
     "llama": _of("LlamaForCausalLM", "LlamaConfig", "text", **_WIDE, num_hidden_layers=6, vocab_size=128),
     "vit": _of("ViTForImageClassification", "ViTConfig", "image", **_SEEN, num_hidden_layers=12),
     "deit": _of("DeiTForImageClassification", "DeiTConfig", "image", **_SEEN, num_hidden_layers=8),
@@ -140,6 +142,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=0.7, help="a fraction of the step")
     parser.add_argument("--time-limit", type=float, default=10.0, help="seconds for each call of plan")
     parser.add_argument("--batch", type=float, default=0.0, help="seconds for largest_batch; 0: it is not called")
+    parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--call", help=argparse.SUPPRESS)
     parser.add_argument("--peak", type=int, default=0, help=argparse.SUPPRESS)
@@ -155,7 +158,7 @@ def row_of(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             found = in_a_process(name, call, arguments, kept, peak)
             row[call] = found["seconds"]
             row["outcomes"][call] = found["outcome"]
-            peak = found.get("peak", peak)
+            peak = peak or found.get("peak", 0)
             row |= {key: found[key] for key in ("operators",) if key in found}
             if call != "batch":
                 row |= {key: max(row[key], found[key]) for key in ("first", "silence")}
@@ -165,7 +168,8 @@ def row_of(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 def in_a_process(name: str, call: str, arguments: argparse.Namespace, kept: str, peak: int) -> dict[str, Any]:
     """The figures of a call, in a process that does nothing else."""
     words = [name, "--call", call, "--peak", peak, "--budget", arguments.budget, "--time-limit", arguments.time_limit]
-    command = [sys.executable, __file__, *map(str, [*words, "--batch", arguments.batch])]
+    words += ["--batch", arguments.batch, "--threads", arguments.threads]
+    command = [sys.executable, __file__, *map(str, words)]
     environment = {**os.environ, "MOCCASIN_OPERATORS": kept}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
@@ -173,8 +177,11 @@ def in_a_process(name: str, call: str, arguments: argparse.Namespace, kept: str,
 
 def figures(arguments: argparse.Namespace) -> dict[str, Any]:
     """What a call takes here, PyTorch and transformers being there already."""
+    import torch
+
     from moccasin_mzn.pytorch import PlanError, largest_batch, plan
 
+    torch.set_num_threads(arguments.threads)
     name, call = arguments.nets[0], arguments.call
     model, inputs = NETS[name](_ROWS)
     stay = sum(each.nbytes for each in model.parameters() if each.requires_grad)

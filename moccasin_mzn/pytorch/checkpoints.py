@@ -24,6 +24,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from moccasin_mzn.pytorch.devices import autocast_cache
 from moccasin_mzn.pytorch.errors import PlanError, UntraceableError
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def plain_checkpoints() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _replaced(generator: str) -> Iterator[None]:
+    import torch
     from torch.utils import checkpoint
 
     numbers = itertools.count()
@@ -68,7 +70,7 @@ def _replaced(generator: str) -> Iterator[None]:
     class Plainly:
         @staticmethod
         def apply(function: Callable[..., PyTree], preserve: bool, *args: PyTree) -> PyTree:
-            with _marked(next(numbers)):
+            with _marked(next(numbers)), autocast_cache(torch.is_autocast_cache_enabled()):  # as it recomputes it
                 return function(*args)
 
     def around(*args: object, **kwargs: object) -> Iterator[None]:

@@ -28,6 +28,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch import devices
 from moccasin_mzn.pytorch.call import Form, Structure
 from moccasin_mzn.pytorch.computations import Computation, Computations, computations
+from moccasin_mzn.pytorch.emission import graph_of, handed_on, placeholders_read
 from moccasin_mzn.pytorch.errors import NoPlanError, PlanError, compilation_error
 from moccasin_mzn.pytorch.infeasibility import infeasible
 from moccasin_mzn.pytorch.instructions import Linear, peaks
@@ -36,7 +37,6 @@ from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
 from moccasin_mzn.pytorch.plan_files import digest
 from moccasin_mzn.pytorch.problem import Planned, planned
 from moccasin_mzn.pytorch.program import linear
-from moccasin_mzn.pytorch.runtime import graph_of, handed_on, placeholders_read
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, meant
 from moccasin_mzn.search.options import Options, model_options
 from moccasin_mzn.search.result import Result

@@ -81,6 +81,38 @@ def no_autocast() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def autocast_cache(enabled: bool) -> Iterator[None]:
+    """Meanwhile autocast keeps the weights that it has cast, or does not, and begins and ends with none of them.
+
+    Tracing switches this off; but a weight that is read twice is then cast twice, and its gradient is added up in the
+    other precision.
+    """
+    import torch
+
+    before = torch.is_autocast_cache_enabled()
+    torch.clear_autocast_cache()
+    torch.set_autocast_cache_enabled(enabled)
+    try:
+        yield
+    finally:
+        torch.clear_autocast_cache()
+        torch.set_autocast_cache_enabled(before)
+
+
+def is_kept_by_autocast(tensor: torch.Tensor) -> bool:
+    """Return whether autocast casts a tensor once only, however often it is read: it keeps the casts of leaves."""
+    import torch
+
+    return tensor.dtype == torch.float32 and tensor.requires_grad and tensor.is_leaf and not tensor._is_view()
+
+
+def likewise_kept(tensor: torch.Tensor, copied: torch.Tensor) -> torch.Tensor:
+    """A leaf of a copy of a tensor, whose casts autocast keeps if it keeps those of the tensor itself."""
+    leaf = copied if is_kept_by_autocast(tensor) or not tensor.requires_grad else copied.view_as(copied)
+    return leaf.requires_grad_(tensor.requires_grad)
+
+
 Ran = TypeVar("Ran")
 
 

@@ -71,7 +71,11 @@ class NoTimeError(NoPlanError):
     """The time limit was over before anything was known of a plan; the message names what took it."""
 
 
-class OtherValueError(PlanError):
+class OtherCallError(PlanError):
+    """A call that a plan is not for: of other tensors, in another mode, or with other values."""
+
+
+class OtherValueError(OtherCallError):
     """A step reads another value than when its plan was made."""
 
     def __init__(self, message: str, page: Page = Page.READ_VALUES) -> None:

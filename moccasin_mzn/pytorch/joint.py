@@ -24,7 +24,14 @@ from moccasin_mzn.graphs.importers.torch.trace import fake_state, other_state, q
 from moccasin_mzn.pytorch.attributes import Attributes, Reading, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
-from moccasin_mzn.pytorch.devices import draws, forked_random_state, no_autocast, none_drawn_by_python, recurrent_cells
+from moccasin_mzn.pytorch.devices import (
+    autocast_cache,
+    draws,
+    forked_random_state,
+    no_autocast,
+    none_drawn_by_python,
+    recurrent_cells,
+)
 from moccasin_mzn.pytorch.errors import NothingToPlanError, NoTimeError, PlanError, UntraceableError
 from moccasin_mzn.pytorch.repetition import Calls, calls_noted, check_repeated
 from moccasin_mzn.pytorch.settings import check_no_global_hooks
@@ -164,12 +171,17 @@ def _inputs(
 
     if numbers is not None:
         with other_state(model, scratch):
-            yield [scratch(each) for each in numbers], None
+            yield [_unkept(scratch(each.detach()), each.requires_grad) for each in numbers], None
         return
     with torch.backends.mkldnn.flags(enabled=False), fake_state(model, None) as mode:
         with mode:
-            inputs = [form.empty() for form in forms]
+            inputs = [_unkept(form.empty().detach(), form.requires_grad) for form in forms]
         yield inputs, mode
+
+
+def _unkept(tensor: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+    """An input that autocast casts each time it is read, as what another network has computed."""
+    return tensor.view_as(tensor).requires_grad_() if requires_grad else tensor
 
 
 def _trace(
@@ -189,8 +201,13 @@ def _trace(
         with forked_random_state(), reading.running(variables=True):  # each run draws the same numbers
             return _outputs(step, arguments, inputs, mode, calls)
 
+    memory = {name: each.untyped_storage()._cdata for name, each in parameters.items()}
     with none_drawn_by_python(step.model, lambda: run_noted(first)) as run:
         outputs, called = run()
+    if other := [name for name, each in parameters.items() if each.untyped_storage()._cdata != memory[name]]:
+        raise UntraceableError(
+            f"parameter '{other[0]}' is given other memory by the step (.data): it cannot be planned"
+        )
     reading.ran_once()
     differentiable, left_out = _differentiable(outputs, called, differentiate)
     with mode or contextlib.nullcontext():
@@ -272,6 +289,8 @@ def _joined(
     """
     import torch
 
+    cached = torch.is_autocast_cache_enabled()
+
     class Joined(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -283,6 +302,7 @@ def _joined(
             paths = Paths(self.model)
             positions = len(tensors) - sum(differentiable)
             with (
+                autocast_cache(cached),
                 paths.forward(),
                 reading(self.model, calls.check),
                 calls_noted(calls, self.model),
@@ -430,7 +450,9 @@ def _outputs(
 
     The state is fake, and has no values to spoil, or a scratch copy.
     """
-    with mode or contextlib.nullcontext():
+    import torch
+
+    with mode or contextlib.nullcontext(), autocast_cache(torch.is_autocast_cache_enabled()):
         args, kwargs = arguments.filled(inputs)
         with calls_noted(calls, step.model):
             returned = step(*args, **kwargs)

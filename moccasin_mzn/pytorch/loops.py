@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     import torch
     from torch.utils._pytree import PyTree
 
-    from moccasin_mzn.pytorch.runtime import Guards, Mode, Runtime
+    from moccasin_mzn.pytorch.guards import Guards, Mode
+    from moccasin_mzn.pytorch.runtime import Runtime
 
 Run = Callable[..., "PyTree"]
 """A training step: what the network is called with, and what it returns."""

@@ -6,23 +6,12 @@ and in a process of its own, which may die of it (see `operator_worker`).
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import functools
-import os
-import pickle
 import statistics
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.environment import own_environment
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.importers.torch.graph import REPEATS, member_shares
 from moccasin_mzn.graphs.importers.torch.memory import Member
@@ -35,21 +24,13 @@ from moccasin_mzn.graphs.importers.torch.nodes import (
     viewed_argument,
     with_mask,
 )
-from moccasin_mzn.log import note
 from moccasin_mzn.pytorch.devices import CPU, device_of
 from moccasin_mzn.pytorch.errors import NoTimeError
 from moccasin_mzn.pytorch.kept_costs import KEPT, KeptCosts, name_of
+from moccasin_mzn.pytorch.operator_process import NO_DEADLINE, UNCALLED, OperatorCost, worker
 from moccasin_mzn.pytorch.operator_worker import (
     Argument,
-    Begun,
-    Done,
-    Failed,
-    Findings,
-    Job,
-    Memory,
     OperatorCall,
-    Ready,
-    Sample,
     Settings,
     TensorLike,
 )
@@ -60,36 +41,8 @@ if TYPE_CHECKING:
     from torch.utils._pytree import PyTree
 
 
-_BEGIN = "from moccasin_mzn.pytorch.operator_worker import main; main()"
-"""Not run as a module: what is sent would be of the classes of another one, `__main__`."""
-_NOTE_SECONDS = 2.0
-"""Seconds between two notes on how far measuring is."""
-_PATIENCE = 300.0
-"""Seconds to wait for an operator, after which its process is killed."""
-NO_DEADLINE = Deadline()
-_GRACE = 0.5
-"""Seconds after the end of a job for the call that is underway, after which its process is killed."""
-
-
-@dataclass(frozen=True)
-class OperatorCost:
-    """What one call of an operator takes, or one operation of several."""
-
-    nanoseconds: int
-    """CPU time of the calling thread, the median of several calls."""
-    workspace: int
-    """Bytes that it takes at the worst in addition to its inputs and the outputs that the operation keeps."""
-    output_bytes: int = 0
-    """Bytes that an operator leaves allocated: the storages of its outputs."""
-    measured: bool = True
-    """False: its time is not known, because it could not be called on tensors made for that, or for lack of time; it is
-    estimated by the bytes that it reads and writes."""
-
-
 _COMPARING = OperatorCost(1, 0)
 """What comparing takes, next to nothing: on values made for measuring it would fail."""
-UNCALLED = OperatorCost(0, 0, measured=False)
-"""Stands for what a call takes for which there was no time."""
 
 
 @dataclass
@@ -100,6 +53,8 @@ class OperatorCosts:
     """None: the call failed."""
     untimed: dict[object, OperatorCost] = field(default_factory=dict, repr=False)
     """Calls of which only the memory is known, for where there is no time now either."""
+    crashing: set[tuple[str, ...]] = field(default_factory=set, repr=False)
+    """Operators in which a process has crashed when they were to make only some of their outputs."""
     kept: KeptCosts | None = None
     """What earlier processes have measured, added to; None: it is not asked."""
 
@@ -138,12 +93,21 @@ class OperatorCosts:
         self.known |= {key: _COMPARING for key, (node, _) in calls.items() if is_check(node)}
         self._take_kept({key: call for key, call in calls.items() if key not in self.known}, deadline)
         new = {key: call for key, call in calls.items() if key not in self.known}
+        parts = {_operator(node): _crash_name(node) for node, mask in new.values() if mask is not None}
+        crashed = self._crashed(parts)
+        self.known |= {
+            key: None for key, (node, mask) in new.items() if mask is not None and _operator(node) in crashed
+        }
+        new = {key: call for key, call in new.items() if key not in self.known}
         new = dict(sorted(new.items(), key=lambda item: -_bytes_touched(item[1][0])))
         if not new:
             return
+        partly = [mask is not None for _, mask in new.values()]
         found = dict(zip(new, worker().measured(
-            [_call(*call) for call in new.values()], max(1, repeats), deadline, end
+            [_call(*call) for call in new.values()], max(1, repeats), deadline, end, partly, self.crashing
         ), strict=True))  # fmt: skip
+        if self.kept is not None:
+            self.kept.keep({parts[each]: (None, 0, 0) for each in (self.crashing - crashed) & set(parts)})
         unknown = {key for key, cost in found.items() if cost is UNCALLED and key not in self.untimed}
         found = {key: self.untimed.get(key) if cost is UNCALLED else cost for key, cost in found.items()}
         self.known |= {key: cost for key, cost in found.items() if key not in unknown}
@@ -178,6 +142,7 @@ class OperatorCosts:
         """Names of the traced backward operators that cannot make some of their gradients without the others.
 
         They receive a mask of those to make, but not every kernel is written for every choice: some end the process.
+        After one crash no more calls of the operator are made, here and in later processes, and all of them are whole.
         """
         needed = needed_nodes(nodes)
         masks = {
@@ -187,8 +152,16 @@ class OperatorCosts:
         }
         self.measure(((node, mask) for node, every in masks.items() for mask in every), deadline=deadline, end=end)
         return frozenset(
-            node.name for node, every in masks.items() if any(self.known[_key(node, mask)] is None for mask in every)
-        )
+            node.name for node, every in masks.items()
+            if _operator(node) in self.crashing or any(self.known[_key(node, mask)] is None for mask in every)
+        )  # fmt: skip
+
+    def _crashed(self, names: Mapping[tuple[str, ...], str]) -> set[tuple[str, ...]]:
+        """Operators of some in which a process has crashed, here or in an earlier process."""
+        if self.kept is not None and names:
+            found = self.kept.of(names.values())
+            self.crashing |= {operator for operator, each in zip(names, found, strict=True) if each is not None}
+        return self.crashing & set(names)
 
 
 class QuickCosts(OperatorCosts):
@@ -208,166 +181,21 @@ MEASURED_COSTS = OperatorCosts(kept=KEPT)
 """What has been measured in this process: plans of one network for several budgets and shapes measure it once."""
 
 
-# --- the worker ------------------------------------------------------------------------------------------------
-
-
-class Worker:
-    """A process that calls operators, begun when it is first asked, and anew after it has died."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
-        self._ready = False
-        """The process has imported PyTorch."""
-
-    @property
-    def running(self) -> bool:
-        """True between the first question and the end of the process."""
-        return self._running is not None
-
-    def measured(
-        self, calls: Sequence[OperatorCall | None], repeats: int, deadline: Deadline = NO_DEADLINE,
-        end: Deadline = NO_DEADLINE,
-    ) -> list[OperatorCost | None]:  # fmt: skip
-        """What calls take, so many samples each, or fewer or none when time is over, though each is called for what
-        memory it takes; None: there is no such call, it failed, or the process died of it; `UNCALLED`: after the end
-        it was not called."""
-        pickled = [_pickled(call) for call in calls]
-        found = [Findings(failed=each is None) for each in pickled]
-        with self._lock:
-            try:
-                while left := [
-                    (at, each, repeats - len(known.samples))
-                    for at, (each, known) in enumerate(zip(pickled, found, strict=True))
-                    if each is not None and not known.failed and len(known.samples) < repeats
-                ]:
-                    if self._finished(tuple(left), found, deadline, end):
-                        break
-            except BaseException:
-                self._end()
-                raise
-        return [_cost(each) for each in found]
-
-    def _finished(
-        self, calls: tuple[tuple[int, bytes, int], ...], found: list[Findings], deadline: Deadline, end: Deadline
-    ) -> bool:
-        """Make calls as far as that goes; False: the process has died, and the call that it died of is marked."""
-        begun: int | None = None
-        fresh = self._running is None
-        try:
-            asked = self._started()
-            if not self._is_ready(asked, end):
-                return True
-            asked.send(Job(Settings.current(), calls, deadline.remaining(), end.remaining()))
-            whole, counted, noted = sum(count for _, _, count in calls), 0, time.monotonic()
-            while asked.poll(_wait(None if begun is None else _PATIENCE, end)):
-                message = asked.recv()
-                if isinstance(message, Done):
-                    return True
-                if isinstance(message, Begun):
-                    begun = message.number
-                elif isinstance(message, Memory):
-                    found[message.number].note(message)
-                elif isinstance(message, Sample):
-                    found[message.number].add(message)
-                    counted += 1
-                    if time.monotonic() > noted + _NOTE_SECONDS:
-                        noted = time.monotonic()
-                        note(f"measuring operators: {100 * counted // whole} % of {count_text(whole, 'call')}")
-                elif isinstance(message, Failed):
-                    found[message.number].failed = True
-        except (EOFError, OSError):
-            pass  # it has died
-        late = end.over()
-        self._end()
-        if late:
-            return True
-        if begun is not None:
-            found[begun].failed = True
-        elif fresh:  # it cannot even begin: there is not the memory, or no other process
-            for number, _, _ in calls:
-                found[number].failed = True
-        return False
-
-    def _is_ready(self, asked: Connection, end: Deadline) -> bool:
-        """Wait for the process to have imported PyTorch; False: the end came before that."""
-        if not self._ready and asked.poll(end.remaining()):
-            self._ready = isinstance(asked.recv(), Ready)
-        return self._ready
-
-    def begin(self) -> None:
-        """Start the process, which takes some seconds to import PyTorch, while there is something else to do."""
-        with self._lock:
-            self._started()
-
-    def _started(self) -> Connection:
-        if self._running is None:
-            ours, its = Pipe()
-            command = [sys.executable, "-P", "-c", _BEGIN, str(its.fileno())]
-            nowhere = subprocess.DEVNULL
-            with its:
-                process = subprocess.Popen(
-                    command, stdin=nowhere, stdout=nowhere, stderr=nowhere, pass_fds=[its.fileno()],
-                    env=own_environment(), start_new_session=True,
-                )  # fmt: skip
-            self._running = process, ours
-        return self._running[1]
-
-    def _end(self) -> None:
-        running, self._running, self._ready = self._running, None, False
-        if running is not None:
-            process, connection = running
-            with contextlib.suppress(OSError):
-                process.kill()
-            connection.close()
-            process.wait()
-
-    def close(self) -> None:
-        """End the process."""
-        with self._lock:
-            self._end()
-
-
-def worker() -> Worker:
-    """That of this process, with which it ends."""
-    return _worker_of(os.getpid())
-
-
-@functools.cache
-def _worker_of(process: int) -> Worker:
-    made = Worker()
-    atexit.register(made.close)
-    return made
-
-
-def _wait(seconds: float | None, end: Deadline) -> float | None:
-    """Seconds to wait for a message: no longer than some, nor much longer than to the end; None: without a limit."""
-    left = end.remaining()
-    waits = [each for each in (seconds, None if left is None else left + _GRACE) if each is not None]
-    return min(waits, default=None)
-
-
-def _cost(found: Findings) -> OperatorCost | None:
-    if found.failed:
-        return None
-    if not found.called:
-        return UNCALLED
-    return OperatorCost(found.nanoseconds, found.workspace, found.output_bytes, bool(found.samples))
-
-
 def _name(key: object, node: fx.Node) -> str:
     """The name of a call among what is kept; "": it is not kept, as only PyTorch's own operators stay the same."""
     namespace = getattr(node.target, "namespace", "")
     return name_of(key, device_of(node)) if namespace in ("aten", "prims") else ""
 
 
-def _pickled(call: OperatorCall | None) -> bytes | None:
-    if call is None:
-        return None
-    try:
-        return pickle.dumps(call)
-    except Exception:  # an object of somebody's own among the constants
-        return None
+def _operator(node: fx.Node) -> tuple[str, ...]:
+    """The name of a traced operator, as calls have it."""
+    call = _call(node, None)
+    return () if call is None else call.operator
+
+
+def _crash_name(node: fx.Node) -> str:
+    """The name by which it is kept that a process has crashed in an operator; "": it is not kept."""
+    return _name(("crash", *_operator(node), Settings.current()), node)
 
 
 def _call(node: fx.Node, mask: Sequence[bool] | None) -> OperatorCall | None:

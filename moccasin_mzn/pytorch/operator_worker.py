@@ -353,6 +353,8 @@ class Findings:
     output_bytes: int = 0
     failed: bool = False
     called: bool = False
+    crashed: bool = False
+    """The process has crashed in it."""
 
     def note(self, memory: Memory) -> None:
         """Take into account what memory it takes."""

@@ -56,7 +56,8 @@ STATES: Final = (
         "at any depth",
         COMPARED,
         "attributes of objects that were read; of a dictionary that is read by constant keys only these, otherwise all "
-        "entries; of a collection with more than 1,000 entries its length",
+        "entries; of a collection with more than 1,000 entries its length; 20,000 values in total, what is read beyond "
+        "is not compared, and a note is logged",
         "watching",
     ),
     State(
@@ -105,7 +106,7 @@ STATES: Final = (
         "when the plan is made, and at each call",
         "settings",
     ),
-    State("autocast, default dtype and device", COMPARED, "at each call", "settings"),
+    State("autocast and its cache, default dtype and device", COMPARED, "at each call", "settings"),
     State("grad mode", FOLLOWED, "without gradients the network itself runs", "runtime"),
     State("deterministic algorithms, backends of attention", COMPARED, "at each call", "settings"),
     State(

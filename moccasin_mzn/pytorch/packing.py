@@ -19,7 +19,8 @@ from moccasin_mzn.pytorch.computations import ALL, Root, number_of_item
 from moccasin_mzn.pytorch.errors import NoPlanError, compilation_error
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value, peaks
 from moccasin_mzn.pytorch.joint import INPUT, TANGENT
-from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS, OperatorCost
+from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
+from moccasin_mzn.pytorch.operator_process import OperatorCost
 
 if TYPE_CHECKING:
     from torch import fx

@@ -20,8 +20,8 @@ from moccasin_mzn.problem.files.schedules import TORCH_FORMAT, VERSION, check_to
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
 from moccasin_mzn.pytorch.errors import PlanError, check_grad_mode
+from moccasin_mzn.pytorch.guards import autocast_text
 from moccasin_mzn.pytorch.joint import EVERY, Joint
-from moccasin_mzn.pytorch.runtime import autocast_text
 from moccasin_mzn.pytorch.tracing import Traced, meant
 
 if TYPE_CHECKING:

@@ -20,14 +20,15 @@ from moccasin_mzn.log import note
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
-from moccasin_mzn.pytorch.errors import NoTimeError, PlanError, UntraceableError, check_grad_mode
+from moccasin_mzn.pytorch.errors import NoTimeError, OtherCallError, PlanError, UntraceableError, check_grad_mode
 from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP, check_gradients
 from moccasin_mzn.pytorch.instructions import gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.loops import Make
 from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import OneMemory, Paging, memories_asked
-from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS, NO_DEADLINE, worker
+from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
+from moccasin_mzn.pytorch.operator_process import NO_DEADLINE, worker
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
 from moccasin_mzn.pytorch.regions import RegionPlan
@@ -380,6 +381,11 @@ def _trust(found: Plan, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], 
     copies = partial(scratch_copy, traced, inputs, kwargs)
     try:
         return trusted(copies, found.runtime(), traced.step, [traced.joint])
+    except OtherCallError as error:
+        raise PlanError(
+            f"the first call of the network changes what later ones read or take, such as the ranges of observers, so "
+            f"that a plan is not for the first one: call the network once, then plan ({error.reason})"
+        ) from error
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from weakref import finalize
 
 from moccasin_mzn.pytorch.call import Structure
+from moccasin_mzn.pytorch.emission import handed_on, placeholders_read
 from moccasin_mzn.pytorch.instructions import Peaks, peaks
 from moccasin_mzn.pytorch.joint import INPUT
 from moccasin_mzn.pytorch.measuring import Sections
-from moccasin_mzn.pytorch.runtime import Runtime, handed_on, placeholders_read
+from moccasin_mzn.pytorch.runtime import Runtime
 from moccasin_mzn.pytorch.tracing import Traced
 
 if TYPE_CHECKING:

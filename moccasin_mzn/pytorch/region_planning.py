@@ -32,7 +32,7 @@ from moccasin_mzn.pytorch.infeasibility import left
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Differentiate, Placeholder, differentiated
 from moccasin_mzn.pytorch.loops import has_plan
 from moccasin_mzn.pytorch.measuring import allocator_peak
-from moccasin_mzn.pytorch.operator_costs import worker
+from moccasin_mzn.pytorch.operator_process import worker
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.problem import Cut
 from moccasin_mzn.pytorch.region_budget import Choice, Measured, chosen_within, measured, rooms

@@ -29,7 +29,7 @@ from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import RETURNED
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Joint
-from moccasin_mzn.pytorch.operator_costs import NO_DEADLINE
+from moccasin_mzn.pytorch.operator_process import NO_DEADLINE
 from moccasin_mzn.pytorch.steps import Copies
 from moccasin_mzn.pytorch.summands import edge_of, nodes_behind
 from moccasin_mzn.pytorch.tracing import Traced

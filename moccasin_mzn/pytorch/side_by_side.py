@@ -56,6 +56,37 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class FirstDifference:
+    """The first tensor that differs: in the first step where one does, outputs before gradients before the state."""
+
+    name: str
+    step: int
+    """The number of the step, the first is 1."""
+    difference: float
+    """The largest difference of two of its numbers; infinite if it is absent on one side, or of another form."""
+    largest: float
+    """The largest of its numbers without the plan, by absolute value."""
+
+    @classmethod
+    def of(cls, name: str, step: int, eager: torch.Tensor | None, planned: torch.Tensor | None) -> FirstDifference:
+        """Compare a tensor without the plan to that with it."""
+        import torch
+
+        largest = 0.0
+        if eager is not None and eager.numel():
+            wide = eager.to(torch.complex128 if eager.is_complex() else torch.float64)
+            largest = wide.abs().nan_to_num(0.0, 0.0, 0.0).max().item()
+        return cls(name, step, differences({name: eager}, {name: planned})[1], largest)
+
+    def __str__(self) -> str:
+        if self.difference == float("inf"):
+            return f"{self.name} in step {self.step}, which has another form"
+        return (
+            f"{self.name} in step {self.step}, by up to {self.difference:.3g} where the largest is {self.largest:.3g}"
+        )
+
+
+@dataclass(frozen=True)
 class SideBySide:
     """Steps of an optimizer without a plan and with one."""
 
@@ -68,6 +99,8 @@ class SideBySide:
     """What is not equal bit for bit after some step, by name."""
     largest_difference: float
     """Largest difference of two numbers that are compared."""
+    first: FirstDifference | None = None
+    """None: all is equal, or nothing is compared."""
 
     @property
     def equal(self) -> bool | None:
@@ -107,11 +140,14 @@ def side_by_side(
         leaves = [*model.parameters(), *Structure.of((args, kwargs))[1]]
         sides = [_Side(model, leaves, call, (args, kwargs), found.traced, optimizer) for call in calls]
         fitting = [side for side in sides if side.fits()]
-        done, unequal, largest = 0, dict[str, None](), 0.0
+        done, unequal, largest, first = 0, dict[str, None](), 0.0, None
         try:
             for number in range(steps):
                 results = [side.train(number) for side in fitting]
                 names, difference = differences(results[0], results[-1])
+                if names and first is None:
+                    name = names[0]
+                    first = FirstDifference.of(name, number + 1, results[0][name], results[-1][name])
                 unequal |= dict.fromkeys(names)
                 largest, done = max(largest, difference), done + 1
         except KeyboardInterrupt:
@@ -121,7 +157,7 @@ def side_by_side(
             _forget_gradients(leaves)
     eager, planned = (side.measured(done) if side in fitting else None for side in sides)
     assert planned is not None
-    return SideBySide(eager, planned, done, tuple(unequal), largest)
+    return SideBySide(eager, planned, done, tuple(unequal), largest, first)
 
 
 class _Side:
@@ -305,10 +341,12 @@ def equality_text(measured: SideBySide) -> str:
         return f"{steps} with the plan; without it there is too little memory, so that nothing is compared"
     if measured.equal:
         return f"equal after {steps}, bit for bit: outputs, gradients, parameters, buffers, the random state"
-    those = ", ".join(measured.unequal[:_UNEQUAL_SHOWN])
-    more = len(measured.unequal) - _UNEQUAL_SHOWN
-    those += f" and {more} more" if more > 0 else ""
-    return f"not equal after {steps}: {those}; the largest difference is {measured.largest_difference:.3g}"
+    others = [name for name in measured.unequal if measured.first is None or name != measured.first.name]
+    more = len(others) - _UNEQUAL_SHOWN
+    text = f"; also {', '.join(others[:_UNEQUAL_SHOWN])}" if others else ""
+    text += f" and {more} more" if more > 0 else ""
+    largest = f"the largest difference of all is {measured.largest_difference:.3g}"
+    return f"not equal after {steps}: first {measured.first}{text}; {largest}"
 
 
 def side_by_side_dict(found: Plan, measured: SideBySide) -> JsonObject:

@@ -17,8 +17,10 @@ from moccasin_mzn.graphs.importers.torch.trace import other_state, scratch
 from moccasin_mzn.log import underway
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
-from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, no_autocast
+from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, likewise_kept, no_autocast
+from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, gradient_dependencies
+from moccasin_mzn.pytorch.guards import autocast_now
 from moccasin_mzn.pytorch.instructions import Linear, Peaks
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT, Joint, Placeholder
 from moccasin_mzn.pytorch.loops import installed
@@ -32,7 +34,7 @@ from moccasin_mzn.pytorch.reasons import (
     names_text,
     notes_on,
 )
-from moccasin_mzn.pytorch.runtime import Runtime, autocast_now, emitted
+from moccasin_mzn.pytorch.runtime import Runtime
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
 
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ def scratch_of(
 
     with other_state(model, scratch), forked_random_state():
         arguments, tensors = Structure.of_call(inputs, kwargs)
-        fresh = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
+        fresh = [likewise_kept(tensor, tensor.detach()) for tensor in tensors]
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
         leaves = dict(zip([each.name for each in given], [*state, *fresh], strict=True))
         for parameter in model.parameters():

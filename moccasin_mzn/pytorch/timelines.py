@@ -10,7 +10,7 @@ from typing import Final
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.pytorch.dry_runs import DryRun
-from moccasin_mzn.pytorch.operator_costs import NO_DEADLINE, UNCALLED, OperatorCost, worker
+from moccasin_mzn.pytorch.operator_process import NO_DEADLINE, UNCALLED, OperatorCost, worker
 from moccasin_mzn.pytorch.operator_worker import OperatorCall, Settings
 from moccasin_mzn.pytorch.recording import ACTIVATION, FORWARD, GRADIENT, TEMPORARY, Called, Made
 

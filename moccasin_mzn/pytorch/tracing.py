@@ -22,19 +22,14 @@ from moccasin_mzn.pytorch.computations import Computation, Computations, computa
 from moccasin_mzn.pytorch.devices import CPU, CUDA, kind_of_device
 from moccasin_mzn.pytorch.errors import NoTimeError, PlanError
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, RETURNED
+from moccasin_mzn.pytorch.guards import Guards
 from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.joint import Differentiate, Joint, Strides, trace_joint, where
 from moccasin_mzn.pytorch.loops import check_plannable
-from moccasin_mzn.pytorch.operator_costs import (
-    NO_DEADLINE,
-    OperatorCosts,
-    measure_operators,
-    nanoseconds_per_byte,
-    worker,
-)
+from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte
+from moccasin_mzn.pytorch.operator_process import NO_DEADLINE, worker
 from moccasin_mzn.pytorch.problem import Cut, Planned, planned
 from moccasin_mzn.pytorch.program import Copied, Meaning, linear
-from moccasin_mzn.pytorch.runtime import Guards
 
 if TYPE_CHECKING:
     import torch

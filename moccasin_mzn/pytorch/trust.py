@@ -86,6 +86,7 @@ def trusted(
         joints: what was traced, for the coarsest numbers in it.
 
     Raises:
+        OtherCallError: the plan is not for this call, as when the first call of the network changes its state.
         PlanError: they differ, and not in a way that is known.
     """
     began = time.monotonic()

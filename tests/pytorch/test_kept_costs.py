@@ -19,7 +19,8 @@ from step_runs import made, planned
 
 from moccasin_mzn.pytorch import kept_costs, planning
 from moccasin_mzn.pytorch.kept_costs import MOST_CALLS, VARIABLE, KeptCosts, name_of, read, write
-from moccasin_mzn.pytorch.operator_costs import OperatorCosts, Worker
+from moccasin_mzn.pytorch.operator_costs import OperatorCosts
+from moccasin_mzn.pytorch.operator_process import Worker
 from moccasin_mzn.pytorch.operator_worker import Settings
 
 COSTS = {"a": (5, 0, 16), "b": (None, 7, 0), "c": (2**62, 2**62, 2**62)}

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 
 from step_runs import QUICK
 from torch import nn
-from torch.ao.quantization import FakeQuantize
+from torch.ao.quantization import FakeQuantize, get_default_qat_qconfig, prepare_qat
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.pytorch import PlanError, Plans, estimate, largest_batch, plan
@@ -92,6 +92,56 @@ class Adaptive(nn.Module):
 
     def forward(self, x, target):
         return self.loss(x, target).loss
+
+
+class Counting(nn.Module):
+    """Its first call makes a buffer of the shape of its input, as observers for each channel do."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, x):
+        with torch.no_grad():
+            if self.seen.shape != x.shape[:1]:
+                self.seen.resize_(x.shape[0]).zero_()
+            self.seen.add_(x.detach().amax(1))
+        return self.linear(x)
+
+
+class Initialised(nn.Module):
+    """Its first call reads that it is the first one."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.register_buffer("ready", torch.zeros((), dtype=torch.bool))
+
+    def forward(self, x):
+        if not bool(self.ready):
+            self.ready.fill_(True)
+            return self.linear(x) * 2
+        return self.linear(x)
+
+
+def for_each_channel():
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)).train()
+    model.qconfig = get_default_qat_qconfig("fbgemm")
+    return prepare_qat(model)
+
+
+@pytest.mark.parametrize(
+    "factory", [lambda: nn.Sequential(FakeQuantize(), nn.Linear(8, 8)), for_each_channel, Counting, Initialised]
+)
+def test_a_network_whose_first_call_is_another_is_to_be_called_once(factory):
+    torch.manual_seed(0)
+    model = factory()
+    with pytest.raises(PlanError, match="call the network once, then plan") as error:
+        plan(model, (X,), budget=1.0, **QUICK)
+    assert checked(error.value).startswith("the first call of the network changes what later ones read or take")
+    model(X)
+    assert plan(model, (X,), budget=1.0, **QUICK).trust.known is None
 
 
 def test_a_value_that_pytorchs_own_module_reads_is_named_by_that_module():

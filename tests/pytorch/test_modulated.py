@@ -114,3 +114,46 @@ def test_a_plan_is_within_its_budget():
     assert found.recomputations > 0
     assert check.equal
     assert check.peak == found.predicted_peak <= found.budget
+
+
+class ReadTwice(nn.Module):
+    """Weights that a step reads more than once: a layer called again, a tied one, a modulation shared by blocks."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.one, self.other = how, nn.Linear(16, 16), nn.Linear(16, 16)
+        self.convolution, self.blocks = nn.Conv1d(4, 4, 1), nn.ModuleList(Modulated(16, "chunk") for _ in range(2))
+        if how == "tied":
+            self.other.weight = self.one.weight
+
+    def forward(self, x):
+        match self.how:
+            case "called again":
+                x = self.one(self.one(x).tanh()).sin() + self.convolution(self.convolution(x))
+            case "tied":
+                x = self.other(self.one(x).tanh()).sin()
+            case "shared":
+                c = self.one(x.mean(1))
+                for block in (*self.blocks, self.blocks[0]):
+                    x = block(x, c)
+            case _:
+                x = self.other(self.one(x).tanh()).sin()
+        return x.float().square().mean()
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("how", ["called again", "tied", "shared", "once"])
+@pytest.mark.parametrize("gradients", ["returned", "accumulated"])
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_weight_that_is_read_twice_is_cast_as_often_as_autocast_does(how, gradients, cached):
+    """Its gradient is added up in the precision of the cast, where that is kept."""
+    model, inputs = made(lambda: (ReadTwice(how), [torch.randn(4, 4, 16)]))
+    with torch.autocast("cpu", torch.bfloat16, cache_enabled=cached):
+        found = planned(model, inputs, 1.0, durations="flop", gradients=gradients)
+        check = found.verify(inputs)
+    assert found.trust.known is None and check.equal and check.peak == check.predicted_peak
+    casts = [str(node.target) for node in found.traced.joint.nodes if "_to_copy" in str(node.target)]
+    with torch.autocast("cpu", torch.bfloat16, cache_enabled=not cached):
+        other = planned(model, inputs, 1.0, durations="flop", gradients=gradients, verify=False)
+    many = [str(node.target) for node in other.traced.joint.nodes if "_to_copy" in str(node.target)]
+    assert len(casts) == len(many) if how == "once" else (len(casts) < len(many)) == cached

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
-from moccasin_mzn.pytorch import PlanError, outside_state, plan
+from moccasin_mzn.pytorch import PlanError, outside_state, plan, watching
 
 CHEAP = {"durations": "flop", "workspaces": "none", "search": "only", "until_gap": 0.9, "time_limit": 30.0}
 bound_early = torch.manual_seed
@@ -149,6 +149,7 @@ def test_a_seed_that_is_read_is_compared_and_a_state_in_a_computation_refused(x)
 def test_the_page_has_the_list():
     rows = outside_state.table()
     assert rows in (ROOT / "docs/training.md").read_text(encoding="utf-8")
+    assert f"; {watching._MOST:,} values in total" in rows and f"more than {watching._MOST_ENTRIES:,} entries" in rows
     modules = {each.code for each in outside_state.STATES if each.code}
     assert all(importlib.util.find_spec(f"moccasin_mzn.pytorch.{name}") for name in modules)
 

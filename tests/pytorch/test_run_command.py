@@ -20,7 +20,7 @@ from step_networks import mlp
 from step_runs import made, planned
 from torch import nn
 
-from moccasin_mzn.pytorch.side_by_side import at_random, side_by_side
+from moccasin_mzn.pytorch.side_by_side import FirstDifference, at_random, equality_text, side_by_side
 
 NETWORKS = Path(run_networks.__file__)
 LAYERS = [f"{NETWORKS}:layers", "--input", "64x16"]
@@ -185,7 +185,8 @@ def test_an_interrupt_keeps_the_best_plan():
 
 
 def test_an_interrupt_while_operators_are_measured_is_one_line(command, monkeypatch):
-    from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS, worker
+    from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
+    from moccasin_mzn.pytorch.operator_process import worker
     from moccasin_mzn.pytorch.operator_worker import Findings
 
     monkeypatch.setattr(MEASURED_COSTS, "known", {})
@@ -246,8 +247,32 @@ def test_a_difference_is_found_and_the_state_is_left_as_it_was():
     beside = side_by_side(found, [x], {}, steps=3)
     assert not beside.equal and 0 < beside.largest_difference < 1e-3
     assert "gradient of line.weight" in beside.unequal
+    first = beside.first
+    assert first.name == beside.unequal[0] and first.step == 1
+    assert 0 < first.difference <= beside.largest_difference and first.difference < first.largest
+    text = equality_text(beside)
+    assert text.startswith(
+        f"not equal after 3 steps: first {first.name} in step 1, by up to {first.difference:.3g} where "
+    )
+    assert "; also " in text and text.endswith(f"the largest difference of all is {beside.largest_difference:.3g}")
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), random) and model.line.weight.grad is None
+
+
+@pytest.mark.parametrize(
+    ("eager", "planned", "text"),
+    [
+        (torch.tensor([1.0, -4.0]), torch.tensor([1.5, -4.0]), "by up to 0.5 where the largest is 4"),
+        (torch.tensor([2, 7]), torch.tensor([2, 9]), "by up to 2 where the largest is 7"),
+        (torch.tensor([True]), torch.tensor([False]), "by up to 1 where the largest is 1"),
+        (torch.tensor([3 + 4j]), torch.tensor([0j]), "by up to 5 where the largest is 5"),
+        (torch.tensor([1.0]), None, "which has another form"),
+        (None, torch.tensor([1.0]), "which has another form"),
+        (torch.zeros(0), torch.zeros(0, 2), "which has another form"),
+    ],
+)
+def test_the_first_difference_is_a_sentence_whatever_it_is_of(eager, planned, text):
+    assert str(FirstDifference.of("output 0", 2, eager, planned)) == f"output 0 in step 2, {text}"
 
 
 def test_what_is_no_number_equals_itself():

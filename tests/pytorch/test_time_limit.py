@@ -30,7 +30,8 @@ from moccasin_mzn.pytorch.dry_runs import dry_run
 from moccasin_mzn.pytorch.errors import NoTimeError
 from moccasin_mzn.pytorch.infeasibility import least_in_time
 from moccasin_mzn.pytorch.measuring import peak_and_end, peaks_and_ends
-from moccasin_mzn.pytorch.operator_costs import OperatorCosts, Worker
+from moccasin_mzn.pytorch.operator_costs import OperatorCosts
+from moccasin_mzn.pytorch.operator_process import Worker
 from moccasin_mzn.pytorch.starts import least_start
 from moccasin_mzn.pytorch.steps import NoTurnsError, StepTimes, _in_turns, step_times
 from moccasin_mzn.pytorch.tracing import within
