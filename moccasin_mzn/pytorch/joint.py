@@ -20,7 +20,14 @@ from moccasin_mzn.clock import nothing
 from moccasin_mzn.errors import shown
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
-from moccasin_mzn.graphs.importers.torch.trace import fake_state, other_state, quiet, reads_values, scratch
+from moccasin_mzn.graphs.importers.torch.trace import (
+    fake_state,
+    other_state,
+    parameters_put_back,
+    quiet,
+    reads_values,
+    scratch,
+)
 from moccasin_mzn.pytorch.attributes import Attributes, Reading, attributes_read
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit, output_names
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
@@ -170,7 +177,7 @@ def _inputs(
     import torch
 
     if numbers is not None:
-        with other_state(model, scratch):
+        with parameters_put_back(model), other_state(model, scratch):
             yield [_unkept(scratch(each.detach()), each.requires_grad) for each in numbers], None
         return
     with torch.backends.mkldnn.flags(enabled=False), fake_state(model, None) as mode:

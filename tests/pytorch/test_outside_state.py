@@ -298,3 +298,52 @@ def test_another_hook_in_the_place_of_one_is_refused(x):
     model.first.register_forward_hook(lambda module, inputs, output: output * 3)
     with pytest.raises(PlanError, match="a submodule has other hooks than when the plan was made"):
         step(x)
+
+
+# --- What is refused leaves parameters as they were -----------------------------------------------------------
+
+
+def plus_one(weight):
+    with torch.no_grad():
+        weight.add_(1)
+
+
+def by_data(weight):
+    weight.data.mul_(2)
+
+
+def of_a_list(weight):
+    with torch.no_grad():
+        torch._foreach_add_([weight], 1.0)
+
+
+def of_a_view(weight):
+    with torch.no_grad():
+        weight[1:, 2].zero_()
+
+
+def drawn_anew(weight):
+    nn.init.uniform_(weight)
+
+
+def by_out(weight):
+    with torch.no_grad():
+        torch.add(weight, 1, out=weight)
+
+
+@pytest.mark.parametrize("change", [plus_one, by_data, of_a_list, of_a_view, drawn_anew, by_out])
+@pytest.mark.parametrize("tied", [False, True])
+def test_parameters_that_a_step_changes_are_as_before_when_it_is_refused(x, change, tied):
+    def act(self, y):
+        change(self.first.weight)
+        return y
+
+    net = Net(act, drop=0.0)
+    if tied:
+        net.last.weight = net.first.weight
+    before = {name: value.detach().clone() for name, value in net.state_dict().items()}
+    own = net.first.weight
+    with pytest.raises(PlanError):
+        plan(net, (x,), budget=0.9, loss=lambda y: y.square().mean(), **CHEAP)
+    assert net.first.weight is own
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())

@@ -187,6 +187,47 @@ def other_state(network: torch.nn.Module, other: Callable[[torch.Tensor], torch.
             setattr(module, name, tensor)
 
 
+@contextlib.contextmanager
+def parameters_put_back(model: nn.Module) -> Iterator[None]:
+    """Have parameters that operators change meanwhile as they were, by a copy made before the first change of each."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    memory: dict[int | None, torch.UntypedStorage] = {
+        _memory_of(each): each.untyped_storage() for each in model.parameters()
+    }
+    before: dict[int | None, torch.UntypedStorage] = {}
+
+    def keep(tensor: object) -> None:
+        key = _memory_of(tensor) if isinstance(tensor, torch.Tensor) else None
+        if key in memory and key not in before:
+            before[key] = memory[key].clone()
+
+    class BeforeWrites(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, function: torch._ops.OpOverload, types: object, args: PyTree = (), kwargs: PyTree = None
+        ) -> PyTree:
+            formal = function._schema.arguments if function._schema.is_mutable else ()
+            for at, each in enumerate(formal):
+                if each.alias_info is not None and each.alias_info.is_write:
+                    for tensor in tree_leaves(args[at] if at < len(args) else (kwargs or {}).get(each.name)):
+                        keep(tensor)
+            return function(*args, **(kwargs or {}))
+
+    try:
+        with BeforeWrites():
+            yield
+    finally:
+        for key, values in before.items():
+            memory[key].copy_(values)
+
+
+def _memory_of(tensor: torch.Tensor) -> int:
+    """A number for the memory that a tensor is in."""
+    return tensor.untyped_storage()._cdata
+
+
 def fake_inputs(inputs: Sequence[Input], mode: FakeTensorMode) -> tuple[list[torch.Tensor], dict[str, torch.Tensor]]:
     """Fake tensors for positional and for keyword arguments."""
     import torch
