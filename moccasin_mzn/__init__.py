@@ -14,10 +14,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from moccasin_mzn import stop
     from moccasin_mzn.api.driving import Interrupted, Progress
     from moccasin_mzn.api.frontier.points import FrontierPoint
-    from moccasin_mzn.errors import InputError
+    from moccasin_mzn.base import stop
+    from moccasin_mzn.base.errors import InputError
+    from moccasin_mzn.base.vocabulary import Status
     from moccasin_mzn.extensions.platforms import CopyCosts, Device, MemoryPool, PagingCosts
     from moccasin_mzn.face import allocate, check_certificate, compare, frontier, order, solve
     from moccasin_mzn.graphs.formats import read_graph, write_graph
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
     from moccasin_mzn.report.judged import JudgedSchedule, read_result, validate
     from moccasin_mzn.report.rows import Incumbent, Interval
-    from moccasin_mzn.vocabulary import Status
 
     __version__: str
 
@@ -47,11 +47,11 @@ _HOMES = {
     "AllocationResult": "report.answers", "Budget": "problem.budget", "Buffer": "problem.buffer",
     "ComparisonResult": "report.answers", "ComputationGraph": "graphs.graph", "CopyCosts": "extensions.platforms",
     "Device": "extensions.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
-    "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.rows", "InputError": "errors",
+    "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.rows", "InputError": "base.errors",
     "Interrupted": "api.driving", "Interval": "report.rows",
     "JudgedSchedule": "report.judged", "MemoryPool": "extensions.platforms", "OrderResult": "report.answers",
     "PagingCosts": "extensions.platforms", "Progress": "api.driving",
-    "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "vocabulary",
+    "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "base.vocabulary",
     "Violation": "problem.judges.schedules", "read_graph": "graphs.formats", "read_result": "report.judged",
     "tile": "graphs.tiling.cutting", "validate": "report.judged", "write_graph": "graphs.formats",
 }  # fmt: skip
@@ -66,7 +66,7 @@ if not TYPE_CHECKING:  # where it is seen, any name is taken for one that is the
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name == "stop":
-            return import_module(f"{__name__}.stop")  # which becomes an attribute of this module
+            return import_module(f"{__name__}.base.stop")  # which becomes an attribute of this module
         value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)
         return value
 

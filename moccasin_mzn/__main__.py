@@ -9,7 +9,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing here uses it, and 
 def main() -> None:
     """Run the command line and exit with its status."""
     try:
-        from moccasin_mzn.terminal import as_program
+        from moccasin_mzn.base.terminal import as_program
     except KeyboardInterrupt:
         sys.exit(2)
 

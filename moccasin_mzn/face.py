@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Unpack
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
 from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.solve import answer
-from moccasin_mzn.arguments import check_certificate_file, checked, file_name, file_names
-from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.arguments import check_certificate_file, checked, file_name, file_names
+from moccasin_mzn.base.checks import check_seed, check_threads, check_time_limit, plain, sequence
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import load_json, replace_file
+from moccasin_mzn.base.stop import Criteria, Stop
+from moccasin_mzn.base.vocabulary import FormulationName, FormulationOptions, IfNone, Objective, Search, StrategyName
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.memories import Amount, MemoriesGiven, pools_of
 from moccasin_mzn.extensions.platforms import CopyCosts, Device, MemoryPool, PagingCosts
-from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import graph_given
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -40,8 +42,6 @@ from moccasin_mzn.problem.platform import Goal, Plan, computed_nodes
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
 from moccasin_mzn.report.judged import JudgedSchedule
 from moccasin_mzn.search.options import gap_of, model_options
-from moccasin_mzn.stop import Criteria, Stop
-from moccasin_mzn.vocabulary import FormulationName, FormulationOptions, IfNone, Objective, Search, StrategyName
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.compare import Row

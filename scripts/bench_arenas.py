@@ -26,11 +26,11 @@ from typing import Any
 import numpy
 
 from moccasin_mzn import solve
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.onnx_comparing import compare
 from moccasin_mzn.deploy.onnx_deployment import deploy, read_source
 from moccasin_mzn.deploy.source import planned
 from moccasin_mzn.deploy.tflite_model import planned_model
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
 from moccasin_mzn.graphs.importers.tflite import ALIGNMENT, graph_of, read_model
 from moccasin_mzn.report.tables import console, plain_table, print_table

@@ -26,12 +26,12 @@ from pathlib import Path
 
 import int8_networks
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.c.deployment import folder_of, plan_in_order
 from moccasin_mzn.deploy.c.network import Network, bytes_of, network_of
 from moccasin_mzn.deploy.c.program import Program, program_of
 from moccasin_mzn.deploy.source import placed, planned
 from moccasin_mzn.deploy.tflite_model import planned_model
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
 from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
@@ -201,7 +201,7 @@ def programs(network: Network, budgets: Sequence[int], limit: float, seed: int) 
     from moccasin_mzn.api.question import Question
     from moccasin_mzn.api.solve import answer
     from moccasin_mzn.api.tiling import Target
-    from moccasin_mzn.option import flag
+    from moccasin_mzn.base.option import flag
 
     yield "C whole", program_of(network, network.graph, plan_in_order(network.graph, 1, Effort(10.0)))
     how = {"time_limit": limit, "seed": seed, "threads": 2}

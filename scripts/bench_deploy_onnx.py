@@ -42,10 +42,10 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from moccasin_mzn import solve
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.onnx_comparing import compare
 from moccasin_mzn.deploy.onnx_deployment import deploy, read_source
 from moccasin_mzn.deploy.onnx_session import in_file_order
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx
 from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, random_inputs

@@ -41,7 +41,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import NoPlanError, Plan, PlanError, RegionPlan, plan
 from moccasin_mzn.pytorch.measuring import allocator_peak
 from moccasin_mzn.report.tables import console, plain_table, print_table

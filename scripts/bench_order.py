@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.heuristics.orders.least_peak import OrderProgress, least_peak_order
 from moccasin_mzn.problem.judges.schedules import simulate

@@ -25,8 +25,8 @@ from tiled_networks import NETWORKS
 
 import moccasin_mzn as mz
 from moccasin_mzn.api.least import LEAST
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.onnx_deployment import read_source
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
 from moccasin_mzn.graphs.importers.onnx.preparation import Optimize

@@ -17,8 +17,8 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import replace_file
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import replace_file
 from moccasin_mzn.report.plots.picture import GRID, INK
 from moccasin_mzn.report.plots.static import rendered
 

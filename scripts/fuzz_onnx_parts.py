@@ -28,10 +28,10 @@ import numpy
 import onnx
 from onnx_networks import Network, network
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.onnx_comparing import Reference, reference_of
 from moccasin_mzn.deploy.onnx_deployment import Source, deploy, in_parts, read_source
 from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
 from moccasin_mzn.graphs.tiling.choosing import tilings

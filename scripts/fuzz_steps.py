@@ -34,7 +34,7 @@ import numpy as np
 import step_modules
 import torch
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import NoPlanError, Plan, Plans, plan
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.problem import Cut

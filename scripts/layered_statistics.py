@@ -19,7 +19,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.graphs.graph import ComputationGraph

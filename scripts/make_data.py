@@ -13,10 +13,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from moccasin_mzn.base.files import replace_file
 from moccasin_mzn.bench.matrix import instance_within
 from moccasin_mzn.bench.package import FORMULATION, data_files, is_of_package, places
 from moccasin_mzn.cli.bench_run import planned
-from moccasin_mzn.files import replace_file
 from moccasin_mzn.formulations.catalogue import find_formulation
 from moccasin_mzn.formulations.exporting import data_text
 from moccasin_mzn.graphs.formats.node_link import graph_text

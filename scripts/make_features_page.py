@@ -7,8 +7,8 @@ from itertools import combinations
 from pathlib import Path
 
 from moccasin_mzn.api.modes import WAYS, refuse_ways
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.addresses.joint import JOINT
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation

@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.progress import track
 
 from moccasin_mzn import solve
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bounds.least_budget import least_budget_bound
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx

@@ -43,12 +43,12 @@ import onnx
 from bench_deploy_onnx import counting
 
 from moccasin_mzn import solve
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.onnx_comparing import compare, equal
 from moccasin_mzn.deploy.onnx_deployment import Source, deploy, read_source
 from moccasin_mzn.deploy.onnx_session import in_file_order
 from moccasin_mzn.deploy.source import planned
 from moccasin_mzn.deploy.tflite_model import planned_model
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
 from moccasin_mzn.graphs.importers.onnx.preparation import Optimize, fix_dims

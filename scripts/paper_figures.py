@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from moccasin_mzn.files import replace_file
+from moccasin_mzn.base.files import replace_file
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.report.plots.picture import COLOURS, INK, PALE, Bar, Picture
 from moccasin_mzn.report.plots.static import render, rendered

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from moccasin_mzn import solve
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.importers.torch.graph import graph_of, versions
 from moccasin_mzn.graphs.importers.torch.spec import Input, load_network
 from moccasin_mzn.graphs.importers.torch.trace import trace_network

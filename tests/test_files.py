@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from moccasin_mzn import files
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import load_json, replace_file
+from moccasin_mzn.base import files
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import load_json, replace_file
 
 FEW = 1000
 

@@ -9,13 +9,13 @@ from typing import TextIO
 
 from moccasin_mzn.api.published import Published, line_for
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.clock import never
-from moccasin_mzn.errors import InputError, NotApplicableError, shown
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import count_text, memory_text, nearest
+from moccasin_mzn.base.clock import never
+from moccasin_mzn.base.errors import InputError, NotApplicableError, shown
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import count_text, memory_text, nearest
+from moccasin_mzn.base.option import options_of
 from moccasin_mzn.formulations import formulations
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.option import options_of
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.apply_strategy import apply

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from moccasin_mzn.api.frontier.points import FrontierPoint
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.log import LOGGER
+from moccasin_mzn.base.stop import Criteria
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.heuristics.orders.least_peak import OrderProgress
-from moccasin_mzn.log import LOGGER
 from moccasin_mzn.problem.platform import computed_nodes
 from moccasin_mzn.search.result import Progress as Found
 from moccasin_mzn.search.result import SearchResult
-from moccasin_mzn.stop import Criteria
 
 Interrupts: TypeAlias = Literal["keep", "raise"]
 """What Ctrl-C does: "keep": the best answer so far is returned; "raise": `Interrupted` is raised, which has it."""

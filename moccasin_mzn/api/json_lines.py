@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TextIO
 
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.terminal import is_read
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.result import ADDRESSES, Progress, Result
-from moccasin_mzn.terminal import is_read
 
 
 class JsonLines:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from moccasin_mzn.api.frontier.least import least_schedules
 from moccasin_mzn.api.modes import refuse_ways
 from moccasin_mzn.api.request import Request
-from moccasin_mzn.clock import Deadline, never
-from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.base.clock import Deadline, never
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.construction import judged

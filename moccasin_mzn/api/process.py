@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from moccasin_mzn.api.request import AllocationRequest, Request
-from moccasin_mzn.clock import never
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.clock import never
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.search.processes.guarded import GRACE_SECONDS, Ending, run_guarded
 from moccasin_mzn.search.result import ADDRESSES, TracePoint

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import load_text
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import load_text
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.problem.budget import UNITS
 
 BUDGET_TOLERANCE = 0.005

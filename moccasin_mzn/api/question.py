@@ -25,13 +25,13 @@ from moccasin_mzn.api.least import is_least, within_least
 from moccasin_mzn.api.modes import asked, refuse_ways
 from moccasin_mzn.api.request import Request, StrategyOptions
 from moccasin_mzn.api.tiling import LAYERS, Target, Tiles, check_order, cut_for_all, tiled
-from moccasin_mzn.clock import never
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.clock import never
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.option import options_of
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
-from moccasin_mzn.option import options_of
 from moccasin_mzn.problem.arena import check_alignment
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.features import Feature

@@ -25,10 +25,10 @@ from dataclasses import dataclass, replace
 from typing import Generic
 
 from moccasin_mzn.api.modes import refuse_ways
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
-from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.formats.node_link import parse as parse_graph

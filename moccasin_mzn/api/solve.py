@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions
-from moccasin_mzn.clock import never
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained
+from moccasin_mzn.base.clock import never
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.extensions.addresses.reports import Reports
-from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation, in_any_order
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched
 from moccasin_mzn.heuristics.compiled_searches import (

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from moccasin_mzn.api.request import Request
-from moccasin_mzn.clock import Deadline, never
+from moccasin_mzn.base.clock import Deadline, never
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.tiling.choosing import MANY_NODES
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, ready

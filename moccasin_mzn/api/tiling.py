@@ -17,10 +17,10 @@ from typing import Any
 from moccasin_mzn.api.least import PEAK_SECONDS, PEAK_SHARE, Smallest, is_least, smallest, with_rest
 from moccasin_mzn.api.request import Request
 from moccasin_mzn.api.tile_trials import NO_LIMIT, Maker, Weigh, chosen, lowest, of_whole_layers
-from moccasin_mzn.checks import plain
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.formatting import count_text, memory_text, over_text
+from moccasin_mzn.base.checks import plain
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.errors import InputError, located, shown
+from moccasin_mzn.base.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.tiling.choosing import MOST_NODES, candidates, needed_in_any_parts
 from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, cut, cuts_of, nodes_of, shape_of

@@ -14,9 +14,9 @@ from functools import partial
 from moccasin_mzn.api.json_lines import JsonLines, JsonStream
 from moccasin_mzn.api.request import AllocationRequest, request_from_json
 from moccasin_mzn.api.solve import allocation, answer
-from moccasin_mzn.errors import InputError, out_of_memory
-from moccasin_mzn.interrupts import stopped_by_signals
-from moccasin_mzn.terminal import as_program
+from moccasin_mzn.base.errors import InputError, out_of_memory
+from moccasin_mzn.base.interrupts import stopped_by_signals
+from moccasin_mzn.base.terminal import as_program
 
 ANSWERED, NONE, REFUSED = 0, 1, 2
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.base.errors import InputError, located, shown
+from moccasin_mzn.base.files import JsonObject, load_json, load_text, replace_file
 from moccasin_mzn.bench.columns import Row
 from moccasin_mzn.bench.matrix import graph_digest
 from moccasin_mzn.bounds.certificates.document import certificate_text
-from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.files import JsonObject, load_json, load_text, replace_file
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text

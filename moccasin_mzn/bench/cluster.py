@@ -16,10 +16,10 @@ from typing import TypeAlias
 import psutil
 
 from moccasin_mzn.api.race.racer import usable_cores
+from moccasin_mzn.base.errors import InputError, missing
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.bench.execute import RunOutcome, blocked_signals, execute
 from moccasin_mzn.bench.matrix import Run
-from moccasin_mzn.errors import InputError, missing
-from moccasin_mzn.formatting import count_text
 
 try:
     import dask

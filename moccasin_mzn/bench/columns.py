@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.files import JsonObject
 
 COLUMNS: dict[str, type] = {
     "key": str, "experiment": str, "graph": str, "family": str, "graph_digest": str, "nodes": int, "edges": int,

@@ -17,12 +17,12 @@ from multiprocessing import resource_tracker
 import psutil
 
 from moccasin_mzn.api.process import Attempt, run_request
+from moccasin_mzn.base.clock import never
+from moccasin_mzn.base.errors import InputError, NotApplicableError
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.bench.columns import INTEGER_BITS, TRACE_VALUES, Row
 from moccasin_mzn.bench.matrix import Run, parsed, unpacked
-from moccasin_mzn.clock import never
-from moccasin_mzn.errors import InputError, NotApplicableError
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.files.buffers import parse_buffers

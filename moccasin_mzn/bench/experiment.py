@@ -14,12 +14,12 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained, located, shown, some_of
+from moccasin_mzn.base.files import load_text
 from moccasin_mzn.bench.columns import INTEGER_BITS
 from moccasin_mzn.bench.methods import Method, read_methods
 from moccasin_mzn.bench.toml_tables import Fields
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located, shown, some_of
-from moccasin_mzn.files import load_text
 from moccasin_mzn.problem.budget import FORMS, Budget
 
 NO_BUDGET = "none"

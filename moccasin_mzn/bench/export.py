@@ -12,12 +12,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.base.errors import InputError, require, shown
+from moccasin_mzn.base.files import JsonObject, check_writable, replace_file
 from moccasin_mzn.bench.columns import COLUMNS, TRACE_COLUMNS, Row, took
 from moccasin_mzn.bench.features import STEPS, features
 from moccasin_mzn.bench.matrix import instance_within, parsed, unpacked
 from moccasin_mzn.bench.store import Store
-from moccasin_mzn.errors import InputError, require, shown
-from moccasin_mzn.files import JsonObject, check_writable, replace_file
 from moccasin_mzn.problem.files.schedules import USUAL_COUNT
 from moccasin_mzn.problem.instance import Instance
 

@@ -16,12 +16,12 @@ from functools import cache, partial
 from pathlib import Path
 
 from moccasin_mzn.api.request import AllocationRequest, Request
+from moccasin_mzn.base.commands import command
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import load_text, misspelt, parse_json
 from moccasin_mzn.bench.columns import Row, empty_row
 from moccasin_mzn.bench.experiment import Experiment, GraphSource
 from moccasin_mzn.bench.methods import Method, extension_words, for_graph, problem_words
-from moccasin_mzn.commands import command
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import load_text, misspelt, parse_json
 from moccasin_mzn.formulations import models
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.formats.node_link import graph_text, parse

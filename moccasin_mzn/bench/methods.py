@@ -18,19 +18,19 @@ from pathlib import Path
 from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.request import AllocationRequest
 from moccasin_mzn.api.tiling import AUTO, cut_for_all
+from moccasin_mzn.base.checks import check_time_limit
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import Json, JsonObject
+from moccasin_mzn.base.formatting import one_of
+from moccasin_mzn.base.option import flag, options_of, words_of
 from moccasin_mzn.bench.columns import Row
 from moccasin_mzn.bench.toml_tables import Fields
-from moccasin_mzn.checks import check_time_limit
-from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.memories import MemoryOptions, first_swept
 from moccasin_mzn.extensions.paging import PAGING
 from moccasin_mzn.extensions.platforms import exact
-from moccasin_mzn.files import Json, JsonObject
-from moccasin_mzn.formatting import one_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
-from moccasin_mzn.option import flag, options_of, words_of
 from moccasin_mzn.problem.files.schedules import parse_count
 from moccasin_mzn.problem.instance import FREE
 from moccasin_mzn.problem.options import ProblemOptions

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from importlib.metadata import distribution
 from itertools import groupby
 
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.bench.columns import Row, took
 from moccasin_mzn.bench.export import distinct_names
 from moccasin_mzn.bench.matrix import BenchGraph, instance_within
 from moccasin_mzn.bench.store import Store
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text
 from moccasin_mzn.formulations.catalogue import find_formulation
 from moccasin_mzn.formulations.exporting import CHECKER, MODEL, data_text, standalone
 from moccasin_mzn.formulations.presolve import ModelData

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from moccasin_mzn.base.errors import InputError, located, shown
+from moccasin_mzn.base.formatting import count_text, nearest
 from moccasin_mzn.bench.matrix import BenchGraph, Run
-from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.formatting import count_text, nearest
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.conclusion import known_at_once
 from moccasin_mzn.solvers.minizinc.solvers import check_solvers, find_backend

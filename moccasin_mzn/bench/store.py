@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from moccasin_mzn.base.errors import InputError, missing, require, shown
+from moccasin_mzn.base.files import Json
 from moccasin_mzn.bench.columns import (
     ADDED,
     COLUMNS,
@@ -25,8 +27,6 @@ from moccasin_mzn.bench.columns import (
     VERSION,
     Row,
 )  # fmt: skip
-from moccasin_mzn.errors import InputError, missing, require, shown
-from moccasin_mzn.files import Json
 
 if TYPE_CHECKING:
     import pandas

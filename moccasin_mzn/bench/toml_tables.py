@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import Json
-from moccasin_mzn.formatting import closest
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import Json
+from moccasin_mzn.base.formatting import closest
 
 _MISSING = object()
 _MEANT = {

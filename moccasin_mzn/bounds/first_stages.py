@@ -9,8 +9,8 @@ from itertools import accumulate
 
 import numpy as np
 
+from moccasin_mzn.base.clock import Deadline, halting
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.clock import Deadline, halting
 from moccasin_mzn.graphs.arrays import Array
 from moccasin_mzn.problem.stages import Stages, highest_maxima
 from moccasin_mzn.solvers.program import YES, Literal, Program

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, islice
 
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.bounds.instant import cover_bound, moment_bound, moments_bounds
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.bounds.worker import CLAUSES_PER_SECOND, BoundState, CountedWorker, Worker
-from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.problem.instance import Instance

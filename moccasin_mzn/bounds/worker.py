@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.bounds.first_stages import first_stages
 from moccasin_mzn.bounds.relaxation import YES, Literal, Relaxation
-from moccasin_mzn.clock import Deadline
 from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.interrupts import stopped_by_signals
 from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, check_outputs, file_jobs, write_files
 from moccasin_mzn.cli.options import command, effort
-from moccasin_mzn.interrupts import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.problem.arena import Arena
@@ -42,10 +42,10 @@ def allocate(
     A buffer with an offset in the file stays there; a hint in the file is where the search starts. During its gaps a
     buffer takes no memory, or only a window of its size. Ctrl-C ends the search and keeps the best arena found.
     """
-    from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
+    from moccasin_mzn.base.checks import check_seed, check_threads, check_time_limit
+    from moccasin_mzn.base.files import load_text
+    from moccasin_mzn.base.formatting import over_text
     from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-    from moccasin_mzn.files import load_text
-    from moccasin_mzn.formatting import over_text
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.arena import capacity_of, check_alignment
     from moccasin_mzn.problem.files.buffers import parse_buffers, placed_text
@@ -79,7 +79,7 @@ def allocate(
 
 
 def _print_arena(arena: Arena, bound: int, status: str, seconds: float) -> None:
-    from moccasin_mzn.formatting import count_text
+    from moccasin_mzn.base.formatting import count_text
 
     click.echo(f"{count_text(len(arena.buffers), 'buffer')}, most memory at a time {arena.peak:,}")
     click.echo(f"arena {arena.size:,}, fragmentation {arena.fragmentation_percent:.3f} %, no arena is below {bound:,}")

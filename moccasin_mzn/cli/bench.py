@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.errors import InputError, located, require
+from moccasin_mzn.base.formatting import count_text
+from moccasin_mzn.base.interrupts import stopped_by_signals
 from moccasin_mzn.cli.bench_run import generated, planned, run, run_missing
 from moccasin_mzn.cli.common import EXIT_FOUND, check_apart
 from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import Choice, effort, group
-from moccasin_mzn.errors import InputError, located, require
-from moccasin_mzn.formatting import count_text
-from moccasin_mzn.interrupts import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.bench.best_known import Known
@@ -197,8 +197,8 @@ def package(
 
 def _write_package(folder: Path, made: Package, texts: dict[str, str]) -> None:
     """Write the files of a package, and print how many there are and the grades of its instances."""
+    from moccasin_mzn.base.files import replace_file
     from moccasin_mzn.bench.package import grade_text
-    from moccasin_mzn.files import replace_file
 
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.commands import command as command_text
+from moccasin_mzn.base.errors import InputError, located, shown
+from moccasin_mzn.base.formatting import count_text
+from moccasin_mzn.base.interrupts import stopped_by_signals
+from moccasin_mzn.base.terminal import own_stderr
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE
 from moccasin_mzn.cli.options import command
-from moccasin_mzn.commands import command as command_text
-from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.formatting import count_text
-from moccasin_mzn.interrupts import stopped_by_signals
-from moccasin_mzn.terminal import own_stderr
 
 if TYPE_CHECKING:
     from moccasin_mzn.bench.columns import Row

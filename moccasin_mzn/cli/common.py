@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TextIO, TypeGuard
 
 import click
 
+from moccasin_mzn.base.commands import command
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.interrupts import stopped_by_signals
 from moccasin_mzn.cli.options import problem_options
-from moccasin_mzn.commands import command
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.interrupts import stopped_by_signals
 from moccasin_mzn.problem.options import BUDGET_HELP, INPUT_ORDER_HELP
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, objec
     Raises:
         InputError: see `check_apart`; or a file cannot be written.
     """
-    from moccasin_mzn.files import check_writable
+    from moccasin_mzn.base.files import check_writable
 
     check_apart(outputs, inputs)
     for name, path in outputs.items():
@@ -249,7 +249,7 @@ def json_line(result: Result) -> str:
 
 def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job]:
     """Return the jobs that write these files, without those that are None; contents are made when they are written."""
-    from moccasin_mzn.files import replace_file
+    from moccasin_mzn.base.files import replace_file
 
     def job(path: Path, content: Callable[[], str | bytes]) -> Job:
         return path, lambda: replace_file(path, content())

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
 from moccasin_mzn.cli.deploy_c import c
 from moccasin_mzn.cli.deploy_onnx import onnx
@@ -20,8 +22,6 @@ from moccasin_mzn.cli.deploy_options import (
 )
 from moccasin_mzn.cli.deploy_tflite import tflite
 from moccasin_mzn.cli.options import OptionValue, group
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
 
 
 @group()
@@ -50,10 +50,10 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
 
     Exit status 1: there is no schedule within the budget.
     """
+    from moccasin_mzn.base.files import replace_file
+    from moccasin_mzn.base.formatting import count_text
     from moccasin_mzn.deploy.c_header import c_header as header_of
     from moccasin_mzn.deploy.source import placed, plan_in, planned, with_all_outputs
-    from moccasin_mzn.files import replace_file
-    from moccasin_mzn.formatting import count_text
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.search.options import Effort
 

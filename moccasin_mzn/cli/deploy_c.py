@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.errors import InputError, located
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import count_text
+from moccasin_mzn.base.option import flag
 from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, ZERO_COPY_CONCAT, check_apart, check_outputs
 from moccasin_mzn.cli.deploy_options import (
     EFFORT,
@@ -24,10 +28,6 @@ from moccasin_mzn.cli.deploy_options import (
     searching,
 )
 from moccasin_mzn.cli.options import OptionValue, command
-from moccasin_mzn.errors import InputError, located
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import count_text
-from moccasin_mzn.option import flag
 
 if TYPE_CHECKING:
     from moccasin_mzn.deploy.c.network import Network
@@ -73,10 +73,10 @@ def c(
     there is no schedule within the budget.
     """
     from moccasin_mzn.api.modes import asked, refuse_ways
+    from moccasin_mzn.base.files import replace_file
     from moccasin_mzn.deploy.c.deployment import folder_of
     from moccasin_mzn.deploy.c.network import network_of
     from moccasin_mzn.deploy.c.summary import compiled_sizes, summary
-    from moccasin_mzn.files import replace_file
     from moccasin_mzn.graphs.importers.tflite import read_model
 
     ways = asked({"zero_copy_concat": zero_copy_concat, "tile": tile}, flag)

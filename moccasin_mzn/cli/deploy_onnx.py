@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.errors import InputError, located
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, check_outputs
 from moccasin_mzn.cli.deploy_options import TILE, files_read, output, schedule_of, search_asked, searching
 from moccasin_mzn.cli.imports import onnx_import_in, onnx_options, source_of
 from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import OptionValue, command
-from moccasin_mzn.errors import InputError, located
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.search.result import percent_over
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ def _reference(source: Source, shared_views: bool, inputs: Path | None, seed: in
 
 
 def _write(deployed: Deployment, model: Path, output: Path) -> None:
+    from moccasin_mzn.base.files import replace_file
     from moccasin_mzn.deploy.onnx_deployment import file_of
-    from moccasin_mzn.files import replace_file
     from moccasin_mzn.graphs.importers.onnx.file import versions
     from moccasin_mzn.graphs.provenance import ATTRIBUTE, made_by
 

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING
 import click
 from cloup import option, option_group
 
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.option import flag
 from moccasin_mzn.cli.common import (
     BUDGET,
     COUNT_FIXED,
@@ -24,10 +28,6 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.options import Decorator, OptionValue, OptionValues, added, named_options, problem_options
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.option import flag
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.placing import padded

@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained, located
+from moccasin_mzn.base.files import Json, JsonObject
+from moccasin_mzn.base.formatting import count_text
+from moccasin_mzn.base.option import flag
 from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, ZERO_COPY_CONCAT, check_outputs
 from moccasin_mzn.cli.deploy_options import (
     ALIGNMENT,
@@ -25,12 +31,6 @@ from moccasin_mzn.cli.deploy_options import (
     searching,
 )
 from moccasin_mzn.cli.options import Choice, OptionValue, command
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located
-from moccasin_mzn.files import Json, JsonObject
-from moccasin_mzn.formatting import count_text
-from moccasin_mzn.option import flag
 
 if TYPE_CHECKING:
     from ai_edge_litert.schema_py_generated import ModelT
@@ -84,8 +84,8 @@ def tflite(
     Exit status 1: there is no schedule within the budget, or outputs are not equal, and nothing is written.
     """
     from moccasin_mzn.api.modes import asked, refuse_ways
+    from moccasin_mzn.base.files import load_bytes, replace_file
     from moccasin_mzn.deploy.tflite_checking import is_runtime_installed
-    from moccasin_mzn.files import load_bytes, replace_file
     from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
     from moccasin_mzn.graphs.importers.tflite import SIZE_LIMIT
 
@@ -181,9 +181,9 @@ class _Asked:
             spare: bytes of the budget that are left free.
         """
         from moccasin_mzn.api.tiling import Target
+        from moccasin_mzn.base.files import load_json
         from moccasin_mzn.deploy.source import planned
         from moccasin_mzn.deploy.tflite_tiling import TfliteCutter
-        from moccasin_mzn.files import load_json
         from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
         from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
         from moccasin_mzn.graphs.zero_copy import alignment_for

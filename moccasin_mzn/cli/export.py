@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING
 import click
 from cloup import option, option_group
 
+from moccasin_mzn.base.commands import command as command_text
+from moccasin_mzn.base.commands import word
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, located
+from moccasin_mzn.base.option import flag
 from moccasin_mzn.cli.common import (
     COUNT_FIXED,
     EXIT_BAD_INPUT,
@@ -23,11 +28,6 @@ from moccasin_mzn.cli.common import (
 )
 from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, command, named_options, problem_options
-from moccasin_mzn.commands import command as command_text
-from moccasin_mzn.commands import word
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, located
-from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def plot(
     the budget are used; or a plan for several memories, each of which gets a panel. It may exceed the budget. Pictures
     in files need more packages: pip install -e '.[plot]' in the checkout.
     """
-    from moccasin_mzn.files import load_json
+    from moccasin_mzn.base.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.files.plans import is_plan, read_plan
     from moccasin_mzn.problem.files.schedules import read_schedule

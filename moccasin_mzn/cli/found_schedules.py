@@ -13,9 +13,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.base.environment import user_cache
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.cli.invocation import with_changes
-from moccasin_mzn.environment import user_cache
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.search.options import own_options
 from moccasin_mzn.search.result import FOUND
 
@@ -53,7 +53,7 @@ def offer(result: Result) -> str:
 
 def _keep(found: Help, result: Result) -> Path | None:
     """Write a schedule into the cache; None: it cannot be written there."""
-    from moccasin_mzn.files import replace_file
+    from moccasin_mzn.base.files import replace_file
 
     assert found.sequence is not None
     graph = result.instance.graph

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.formatting import count_text
+from moccasin_mzn.base.interrupts import stopped_by_signals
+from moccasin_mzn.base.option import flag
+from moccasin_mzn.base.terminal import is_read
 from moccasin_mzn.cli.common import (
     COUNT_FIXED,
     EXIT_BAD_INPUT,
@@ -39,11 +43,7 @@ from moccasin_mzn.cli.options import (
     problem_options,
 )
 from moccasin_mzn.extensions.memories import MemoryOptions, first_swept
-from moccasin_mzn.formatting import count_text
-from moccasin_mzn.interrupts import stopped_by_signals
-from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
-from moccasin_mzn.terminal import is_read
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.frontier.points import Frontier
@@ -90,7 +90,7 @@ def frontier(
     """
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
     from moccasin_mzn.api.question import Question
-    from moccasin_mzn.checks import check_time_limit
+    from moccasin_mzn.base.checks import check_time_limit
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import check_address_space, ready
     from moccasin_mzn.problem.budget import Budget
@@ -200,7 +200,7 @@ def compare(
     from moccasin_mzn.api.compare import ComparisonTable, ContenderOptions, contenders
     from moccasin_mzn.api.compare import compare as run_all
     from moccasin_mzn.api.published import read_published
-    from moccasin_mzn.checks import check_time_limit
+    from moccasin_mzn.base.checks import check_time_limit
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.commands import command as command_text
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import Json
+from moccasin_mzn.base.formatting import count_text
+from moccasin_mzn.base.terminal import is_read
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, check_apart
 from moccasin_mzn.cli.invocation import command_line
 from moccasin_mzn.cli.options import Choice, command, group
-from moccasin_mzn.commands import command as command_text
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import Json
-from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.generators.network import NONE, OPTIMIZERS
-from moccasin_mzn.terminal import is_read
 
 if TYPE_CHECKING:
     from moccasin_mzn.graphs.graph import ComputationGraph
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def _checked(context: click.Context, parameter: click.Parameter, output: Path | None) -> Path | None:
     """Refuse an output that cannot be written before any work is done."""
-    from moccasin_mzn.files import check_writable
+    from moccasin_mzn.base.files import check_writable
 
     if output is not None:
         check_writable(output)
@@ -70,7 +70,7 @@ def integers(option: str, texts: Iterable[str]) -> dict[str, int]:
 
 def write_text(text: str, output: Path | None) -> None:
     """Write a file, or print it."""
-    from moccasin_mzn.files import replace_file
+    from moccasin_mzn.base.files import replace_file
 
     if output is None:
         click.echo(text, nl=False)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.cli.common import check_apart
 from moccasin_mzn.cli.graphs import MODE, OPTIMIZER, OUTPUT, SCALE, integers, print_assumptions, write_made
 from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, group
-from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
     from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
@@ -276,7 +276,7 @@ def missing_of(sizes: tuple[str, ...], duration: str, repeats: int | None) -> Mi
 
 def _amount(text: str) -> int:
     """Parse bytes, such as 65536 or 64KiB."""
-    from moccasin_mzn.formatting import BYTE_STEPS
+    from moccasin_mzn.base.formatting import BYTE_STEPS
 
     for step, unit in (*BYTE_STEPS, (1, "")):
         number = text.removesuffix(unit)

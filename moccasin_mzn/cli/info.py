@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, IN_PLACE, ORDER, ZERO_COPY_CONCAT, graph_read
 from moccasin_mzn.cli.options import added, command, named_options
-from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
-    from moccasin_mzn.files import JsonObject
+    from moccasin_mzn.base.files import JsonObject
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.problem.instance import Instance
 

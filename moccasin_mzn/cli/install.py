@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.commands import command as command_text
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.cli.common import EXIT_FOUND
 from moccasin_mzn.cli.options import command
-from moccasin_mzn.commands import command as command_text
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import JsonObject
 
 if TYPE_CHECKING:
     from moccasin_mzn.heuristics.compiled_searches import CompiledSearch

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from moccasin_mzn.base.commands import command
 from moccasin_mzn.cli.options import OptionValue
-from moccasin_mzn.commands import command
 
 _NOT_RECORDED = ("output", "store")
 

@@ -10,12 +10,12 @@ from importlib import import_module
 import click
 import cloup
 
+from moccasin_mzn.base.commands import PROGRAM
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, out_of_memory, require_address_space
+from moccasin_mzn.base.log import notes_on_stderr
+from moccasin_mzn.base.terminal import FAILED
 from moccasin_mzn.cli.options import group
-from moccasin_mzn.commands import PROGRAM
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, out_of_memory, require_address_space
-from moccasin_mzn.log import notes_on_stderr
-from moccasin_mzn.terminal import FAILED
 
 EXAMPLES = {
     "solve": "GRAPH --budget 0.8 --time-limit 60 -o schedule.json --plot schedule.svg",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 import cloup
 
-from moccasin_mzn.formatting import closest
-from moccasin_mzn.option import Option, flag, options_of
+from moccasin_mzn.base.formatting import closest
+from moccasin_mzn.base.option import Option, flag, options_of
 from moccasin_mzn.problem.options import ProblemOptions
 
 if TYPE_CHECKING:

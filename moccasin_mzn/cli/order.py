@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from moccasin_mzn.base.interrupts import stopped_by_signals
 from moccasin_mzn.cli.common import (
     EXIT_BAD_INPUT,
     EXIT_FOUND,
@@ -18,7 +19,6 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.options import command
-from moccasin_mzn.interrupts import stopped_by_signals
 
 
 @command()

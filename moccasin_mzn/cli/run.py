@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import click
 from cloup import option, option_group
 
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import count_text, memory_text
+from moccasin_mzn.base.interrupts import stopped_by_signals
+from moccasin_mzn.base.log import underway
+from moccasin_mzn.base.option import flag
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
 from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, group, named_options
-from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.platforms import SLOW
-from moccasin_mzn.formatting import count_text, memory_text
-from moccasin_mzn.interrupts import stopped_by_signals
-from moccasin_mzn.log import underway
-from moccasin_mzn.option import flag
 from moccasin_mzn.pytorch.gradients import ACTIVATIONS, GRADIENTS, STEP
 from moccasin_mzn.pytorch.tracing import MEASURED, NONE
 from moccasin_mzn.report.tables import Lines, console, plain_table, print_table
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from moccasin_mzn.api.driving import Progress
+    from moccasin_mzn.base.vocabulary import Workspaces
     from moccasin_mzn.graphs.importers.torch.spec import Input
     from moccasin_mzn.pytorch.estimating import Estimate
     from moccasin_mzn.pytorch.plans import Plan
-    from moccasin_mzn.vocabulary import Workspaces
 
     _Called = tuple[Plan, Sequence[Tensor], Mapping[str, Tensor]]
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 import click
 from cloup import option, option_group
 
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.interrupts import stopped_by_signals
+from moccasin_mzn.base.option import flag
 from moccasin_mzn.cli.common import (
     BUDGET_OR_LEAST,
     COUNT_FIXED,
@@ -32,10 +35,7 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options, problem_options
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
-from moccasin_mzn.interrupts import stopped_by_signals
-from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def solve(
     from moccasin_mzn.api.json_lines import JsonStream
     from moccasin_mzn.api.question import Question
     from moccasin_mzn.api.solve import answer
-    from moccasin_mzn.arguments import check_certificate_file
+    from moccasin_mzn.base.arguments import check_certificate_file
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
 
@@ -240,8 +240,8 @@ def _certificate(result: Result, path: Path | None, time_limit: float | None) ->
     """Return the job that proves a bound, writes the certificate and reports what it proves; none without a path."""
 
     def write() -> None:
+        from moccasin_mzn.base.files import replace_file
         from moccasin_mzn.bounds.certificates.document import certificate_text
-        from moccasin_mzn.files import replace_file
         from moccasin_mzn.report.schedules import certificate_line
         from moccasin_mzn.search.certifying import certificate_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from moccasin_mzn.commands import command
-from moccasin_mzn.formatting import closest
+from moccasin_mzn.base.commands import command
+from moccasin_mzn.base.formatting import closest
 
 SYNONYMS = (
     ("time-limit", "timeout", "time-out", "timelimit", "time", "limit", "max-time", "seconds", "t"),

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.cli.common import GRAPH, check_apart
 from moccasin_mzn.cli.graphs import OUTPUT, write_made
 from moccasin_mzn.cli.options import command
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text
 
 
 @command()

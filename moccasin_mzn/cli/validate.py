@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained, located
+from moccasin_mzn.base.option import flag
 from moccasin_mzn.cli.common import (
     COUNT_FIXED,
     EXIT_BAD_INPUT,
@@ -26,9 +29,6 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, named_options
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located
-from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _validate_file(
     graph: Path, schedule: Path, budget: str | None, order: str, count_fixed: bool, problem: tuple[bool, bool]
 ) -> int:
     """Judge the schedule or plan in a file; `problem`: does it run in place, and without concatenations?"""
-    from moccasin_mzn.files import load_json
+    from moccasin_mzn.base.files import load_json
     from moccasin_mzn.graphs.zero_copy import alignment_for
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.validate import judged_arenas
@@ -107,7 +107,7 @@ def _validate_file(
 def _validate_arrays(graph: Path, printed: Path, options: OptionValues, output: Path | None) -> int:
     """Decode the last solution that MiniZinc printed, and judge it."""
     from moccasin_mzn.api.question import Question
-    from moccasin_mzn.files import load_text
+    from moccasin_mzn.base.files import load_text
     from moccasin_mzn.formulations.exporting import decoded, read_solution
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.files.plan_format import versioned
@@ -148,7 +148,7 @@ def _validate_best_known(table: Path) -> int:
 
 
 def _figures(found: Verdict) -> str:
-    from moccasin_mzn.formatting import memory_text
+    from moccasin_mzn.base.formatting import memory_text
     from moccasin_mzn.graphs.wording import total_text
     from moccasin_mzn.problem.judges.schedules import Simulation
     from moccasin_mzn.problem.platform import OBJECTIVES
@@ -166,7 +166,7 @@ def _figures(found: Verdict) -> str:
 
 def _print_verdict(found: Verdict, more_lines: Sequence[str]) -> int:
     """Print the verdict, what it covers, and notes; return the exit status."""
-    from moccasin_mzn.formatting import count_text
+    from moccasin_mzn.base.formatting import count_text
 
     violations = found.violations
     click.echo(f"invalid: {violations[0].message}" if violations else f"valid: {_figures(found)}")
@@ -191,8 +191,8 @@ def check_certificate(graph: Path, file: Path, as_json: bool) -> int:
     Exit status 2: it proves nothing, and the first error is printed. The checker needs no solver; it computes in exact
     integers.
     """
-    from moccasin_mzn.errors import InputError
-    from moccasin_mzn.files import load_json
+    from moccasin_mzn.base.errors import InputError
+    from moccasin_mzn.base.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.judges.certificates import CertificateError
     from moccasin_mzn.problem.judges.certificates import check_certificate as check

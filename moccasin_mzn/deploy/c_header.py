@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.problem.runtime_plan import RuntimePlan, Step
 
 BYTES = ("byte", "unit")

@@ -8,9 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.onnx_running import measured_apart
 from moccasin_mzn.deploy.onnx_session import Measured, measured, options_of
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.onnx.inference import infer
 from moccasin_mzn.graphs.importers.onnx.model import title
 from moccasin_mzn.graphs.importers.onnx.runtime import inputs_in, random_inputs, runtime, with_weights

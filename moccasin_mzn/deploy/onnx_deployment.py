@@ -10,12 +10,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained, located, shown, some_of
+from moccasin_mzn.base.files import load_json
 from moccasin_mzn.deploy.gathering import of_same_parts, useful_cuts, with_reductions
 from moccasin_mzn.deploy.onnx_rewriting import rewritten
 from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located, shown, some_of
-from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.file import AS_IT_IS, OnnxImport, OnnxTrace, trace_onnx
 from moccasin_mzn.graphs.importers.onnx.model import initializer_names, one_line, packages, reads, tensors

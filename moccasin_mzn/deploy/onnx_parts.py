@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.base.files import Json
 from moccasin_mzn.deploy.gathering import Unsplittable, check_own_places, cut_axes, read_box
-from moccasin_mzn.files import Json
 from moccasin_mzn.graphs.access_maps import Axes
 from moccasin_mzn.graphs.importers.onnx.model import is_standard, kind_of
 from moccasin_mzn.graphs.importers.onnx.operators import OneOutput, accesses, first_padding, padding_of, window_sides

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.base.environment import own_environment
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.onnx_session import Measured, measured, options_of
-from moccasin_mzn.environment import own_environment
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.onnx.model import packages
 
 if TYPE_CHECKING:

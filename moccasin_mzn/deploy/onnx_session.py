@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.graphs.importers.onnx.inference import SizesIn, memory_inside
 from moccasin_mzn.graphs.importers.onnx.model import graph_inputs, is_standard, reads, subgraphs, title
 from moccasin_mzn.graphs.importers.onnx.runtime import (

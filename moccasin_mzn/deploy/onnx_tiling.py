@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.gathering import Gathering, numbered_boxes, splittable, suffix_of
 from moccasin_mzn.deploy.onnx_parts import OnnxRecipe, recipe_of
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.inference import infer
 from moccasin_mzn.graphs.importers.onnx.model import all_names, fresh, is_standard, operator_sets, packages, reads

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import explained, located
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import explained, located
+from moccasin_mzn.base.files import JsonObject, load_text, parse_json
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
-from moccasin_mzn.files import JsonObject, load_text, parse_json
 from moccasin_mzn.graphs.adjacency import Blocks, blocks_of
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.heuristics.compiled_searches import ready

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from moccasin_mzn.base.errors import InputError, located
 from moccasin_mzn.deploy.c.reference import run
 from moccasin_mzn.deploy.tflite_micro import MARGIN, Runs, is_installed, measured
-from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.graphs.importers.tflite import operator_name, schema, size_of, type_name
 
 if TYPE_CHECKING:

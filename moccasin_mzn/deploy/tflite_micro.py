@@ -20,9 +20,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.environment import own_environment
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.environment import own_environment
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.tflite import operator_name, outputs
 

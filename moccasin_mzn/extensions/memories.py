@@ -12,8 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-from moccasin_mzn.checks import plain
-from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.base.checks import plain
+from moccasin_mzn.base.errors import InputError, located, shown
+from moccasin_mzn.base.files import load_json
+from moccasin_mzn.base.option import flag, option
+from moccasin_mzn.base.vocabulary import Objective
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.platforms import (
@@ -35,10 +38,8 @@ from moccasin_mzn.extensions.platforms import (
     with_slow_memory,
 )
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
-from moccasin_mzn.files import load_json
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.option import flag, option
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.plans import goal_in, platform_of
 from moccasin_mzn.problem.files.schedules import counts_of
@@ -46,7 +47,6 @@ from moccasin_mzn.problem.instance import Instance, single_counts, with_single_o
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.vocabulary import Objective
 
 TAKEN = frozenset((*(part.name for part in fields(SearchOptions)), "formulation", "max_computations", "warm_start"))
 """Options of one memory that go with several."""

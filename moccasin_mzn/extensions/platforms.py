@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.arguments import named
-from moccasin_mzn.checks import plain
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.base.arguments import named
+from moccasin_mzn.base.checks import plain
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, located, shown
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.platform import Link, Memory, Platform, scaled

@@ -7,10 +7,10 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import ClassVar
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import one_of
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import one_of
 from moccasin_mzn.formulations.formulation import Formulation, Growth, Variant
 from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.formulations.models import included

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.formulations.catalogue import formulations
 from moccasin_mzn.formulations.formulation import Formulation, Growth
 from moccasin_mzn.problem.instance import Instance

@@ -9,8 +9,8 @@ from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.models import included, includes
 from moccasin_mzn.formulations.presolve import ModelData

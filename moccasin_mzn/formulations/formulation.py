@@ -10,8 +10,9 @@ from operator import add
 from pathlib import Path
 from typing import ClassVar
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.formatting import count_text
+from moccasin_mzn.base.option import Option
 from moccasin_mzn.formulations import models
 from moccasin_mzn.formulations.models import models_folder
 from moccasin_mzn.formulations.presolve import ModelData
@@ -19,7 +20,6 @@ from moccasin_mzn.formulations.retention import Intervals, encode
 from moccasin_mzn.formulations.searched import Searched, Solution
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import names_of, node_text
-from moccasin_mzn.option import Option
 from moccasin_mzn.problem.features import OF_ONE_MEMORY, Features
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import first_out_of_stage

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import one_of
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import one_of
+from moccasin_mzn.base.option import Option
 from moccasin_mzn.formulations import models
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, as_given, presolve
 from moccasin_mzn.formulations.retention import Intervals, decode
-from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.run import Member, Solution, Value
 

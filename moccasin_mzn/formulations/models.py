@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from moccasin_mzn.files import load_text
+from moccasin_mzn.base.files import load_text
 
 _INCLUDE = re.compile(r'^include "(?P<file>[^"]+)";[^\n]*\n', re.MULTILINE)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.features import Features, refuse, refuse_unsolved
 from moccasin_mzn.problem.judges.plans import PlanSimulation

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.formatting import duration_text, memory_text
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.formatting import duration_text, memory_text
 from moccasin_mzn.formulations import encode, find_formulation, models_folder
 from moccasin_mzn.formulations.presolve import ModelData, presolve
 from moccasin_mzn.problem.instance import Instance

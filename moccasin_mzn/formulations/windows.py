@@ -36,8 +36,8 @@ from functools import cached_property
 
 import numpy as np
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.formulations.presolve import ModelData, StageData, reduced
 from moccasin_mzn.formulations.retention import Intervals, as_intervals, decode, unused_event
 from moccasin_mzn.graphs.wording import node_text

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from moccasin_mzn.checks import plain
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.checks import plain
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.graphs.checks import NodeId, as_tuple
 
 Groups = tuple[tuple[int, ...], ...]

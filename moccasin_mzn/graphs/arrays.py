@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 Array = np.ndarray

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.checks import plain, plain_values, sequence
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import Json
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.checks import plain, plain_values, sequence
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import Json
+from moccasin_mzn.base.formatting import count_text
 
 if TYPE_CHECKING:
     from numpy import ndarray

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.arguments import checked, named
-from moccasin_mzn.checks import plain, sequence
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import Json, JsonObject
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.base.arguments import checked, named
+from moccasin_mzn.base.checks import plain, sequence
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import Json, JsonObject
+from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.graphs.adjacency import Groups, adjacent_in, blocks_of, check_adjacent
 from moccasin_mzn.graphs.checks import (
     MANY,

@@ -19,8 +19,8 @@ from math import prod
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.files import Json, JsonObject
+from moccasin_mzn.base.errors import InputError, located, shown
+from moccasin_mzn.base.files import Json, JsonObject
 from moccasin_mzn.graphs.checks import NodeId, as_tuple, check_optional
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 
-from moccasin_mzn.commands import command
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.commands import command
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.graphs.formats import kinds_text
 
 ATTRIBUTE = "made_by"

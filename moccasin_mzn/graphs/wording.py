@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.formatting import count_text, duration_text, memory_text
+from moccasin_mzn.base.formatting import count_text, duration_text, memory_text
 
 if TYPE_CHECKING:
     from moccasin_mzn.graphs.graph import ComputationGraph

@@ -29,9 +29,9 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import prod
 
-from moccasin_mzn.checks import plain
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.base.checks import plain
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.graphs.access_maps import shifted
 from moccasin_mzn.graphs.adjacency import Blocks
 from moccasin_mzn.graphs.checks import TAKEN_OUT

@@ -26,12 +26,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from moccasin_mzn.clock import POLL_SECONDS
-from moccasin_mzn.environment import own_environment, user_cache
-from moccasin_mzn.errors import require_address_space
+from moccasin_mzn.base.clock import POLL_SECONDS
+from moccasin_mzn.base.environment import own_environment, user_cache
+from moccasin_mzn.base.errors import require_address_space
+from moccasin_mzn.base.interrupts import none_lost
+from moccasin_mzn.base.log import note_once
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.interrupts import none_lost
-from moccasin_mzn.log import note_once
 from moccasin_mzn.problem.instance import Instance
 
 # --- What is made ready ---------------------------------------------------------------------------------------

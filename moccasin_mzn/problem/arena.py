@@ -21,10 +21,10 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from moccasin_mzn.checks import plain, sequence
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.checks import plain, sequence
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.problem.budget import FORMS, Budget
 from moccasin_mzn.problem.buffer import TOTAL_LIMIT, Buffer, pieces_of
 from moccasin_mzn.problem.judges.arenas import Box, Flaw, flaws, moved

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.arguments import named
-from moccasin_mzn.checks import plain
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.arguments import named
+from moccasin_mzn.base.checks import plain
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, shown
 
 _PREFIXES = {"k": 1, "m": 2, "g": 3, "t": 4}
 UNITS = {"": 1, "b": 1}

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from moccasin_mzn.arguments import named
-from moccasin_mzn.checks import plain, sequence
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.arguments import named
+from moccasin_mzn.base.checks import plain, sequence
+from moccasin_mzn.base.errors import InputError, shown
 
 TOTAL_LIMIT = 2**53
 """The sizes of all buffers together, rounded up to their alignment, stay below it: so does every offset."""

@@ -19,10 +19,10 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Protocol
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.option import flag
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.option import flag
 
 
 class Feature(Enum):

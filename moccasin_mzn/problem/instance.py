@@ -10,10 +10,10 @@ from functools import cached_property
 from os import PathLike
 from typing import ClassVar
 
-from moccasin_mzn.checks import plain
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.base.checks import plain
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.graphs.checks import TAKEN_OUT, as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed, single_outputs

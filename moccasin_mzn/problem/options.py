@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.option import option
+from moccasin_mzn.base.option import option
 
 INPUT_ORDER_HELP = (
     "The input order: that of the graph file (if it has one, else a topological order), a topological order, or a file "

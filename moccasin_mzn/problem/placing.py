@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.buffer import Buffer, Gap

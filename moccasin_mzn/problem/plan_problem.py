@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import count_text, memory_text, over_text
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.checks import TOTAL_LIMIT
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text, total_text

@@ -20,14 +20,14 @@ from fractions import Fraction
 from functools import cached_property
 from typing import get_args
 
-from moccasin_mzn.arguments import named
-from moccasin_mzn.checks import plain
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text, one_of
+from moccasin_mzn.base.arguments import named
+from moccasin_mzn.base.checks import plain
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import count_text, one_of
+from moccasin_mzn.base.vocabulary import Objective
 from moccasin_mzn.graphs.checks import TOTAL_LIMIT, as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import node_text
-from moccasin_mzn.vocabulary import Objective
 
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 """Totals of a plan, in the order of reports."""

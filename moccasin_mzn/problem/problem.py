@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from typing_extensions import TypeVar
 
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.features import Features
 from moccasin_mzn.problem.judges.schedules import Violation

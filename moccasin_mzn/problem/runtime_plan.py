@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.base.errors import InputError, located, shown
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.problem.judges.arenas import apart, flaws
 from moccasin_mzn.problem.judges.certificates import graph_digest

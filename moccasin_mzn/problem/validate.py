@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import some_of
-from moccasin_mzn.formatting import count_text, duration_text, exact_memory_text, memory_text, over_text
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import some_of
+from moccasin_mzn.base.formatting import count_text, duration_text, exact_memory_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.files.plans import ClaimedPlan

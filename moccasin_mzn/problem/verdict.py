@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import Json
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import Json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.zero_copy import difference
 from moccasin_mzn.problem.files.plan_format import runtime_plan

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.frontier.variants import fitting_schedule
-from moccasin_mzn.arguments import checked
+from moccasin_mzn.base.arguments import checked
+from moccasin_mzn.base.checks import check_time_limit
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import exact_memory_text, memory_text
+from moccasin_mzn.base.log import note
+from moccasin_mzn.base.vocabulary import Gradients, Status
 from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
-from moccasin_mzn.checks import check_time_limit
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import exact_memory_text, memory_text
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, join
-from moccasin_mzn.log import note
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -39,7 +40,6 @@ from moccasin_mzn.pytorch.problem import SCOPE
 from moccasin_mzn.pytorch.starts import least_start, start_within
 from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.vocabulary import Gradients, Status
 
 if TYPE_CHECKING:
     import torch

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import shown
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import shown
 from moccasin_mzn.pytorch.call import TENSOR, Step, Structure, misfit
 from moccasin_mzn.pytorch.errors import PlanError
 

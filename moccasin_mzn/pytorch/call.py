@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.objects import opened
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import one_of
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import one_of
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.devices import CPU, CUDA
 

@@ -18,8 +18,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
 
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.arguments import checked
-from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.base.arguments import checked
+from moccasin_mzn.base.formatting import memory_text
+from moccasin_mzn.base.vocabulary import Durations, SearchArguments
 from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
@@ -40,7 +41,6 @@ from moccasin_mzn.pytorch.program import linear
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, meant
 from moccasin_mzn.search.options import Options, model_options
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.vocabulary import Durations, SearchArguments
 
 if TYPE_CHECKING:
     import torch

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from moccasin_mzn.clock import nothing
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.clock import nothing
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.importers.torch.paths import Paths
 from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
 from moccasin_mzn.graphs.importers.torch.trace import fake_state, quiet, reads_values

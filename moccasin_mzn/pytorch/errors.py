@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.log import note
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.log import note
 
 
 class PlanError(InputError):

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.arguments import checked
-from moccasin_mzn.checks import check_time_limit
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import bytes_text
+from moccasin_mzn.base.arguments import checked
+from moccasin_mzn.base.checks import check_time_limit
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import bytes_text
+from moccasin_mzn.base.log import underway
+from moccasin_mzn.base.vocabulary import Gradients, Workspaces
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
-from moccasin_mzn.log import underway
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.cards import RESERVE, Target, target_of
 from moccasin_mzn.pytorch.devices import CPU, CUDA, given_out, kind_of_device
@@ -37,7 +38,6 @@ from moccasin_mzn.pytorch.recording import BACKWARD, FORWARD, OPTIMIZER
 from moccasin_mzn.pytorch.timelines import KINDS, Timeline, timeline_of
 from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, MEMORY_SHARE, NONE, Costs, Traced, within, without_memory
 from moccasin_mzn.report.shown import Drawing, Shown
-from moccasin_mzn.vocabulary import Gradients, Workspaces
 
 if TYPE_CHECKING:
     import torch

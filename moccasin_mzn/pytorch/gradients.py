@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.vocabulary import Gradients
 from moccasin_mzn.pytorch.errors import PlanError
-from moccasin_mzn.vocabulary import Gradients
 
 if TYPE_CHECKING:
     import torch

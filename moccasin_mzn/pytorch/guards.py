@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.doc_links import Page
+from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.pytorch.attributes import Attributes
 from moccasin_mzn.pytorch.binding import Call
 from moccasin_mzn.pytorch.call import Form

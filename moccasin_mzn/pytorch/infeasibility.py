@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from moccasin_mzn.api.frontier.least import Least, least_schedules
 from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.base.clock import Deadline, never
+from moccasin_mzn.base.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.bounds.least_budget import least_at_once, least_budget_bound, retained_in_stages
-from moccasin_mzn.clock import Deadline, never
-from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import can_keep, compiled_for, join
 from moccasin_mzn.problem.instance import Instance

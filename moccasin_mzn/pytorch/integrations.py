@@ -15,9 +15,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.arguments import check_keywords
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.arguments import check_keywords
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Step
 from moccasin_mzn.pytorch.errors import PlanError

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from moccasin_mzn.clock import nothing
-from moccasin_mzn.errors import shown
+from moccasin_mzn.base.clock import nothing
+from moccasin_mzn.base.errors import shown
 from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import line_of, one_line
 from moccasin_mzn.graphs.importers.torch.trace import (

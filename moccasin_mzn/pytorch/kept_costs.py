@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from moccasin_mzn.environment import user_cache
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import SIZE_LIMIT, load_bytes, replace_file
+from moccasin_mzn.base.environment import user_cache
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import SIZE_LIMIT, load_bytes, replace_file
 
 Kept = tuple[int | None, int, int]
 """Nanoseconds, None if there was no time to take them; bytes of the workspace, and of the outputs."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from moccasin_mzn.log import note
+from moccasin_mzn.base.log import note
 from moccasin_mzn.pytorch.call import Form, Structure
 from moccasin_mzn.pytorch.devices import CPU, generator_of
 from moccasin_mzn.pytorch.errors import NoPlanError, NothingToPlanError, OtherValueError, PlanError

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from moccasin_mzn.api.solve import solve_instance, solve_problem
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.memories import TAKEN, Amount, capacity_of, paging_costs
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.platforms import SLOW, CopyCosts, PagingCosts, with_slow_memory

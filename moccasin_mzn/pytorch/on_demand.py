@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from moccasin_mzn.clock import never
+from moccasin_mzn.base.clock import never
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.problem import Planned

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.graphs.importers.torch.graph import REPEATS, member_shares
 from moccasin_mzn.graphs.importers.torch.memory import Member
 from moccasin_mzn.graphs.importers.torch.nodes import (

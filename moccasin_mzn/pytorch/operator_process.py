@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.environment import own_environment
-from moccasin_mzn.formatting import count_text
-from moccasin_mzn.log import note
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.environment import own_environment
+from moccasin_mzn.base.formatting import count_text
+from moccasin_mzn.base.log import note
 from moccasin_mzn.pytorch.operator_worker import (
     Begun,
     Done,

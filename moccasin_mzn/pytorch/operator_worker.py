@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
 
 if TYPE_CHECKING:
     from torch.utils._pytree import PyTree

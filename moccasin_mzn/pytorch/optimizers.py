@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import nearest
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import nearest
 
 if TYPE_CHECKING:
     import torch

@@ -9,8 +9,8 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.arguments import checked
-from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.base.arguments import checked
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.graphs.importers.torch.nodes import allocated_tensors, storage_bytes, viewed_argument
 from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget

@@ -11,12 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Required, Unpack, overload
 
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress
-from moccasin_mzn.arguments import checked
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.arguments import checked
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.log import note
+from moccasin_mzn.base.stop import Criteria, Stop
+from moccasin_mzn.base.vocabulary import BudgetOf, Durations, Gradients, SearchArguments, Shapes, Workspaces
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
-from moccasin_mzn.log import note
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
@@ -37,8 +39,6 @@ from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, scratch_copy,
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, Traced, without_memory
 from moccasin_mzn.pytorch.trust import INTERRUPTED, SWITCHED_OFF, Trust, room_for, trusted
 from moccasin_mzn.search.options import gap_of, model_options
-from moccasin_mzn.stop import Criteria, Stop
-from moccasin_mzn.vocabulary import BudgetOf, Durations, Gradients, SearchArguments, Shapes, Workspaces
 
 if TYPE_CHECKING:
     import torch

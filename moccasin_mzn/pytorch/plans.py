@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.base.formatting import bytes_text, count_text
+from moccasin_mzn.base.vocabulary import Axis, BudgetOf, Status
 from moccasin_mzn.extensions.platforms import CopyCosts, with_slow_memory
-from moccasin_mzn.formatting import bytes_text, count_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import Action, Memory, Platform, plan_of_sequence
@@ -23,7 +24,6 @@ from moccasin_mzn.pytorch.runtime import Runtime
 from moccasin_mzn.pytorch.steps import runtime_of
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
 from moccasin_mzn.pytorch.trust import NOT_YET, SWITCHED_OFF, CheckedRun, Checks, Trust
-from moccasin_mzn.vocabulary import Axis, BudgetOf, Status
 
 if TYPE_CHECKING:
     import torch

@@ -22,9 +22,9 @@ from types import CodeType, FrameType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from moccasin_mzn.clock import nothing
+from moccasin_mzn.base.clock import nothing
+from moccasin_mzn.base.log import note
 from moccasin_mzn.graphs.importers.torch.spec import is_foreign
-from moccasin_mzn.log import note
 
 if TYPE_CHECKING:
     import torch

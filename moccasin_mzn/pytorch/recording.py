@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from moccasin_mzn.clock import nothing
+from moccasin_mzn.base.clock import nothing
 from moccasin_mzn.pytorch.devices import given_out
 from moccasin_mzn.pytorch.measuring import storages_of
 from moccasin_mzn.pytorch.operator_costs import likeness, plain

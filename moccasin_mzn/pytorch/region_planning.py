@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.driving import Drive
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import bytes_text, count_text, nearest
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import bytes_text, count_text, nearest
+from moccasin_mzn.base.log import underway
+from moccasin_mzn.base.vocabulary import Status
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, join
-from moccasin_mzn.log import underway
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -47,7 +48,6 @@ from moccasin_mzn.pytorch.steps import (
 )
 from moccasin_mzn.pytorch.tracing import Costs, Traced, without_memory
 from moccasin_mzn.search.options import STOP, Options
-from moccasin_mzn.vocabulary import Status
 
 if TYPE_CHECKING:
     import torch

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import finalize
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.graphs.importers.torch.spec import one_line
 from moccasin_mzn.pytorch.call import Form, Step, Structure, output_names
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.formatting import bytes_text, count_text
-from moccasin_mzn.log import note_once
+from moccasin_mzn.base.formatting import bytes_text, count_text
+from moccasin_mzn.base.log import note_once
+from moccasin_mzn.base.vocabulary import Status
 from moccasin_mzn.pytorch.call import Step
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.instructions import Peaks
@@ -31,7 +32,6 @@ from moccasin_mzn.pytorch.steps import (
 )
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.pytorch.trust import SWITCHED_OFF, Trust, room_for, trusted
-from moccasin_mzn.vocabulary import Status
 
 if TYPE_CHECKING:
     import torch

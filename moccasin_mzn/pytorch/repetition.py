@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.clock import nothing
+from moccasin_mzn.base.clock import nothing
 from moccasin_mzn.graphs.importers.torch.spec import line_here
 from moccasin_mzn.pytorch.errors import UntraceableError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from moccasin_mzn.doc_links import Page
+from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.pytorch.emission import Code
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.gradients import check_parameters, targets

@@ -18,7 +18,8 @@ from functools import cached_property
 
 from moccasin_mzn.api.driving import Drive
 from moccasin_mzn.api.frontier.least import with_computations
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.vocabulary import Status
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -42,7 +43,6 @@ from moccasin_mzn.pytorch.starts import NO_LIMIT, least_start, start_within
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import MORE
 from moccasin_mzn.search.result import Listener, Progress, Result
-from moccasin_mzn.vocabulary import Status
 
 LEAST_SHARE = 0.6
 """Fraction of the time to seek the least peak; the rest is for a shorter plan of the same peak."""

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
 from moccasin_mzn.pytorch.gradients import ACCUMULATED

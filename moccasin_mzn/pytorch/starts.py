@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
-from moccasin_mzn.clock import Deadline, never
+from moccasin_mzn.base.clock import Deadline, never
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.problem.construction import Constructed, judged

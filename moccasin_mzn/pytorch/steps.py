@@ -11,10 +11,10 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.formatting import bytes_text
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.formatting import bytes_text
+from moccasin_mzn.base.log import underway
 from moccasin_mzn.graphs.importers.torch.trace import other_state, scratch
-from moccasin_mzn.log import underway
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of, likewise_kept, no_autocast

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.log import note, underway
 from moccasin_mzn.graphs.importers.torch.spec import one_line
-from moccasin_mzn.log import note, underway
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
 from moccasin_mzn.pytorch.errors import OtherValueError, PlanError
 from moccasin_mzn.pytorch.gradients import ACCUMULATED, RETURNED

@@ -18,7 +18,7 @@ from functools import cache
 from operator import getitem
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.clock import nothing
+from moccasin_mzn.base.clock import nothing
 from moccasin_mzn.graphs.importers.torch.paths import traced_so_far
 from moccasin_mzn.graphs.importers.torch.spec import line_here
 from moccasin_mzn.pytorch.errors import OtherValueError

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moccasin_mzn.errors import shown
-from moccasin_mzn.log import note
+from moccasin_mzn.base.errors import shown
+from moccasin_mzn.base.log import note
 from moccasin_mzn.pytorch.errors import PlanError
 from moccasin_mzn.pytorch.reads import NOTHING, Reads, is_own, is_own_module, is_users_class
 

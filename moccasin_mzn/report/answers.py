@@ -7,12 +7,13 @@ from os import PathLike
 
 from moccasin_mzn.api.compare import Row
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
-from moccasin_mzn.arguments import checked
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.arguments import checked
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import JsonObject, replace_file
+from moccasin_mzn.base.formatting import count_text, memory_text
+from moccasin_mzn.base.vocabulary import Axis
 from moccasin_mzn.extensions.addresses.allocate import Allocation
-from moccasin_mzn.files import JsonObject, replace_file
-from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
@@ -25,7 +26,6 @@ from moccasin_mzn.report.plots.picture import Picture
 from moccasin_mzn.report.rows import Incumbent, Interval, incumbents_of, intervals_of
 from moccasin_mzn.report.shown import Answer, Drawing, ProvenAnswer, drawn
 from moccasin_mzn.search.result import Result as Found
-from moccasin_mzn.vocabulary import Axis
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
-from moccasin_mzn.files import Json, JsonObject
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.base.files import Json, JsonObject
+from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.graphs.wording import graph_text
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 
-from moccasin_mzn.arguments import checked
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located, shown
+from moccasin_mzn.base.arguments import checked
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained, located, shown
+from moccasin_mzn.base.files import JsonObject, load_json, replace_file
+from moccasin_mzn.base.formatting import count_text, memory_text
+from moccasin_mzn.base.vocabulary import Axis
 from moccasin_mzn.extensions.memories import Amount
-from moccasin_mzn.files import JsonObject, load_json, replace_file
-from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.formats import graph_given
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
@@ -27,7 +28,6 @@ from moccasin_mzn.problem.verdict import Verdict, verdict
 from moccasin_mzn.report.plots.picture import Picture
 from moccasin_mzn.report.rows import Interval, named_intervals
 from moccasin_mzn.report.shown import Drawing, Shown, drawn
-from moccasin_mzn.vocabulary import Axis
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering, OrderProgress

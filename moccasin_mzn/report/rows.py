@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.problem.judges.schedules import Retained
 from moccasin_mzn.problem.plan_problem import PlanProblem

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import count_text, duration_text, memory_text
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import count_text, duration_text, memory_text
 from moccasin_mzn.formulations.complexity import ModelSize
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, node_text, total_text

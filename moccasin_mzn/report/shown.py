@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Protocol
 
-from moccasin_mzn.errors import require
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.errors import require
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.vocabulary import Status
 from moccasin_mzn.report.plots.files import Drawable, page_of, write_picture
-from moccasin_mzn.vocabulary import Status
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Column, Table
 
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.problem import Problem

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.clock import Deadline, never
-from moccasin_mzn.errors import JudgeError
-from moccasin_mzn.formatting import count_text, memory_text, over_text
+from moccasin_mzn.base.clock import Deadline, never
+from moccasin_mzn.base.errors import JudgeError
+from moccasin_mzn.base.formatting import count_text, memory_text, over_text
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge

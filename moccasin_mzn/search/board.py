@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
-from moccasin_mzn.errors import JudgeError, RefutedError
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.errors import JudgeError, RefutedError
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.problem import Judged, Problem, Step

@@ -9,12 +9,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.log import note
 from moccasin_mzn.bounds.certificates.document import Proof, certificate, prove, prove_in_blocks
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.log import note
 from moccasin_mzn.problem.features import MODES, OF_ONE_MEMORY, Ability, Feature, refuse
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.certificates import Trust

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from moccasin_mzn.formatting import count_text, memory_text, over_text
+from moccasin_mzn.base.formatting import count_text, memory_text, over_text
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.graphs.graph import ComputationGraph

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeGuard
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.heuristics.orders.least_peak import good_orders

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Final, Self, get_args
 
-from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import one_of
+from moccasin_mzn.base.checks import check_seed, check_threads, check_time_limit
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import one_of
+from moccasin_mzn.base.option import Option, flag, option, options_of, values_of, words_of
+from moccasin_mzn.base.stop import check_iterations
+from moccasin_mzn.base.vocabulary import IfNone, Search
 from moccasin_mzn.formulations import FORMULATIONS, Formulation, find_formulation
-from moccasin_mzn.option import Option, flag, option, options_of, values_of, words_of
 from moccasin_mzn.solvers.minizinc.solvers import spelled
-from moccasin_mzn.stop import check_iterations
-from moccasin_mzn.vocabulary import IfNone, Search
 
 MORE: Final = "more"
 HINT: Final = "hint"

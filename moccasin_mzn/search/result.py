@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, TypeAlias
 
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.bounds.least_budget import least_budget_within, retained_bound
-from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.files.plan_format import versioned
 from moccasin_mzn.problem.instance import Instance

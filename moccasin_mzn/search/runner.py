@@ -24,15 +24,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from moccasin_mzn.clock import POLL_SECONDS, Deadline, never
-from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.clock import POLL_SECONDS, Deadline, never
+from moccasin_mzn.base.errors import OutOfMemoryError, out_of_memory
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import count_text
+from moccasin_mzn.base.log import LOGGER
 from moccasin_mzn.formulations.complexity import READS_PER_SECOND, reads_by_copies
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, is_kept, join
-from moccasin_mzn.log import LOGGER
 from moccasin_mzn.problem.features import OF_ONE_MEMORY, SEVERAL_MEMORIES, Component, Features, lacking
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.board import Board

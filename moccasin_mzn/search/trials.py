@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from moccasin_mzn.base.clock import POLL_SECONDS, never
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
 from moccasin_mzn.bounds.on_demand import on_demand, with_any_computations
-from moccasin_mzn.clock import POLL_SECONDS, never
-from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance

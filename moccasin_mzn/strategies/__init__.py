@@ -9,9 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import nearest
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import nearest
 
 if TYPE_CHECKING:
     from moccasin_mzn.strategies.strategy import Strategy

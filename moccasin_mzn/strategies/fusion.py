@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from moccasin_mzn.errors import NotApplicableError
+from moccasin_mzn.base.errors import NotApplicableError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.tiling.cutting import layers_of
 from moccasin_mzn.problem.instance import Instance

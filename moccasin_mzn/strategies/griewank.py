@@ -23,8 +23,8 @@ from math import comb
 
 import numpy as np
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import NotApplicableError
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import NotApplicableError
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.strategy import MOST_COMPUTATIONS, Passes, Stop, Strategy

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.strategy import Stop, Strategy, complete, sequence_of
@@ -46,7 +46,7 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> np.ndarray | None:
 
     None if the relaxation is infeasible, or time is up.
     """
-    from moccasin_mzn.environment import StoppedError
+    from moccasin_mzn.base.environment import StoppedError
     from moccasin_mzn.solvers.flatzinc.parser import parse
     from moccasin_mzn.solvers.linear.isolated import RelaxationError, relaxed_values
     from moccasin_mzn.solvers.minizinc.run import compile_model, dzn_text

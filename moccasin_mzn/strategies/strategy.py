@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from moccasin_mzn.errors import InputError, NotApplicableError
+from moccasin_mzn.base.errors import InputError, NotApplicableError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.features import OF_ONE_MEMORY, Ability, Feature

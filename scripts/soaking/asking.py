@@ -92,8 +92,8 @@ def run_process(arguments: list[str]) -> Reply:
 def run_here(arguments: list[str]) -> Reply:
     """A command line in this process, with a folder for temporary files as the command has it: what a MiniZinc that is
     ended leaves is in there."""
+    from moccasin_mzn.base.temporary import own_folder
     from moccasin_mzn.cli.main import run
-    from moccasin_mzn.temporary import own_folder
 
     begin, text, errors = time.monotonic(), io.StringIO(), io.StringIO()
     try:
@@ -107,7 +107,7 @@ def run_here(arguments: list[str]) -> Reply:
 def _call(question: Question) -> Reply:
     """The function `solve`, with the reply of the command line."""
     from moccasin_mzn import solve
-    from moccasin_mzn.errors import InputError
+    from moccasin_mzn.base.errors import InputError
 
     begin, steps = time.monotonic(), []
     position = {node: at for at, node in enumerate(question.problem.graph.nodes)}

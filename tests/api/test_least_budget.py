@@ -15,8 +15,8 @@ from test_tiling import WHOLE
 
 import moccasin_mzn as mz
 from moccasin_mzn.api.frontier.least import least_schedules
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.doc_links import Page
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate

@@ -11,11 +11,11 @@ from tiny_graphs import U_SHAPE
 import moccasin_mzn as mz
 from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.request import request_from_json
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.option import options_of
 from moccasin_mzn.bench import methods
 from moccasin_mzn.cli.solve import solve
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
-from moccasin_mzn.option import options_of
 from moccasin_mzn.problem.options import ProblemOptions
 from moccasin_mzn.search.options import model_options
 

@@ -12,7 +12,7 @@ import moccasin_mzn as mz
 from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.tile_trials import Maker, Trial, chosen
 from moccasin_mzn.api.tiling import Target, Tiles, tiling_text
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.graphs.tiling.choosing import MANY_NODES, candidates, needed_in_any_parts, tilings
 from moccasin_mzn.graphs.tiling.cutting import cut, tile

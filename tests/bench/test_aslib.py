@@ -7,11 +7,11 @@ import zlib
 import pytest
 import yaml
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bench.columns import STATUSES, empty_row
 from moccasin_mzn.bench.export import RUN_STATUS, export_aslib
 from moccasin_mzn.bench.features import STEPS, features
 from moccasin_mzn.bench.store import Store
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.generators.families import random_dag
 from moccasin_mzn.problem.instance import Instance

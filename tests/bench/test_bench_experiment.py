@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from bench_support import runs_of, write
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bench.experiment import read_experiment
 from moccasin_mzn.bench.methods import MODEL_OPTIONS
-from moccasin_mzn.errors import InputError
 
 SHIPPED = Path(__file__).resolve().parents[2] / "data" / "experiments"
 GOOD = """

@@ -10,8 +10,8 @@ import time
 import pytest
 from bench_support import BenchProcess, write
 
+from moccasin_mzn.base.environment import own_environment
 from moccasin_mzn.bench.store import Store
-from moccasin_mzn.environment import own_environment
 
 LONG = """
 name = "long"

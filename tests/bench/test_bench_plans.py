@@ -13,13 +13,13 @@ from bench_support import runs_of, write
 from concatenations import concatenation
 
 import moccasin_mzn as mz
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bench.execute import _attempt, _judged_arena, _schedule, execute
 from moccasin_mzn.bench.matrix import parsed, unpacked
 from moccasin_mzn.bench.report.runs import read_runs
 from moccasin_mzn.bench.report.statistics import summarize
 from moccasin_mzn.bench.store import Store, check_row
 from moccasin_mzn.cli.bench_run import _outcome_text
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platform_document
 from moccasin_mzn.problem.judges.arenas import flaws

@@ -7,9 +7,9 @@ import sqlite3
 
 import pytest
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bench.columns import ADDED, COLUMNS, LABELS, TRACE_COLUMNS, VERSION, empty_row
 from moccasin_mzn.bench.store import Store, locked
-from moccasin_mzn.errors import InputError
 
 POINTS = (
     {"seconds": 0.25, "duration": None, "bound": 3, "source": "bounds"},

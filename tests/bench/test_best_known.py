@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from bench_support import write
 
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import load_json, replace_file
 from moccasin_mzn.bench.best_known import FOLDER, Known, better, checked, merged, read_table, table_text
 from moccasin_mzn.cli.bench_run import generated
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import load_json, replace_file
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 EXPERIMENT = """

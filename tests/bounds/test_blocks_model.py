@@ -11,9 +11,9 @@ from few import few
 from newer_minizinc import NEWER, execute, needs_newer
 from test_bounds import OPTIMAL_TDI, least_duration, published
 
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.clock import Deadline
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import Stages

@@ -14,11 +14,11 @@ import pytest
 from cases import Case, draw_case
 from few import few
 
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.bounds.first_stages import first_stages, relax
 from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.bounds.instant import cover_bound, moment_bound, moments_bounds
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph

@@ -9,9 +9,9 @@ import pytest
 from cases import draw_case
 from oracle import fixed_order_schedule, free_order_schedule
 
+from moccasin_mzn.base.files import parse_json
 from moccasin_mzn.bounds.certificates.document import certificate, certificate_text, prove, prove_in_blocks
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.files import parse_json
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.certificates import check_certificate

@@ -11,11 +11,11 @@ from cases import draw_case
 from few import few
 from test_bounds import least_duration, solved
 
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.bounds import worker as question
 from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.bounds.worker import BoundState, Worker
-from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.problem.instance import Instance

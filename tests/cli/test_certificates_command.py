@@ -7,8 +7,8 @@ import os
 
 import pytest
 
+from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.bounds.certificates.document import certificate, certificate_text, prove
-from moccasin_mzn.doc_links import Page
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.certificates import Trust

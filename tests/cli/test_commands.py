@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from few import few
 
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.cli.frontier import _longest
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.judges.schedules import judge

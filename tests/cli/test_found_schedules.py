@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.cli import found_schedules
-from moccasin_mzn.doc_links import Page
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.judges.schedules import judge
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from moccasin_mzn.doc_links import Page
+from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.generators.families import chain, logarithm, random_dag, u_shaped

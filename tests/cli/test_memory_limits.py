@@ -9,7 +9,7 @@ import time
 import pytest
 from few import few
 
-from moccasin_mzn.errors import InputError, OutOfMemoryError, out_of_memory
+from moccasin_mzn.base.errors import InputError, OutOfMemoryError, out_of_memory
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 import pytest
 
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import load_json, replace_file
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.cli.common import write_files
 from moccasin_mzn.cli.main import main
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.formats.dot import write_dot
 from moccasin_mzn.graphs.formats.graphml import write_graphml

@@ -9,7 +9,7 @@ import pytest
 from few import few
 from process_support import hard_graph
 
-from moccasin_mzn.files import load_json
+from moccasin_mzn.base.files import load_json
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from moccasin_mzn.commands import command as line_of
+from moccasin_mzn.base.commands import command as line_of
 from moccasin_mzn.graphs.formats import read_graph
 
 ROOT = Path(__file__).resolve().parents[2]

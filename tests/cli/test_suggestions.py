@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_examples import commands_of
 
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.formatting import closest
 from moccasin_mzn.cli.main import main
 from moccasin_mzn.cli.options import Choice
 from moccasin_mzn.cli.suggestions import COMMANDS, SYNONYMS, meant_option
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.formatting import closest
 from moccasin_mzn.formulations import FORMULATIONS, find_formulation
 from moccasin_mzn.graphs.generators.catalogue import NETWORKS
 from moccasin_mzn.search.options import Options

@@ -9,7 +9,7 @@ import pytest
 from concatenations import concatenation
 
 from moccasin_mzn import frontier, read_graph, read_result, solve, validate
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 

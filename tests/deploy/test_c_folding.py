@@ -10,9 +10,9 @@ pytest.importorskip("ai_edge_litert")
 import c_programs
 import int8_networks
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.c.folding import folded
 from moccasin_mzn.deploy.c.network import _tensors
-from moccasin_mzn.errors import InputError
 
 
 class Net(int8_networks.Builder):

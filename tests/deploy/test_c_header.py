@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from platform_support import DIAMOND, PLAN
 from strategies import graphs, valid_sequences
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.c_header import c_header
 from moccasin_mzn.deploy.source import placed
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate

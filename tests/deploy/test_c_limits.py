@@ -13,9 +13,9 @@ pytest.importorskip("ai_edge_litert")
 import c_programs
 import int8_networks
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.c.program import check_inputs
 from moccasin_mzn.deploy.c.reference import run
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.tflite import read_model
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
 

@@ -14,7 +14,7 @@ pytest.importorskip("ai_edge_litert")
 import c_programs
 from int8_operator_cases import KINDS, models
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 
 pytestmark = pytest.mark.skipif(c_programs.compiler is None, reason="no C compiler")
 FEW, MANY = 2, 45

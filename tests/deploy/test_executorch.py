@@ -24,8 +24,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.executorch import MemoryPlanning
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.arena import Buffer, bound_of
 from moccasin_mzn.problem.judges.arenas import flaws
 

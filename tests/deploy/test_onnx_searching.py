@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 from onnx import helper  # noqa: E402
 from onnx_deploying import FLOAT, checked, node, operators, value  # noqa: E402
 
-from moccasin_mzn.doc_links import Page  # noqa: E402
+from moccasin_mzn.base.doc_links import Page  # noqa: E402
 
 QUICK = ("--search", "only", "--time-limit", 20, "--threads", 1)
 TIGHT = 12 * 16

@@ -19,12 +19,12 @@ from onnx_layers import KINDS, Model, cuts_of, models, quantized_models  # noqa:
 from script_loading import load_script  # noqa: E402
 
 import moccasin_mzn as mz  # noqa: E402
+from moccasin_mzn.base.errors import InputError  # noqa: E402
 from moccasin_mzn.deploy.gathering import useful_cuts, with_reductions  # noqa: E402
 from moccasin_mzn.deploy.onnx_comparing import compare, equal, rounding  # noqa: E402
 from moccasin_mzn.deploy.onnx_deployment import deploy, read_source  # noqa: E402
 from moccasin_mzn.deploy.onnx_deployment import in_parts as in_parts_of  # noqa: E402
 from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model  # noqa: E402
-from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, trace_onnx  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, random_inputs, runtime  # noqa: E402
 from moccasin_mzn.graphs.tiling.choosing import tilings  # noqa: E402

@@ -23,9 +23,9 @@ from tflite_models import (
 from tflite_plans import INPUT, offsets_in, plan_of, taken, written
 
 from moccasin_mzn import solve
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.source import planned
 from moccasin_mzn.deploy.tflite_model import packed, planned_model
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.tflite import (
     RESULTS,
     graph_of,

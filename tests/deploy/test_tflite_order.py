@@ -14,9 +14,9 @@ from tflite_models import Builder, Stateful, choosing, dequantizing, streaming
 from tflite_plans import INPUT, offsets_in, plan_along, taken, written
 
 from moccasin_mzn import solve
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.source import planned
 from moccasin_mzn.deploy.tflite_model import planned_model
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.tflite import INPUTS, RESULTS, graph_of, import_tflite, read_model, schema
 
 

@@ -18,8 +18,8 @@ from few import few
 from tflite_operator_cases import KINDS, Case, cases
 
 from moccasin_mzn.api.tile_trials import Maker
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.cli import deploy_tflite
-from moccasin_mzn.clock import Deadline
 from moccasin_mzn.deploy import tflite_micro
 from moccasin_mzn.deploy.tflite_micro import Runs, measured, persistent_in, persistent_of
 from moccasin_mzn.deploy.tflite_model import packed

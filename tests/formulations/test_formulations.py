@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import decode, encode, find_formulation, staged_events
 from moccasin_mzn.formulations.moccasin import INDEX
 from moccasin_mzn.formulations.presolve import presolve

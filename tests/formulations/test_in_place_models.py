@@ -13,7 +13,7 @@ from few import few
 from oracle import fixed_order_schedule
 from solving import solve
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import Intervals, decode, find_formulation
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.graphs.graph import ComputationGraph

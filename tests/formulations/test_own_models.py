@@ -11,7 +11,7 @@ import pytest
 from cases import MODELS
 
 import moccasin_mzn as mz
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import Formulation, find_formulation, formulations
 from moccasin_mzn.formulations.catalogue import GROUP
 from moccasin_mzn.formulations.moccasin import IntervalFormulation

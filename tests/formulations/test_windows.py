@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from oracle import best_fixed_order, fixed_order_schedule
 from strategies import graphs
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import Formulation, Intervals, find_formulation
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.formulations.windows import Freedom, Incumbent, Window, window

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from strategies import graphs
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
 

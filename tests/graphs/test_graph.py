@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import graphs
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.checks import MANY
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 

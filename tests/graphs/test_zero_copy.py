@@ -11,7 +11,7 @@ from few import few
 from oracle import best_free_order
 
 from moccasin_mzn import solve
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Part
 from moccasin_mzn.graphs.reduction import reduce_graph

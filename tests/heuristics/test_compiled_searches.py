@@ -9,7 +9,7 @@ import sys
 import pytest
 from bench_support import until
 
-from moccasin_mzn import log
+from moccasin_mzn.base import log
 from moccasin_mzn.heuristics import compiled_searches
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from order_oracle import all_orders, memory_of, random_graph
 from strategies import graphs
 
-from moccasin_mzn.errors import InputError, JudgeError
+from moccasin_mzn.base.errors import InputError, JudgeError
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.generators.random_layered import random_layered

@@ -10,7 +10,7 @@ import pytest
 from few import few
 from working import working
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ignore, later
 from moccasin_mzn.heuristics.staged.merge import MOST_SETS, Merger, program_of

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from moccasin_mzn.clock import Deadline, own_seconds
+from moccasin_mzn.base.clock import Deadline, own_seconds
 
 
 def test_clock_without_a_limit_is_never_over():

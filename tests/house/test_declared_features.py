@@ -9,9 +9,9 @@ from script_loading import load_script
 from tiny_graphs import U_SHAPE
 
 from moccasin_mzn.api.modes import WAYS, asked, refuse_ways
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.option import flag
 from moccasin_mzn.graphs.operators import Part
-from moccasin_mzn.option import flag
 from moccasin_mzn.problem.features import MODES, OF_ONE_MEMORY, OF_PROBLEMS, Ability, Feature, lacking, unhandled
 from moccasin_mzn.problem.instance import Instance
 

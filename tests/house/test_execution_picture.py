@@ -13,7 +13,7 @@ pytest.importorskip("matplotlib")
 
 import execution_picture as script
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 

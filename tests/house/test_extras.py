@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from moccasin_mzn import extras
-from moccasin_mzn.errors import missing
+from moccasin_mzn.base import extras
+from moccasin_mzn.base.errors import missing
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def in_folder(monkeypatch, folder: Path) -> None:
     """Have the package there, as far as hints go."""
-    monkeypatch.setattr(extras, "__file__", str(folder / "moccasin_mzn" / "extras.py"))
+    monkeypatch.setattr(extras, "__file__", str(folder / "moccasin_mzn" / "base" / "extras.py"))
 
 
 def test_extras_in_a_checkout_name_the_checkout(monkeypatch, tmp_path):
@@ -52,7 +52,7 @@ def test_a_wheel_is_named_as_long_as_it_is_there(tmp_path):
 
     def told() -> str:
         code = f"import sys; sys.path.insert(0, {str(site)!r})\n"
-        code += "from moccasin_mzn.extras import install_command; print(install_command('onnx'))"
+        code += "from moccasin_mzn.base.extras import install_command; print(install_command('onnx'))"
         return subprocess.check_output([sys.executable, "-c", code], text=True, cwd=tmp_path).strip()
 
     assert told() == f"pip install '{wheel}[onnx]'"

@@ -10,9 +10,9 @@ from tiny_graphs import U_SHAPE
 
 import moccasin_mzn as mz
 from moccasin_mzn.api.modes import refuse_ways
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bench.methods import Method
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.features import SEVERAL_MEMORIES, Feature
 
 PAIRS = [(one, other) for one, other, _ in load_script("make_features_page").refused()]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from moccasin_mzn.formatting import count_text, duration_text, exact_memory_text, memory_text, over_text
+from moccasin_mzn.base.formatting import count_text, duration_text, exact_memory_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, node_text, total_text
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule

@@ -10,9 +10,9 @@ from importlib.util import find_spec
 import pytest
 from documents import ROOT, page
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained
-from moccasin_mzn.extras import install_command
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained
+from moccasin_mzn.base.extras import install_command
 from moccasin_mzn.pytorch.errors import NoPlanError, PlanError
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from browsing import BROWSER, browse
 
-from moccasin_mzn.doc_links import Page
+from moccasin_mzn.base.doc_links import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDS = ("furo", "myst_nb", "sphinx", "sphinx_click", "sphinx_copybutton")

@@ -346,7 +346,7 @@ def test_notes_are_logged_and_nothing_is_printed(shown, tmp_path):
     """What compiling says goes to the log, unless a command runs."""
     code = """
 import logging, sys
-from moccasin_mzn.log import note_once, notes_on_stderr
+from moccasin_mzn.base.log import note_once, notes_on_stderr
 logging.getLogger("moccasin_mzn").warning("seen by nobody")
 note_once("for people")
 note_once("for people")

@@ -11,9 +11,9 @@ from typing import get_args
 import pytest
 
 import moccasin_mzn as mz
-from moccasin_mzn import vocabulary
+from moccasin_mzn.base import vocabulary
+from moccasin_mzn.base.option import options_of
 from moccasin_mzn.formulations import FORMULATIONS
-from moccasin_mzn.option import options_of
 from moccasin_mzn.report.plots.picture import AXES
 from moccasin_mzn.search.options import Options, own_options
 from moccasin_mzn.strategies import strategies

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.problem.budget import Budget
 
 PEAK = 46_319

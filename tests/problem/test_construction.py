@@ -10,7 +10,7 @@ import pytest
 from few import few
 from least_oracle import draw_any, draw_schedule
 
-from moccasin_mzn.errors import JudgeError
+from moccasin_mzn.base.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.construction import judged, judged_within
 from moccasin_mzn.problem.instance import Instance

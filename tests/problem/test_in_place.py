@@ -12,8 +12,8 @@ from cases import draw_case
 from few import few
 from overwriting import memory_in_place, overwriting
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bench.matrix import graph_digest
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.formats.dot import write_dot
 from moccasin_mzn.graphs.formats.graphml import write_graphml

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from solving import solve
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 

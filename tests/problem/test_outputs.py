@@ -14,12 +14,12 @@ from few import few
 from outputs_oracle import draw_operations, draw_sequence, least_duration, least_peak
 
 import moccasin_mzn as mz
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bounds.certificates.document import certificate, prove
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_within
 from moccasin_mzn.deploy.source import with_all_outputs
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import single_outputs
 from moccasin_mzn.graphs.operators import Operator, Reach, Read

@@ -7,7 +7,7 @@ import json
 import pytest
 from platform_support import DIAMOND, PLAN, platform
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.problem.files.plans import goal_document, plan_document, platform_document, read_plan
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.problem.validate import validate_plan

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from platform_support import DIAMOND, PLAN, platform
 from strategies import graphs, valid_sequences
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.files.plan_format import runtime_plan, schema, versioned
 from moccasin_mzn.problem.files.schedules import check_torch_version

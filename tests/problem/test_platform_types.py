@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from platform_support import DIAMOND, PLAN, A, compute, platform, read, write
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem, least_total, why_impossible

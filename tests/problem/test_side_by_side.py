@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from strategies import valid_sequences
 
 from moccasin_mzn import solve, validate
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.source import placed
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers, first_fit, least_arena
 from moccasin_mzn.extensions.addresses.arrange import JOINT
 from moccasin_mzn.extensions.addresses.joint import check_placed, solve_jointly

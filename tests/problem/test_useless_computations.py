@@ -12,7 +12,7 @@ from script_loading import load_script
 from strategies import graphs, valid_sequences
 
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.devices.data import stages_of_plan
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.paging.search import problem_of as paging_problem_of

@@ -10,10 +10,10 @@ from cases import draw_case
 from few import few
 from working import as_nodes
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bench.matrix import graph_digest
 from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.memories import several_memories_problem
 from moccasin_mzn.graphs.graph import ComputationGraph

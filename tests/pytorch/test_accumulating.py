@@ -15,7 +15,7 @@ from step_networks import NETWORKS
 from step_runs import backward, made, planned, same, twin
 from torch import nn
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import Plan, PlanError
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
 from moccasin_mzn.pytorch.measuring import backward as seeded

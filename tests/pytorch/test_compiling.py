@@ -22,7 +22,7 @@ from test_random_sequences import all_again, drawn
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch import PlanError, backend, compiling
 from moccasin_mzn.pytorch.compiling import Partitioner, as_backend

@@ -15,7 +15,7 @@ from step_runs import excess, made, planned
 from torch import nn
 from torch.nn import functional
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch import Plan, planning
 from moccasin_mzn.pytorch.measuring import free_memory

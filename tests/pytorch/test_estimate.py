@@ -16,8 +16,8 @@ from step_networks import mlp, resnet
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.formatting import bytes_text
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.formatting import bytes_text
 from moccasin_mzn.pytorch import PlanError, cards, estimate
 from moccasin_mzn.pytorch.measuring import allocator_peak, peak_and_end
 

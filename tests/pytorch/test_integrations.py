@@ -19,7 +19,7 @@ from step_runs import same
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import PlanError, Plans
 
 QUICK = {"budget": 0.7, "search": "only", "time_limit": 30, "until_gap": 0.9, "seed": 0, "threads": 1}

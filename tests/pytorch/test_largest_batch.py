@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from step_networks import mlp
 from torch import nn
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import NoPlanError, largest_batch
 from moccasin_mzn.pytorch.measuring import allocator_peak
 from moccasin_mzn.pytorch.planning import plan

@@ -14,8 +14,8 @@ from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
 
 from moccasin_mzn.api.frontier.least import least_schedules
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch import Plan, PlanError, plan

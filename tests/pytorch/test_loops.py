@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from step_runs import QUICK, planned, same
 from torch import nn
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import NoPlanError, PlanError, Plans, plan
 
 

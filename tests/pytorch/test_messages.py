@@ -19,7 +19,7 @@ from step_runs import QUICK
 from torch import nn
 from torch.ao.quantization import FakeQuantize, get_default_qat_qconfig, prepare_qat
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import PlanError, Plans, estimate, largest_batch, plan
 
 X = torch.randn(16, 8, generator=torch.Generator().manual_seed(1))

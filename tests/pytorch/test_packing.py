@@ -13,7 +13,7 @@ from step_runs import made, same, steps, twin
 from test_compiling import peak
 from torch._functorch import config
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import PlanError, knapsack, packing
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.packing import read_halves

@@ -16,7 +16,7 @@ from odd_modules import ODD
 from step_networks import NETWORKS
 from step_runs import backward, excess, made, planned, same, steps, twin
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.platforms import LOCAL, SLOW
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch import Plan, PlanError

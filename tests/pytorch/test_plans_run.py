@@ -18,7 +18,7 @@ from step_runs import excess, made, planned, same, steps, twin
 
 import moccasin_mzn as mz
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import NoPlanError, memories, plan
 from moccasin_mzn.pytorch import infeasibility as limits
 from moccasin_mzn.pytorch.errors import PlanError, UntraceableError

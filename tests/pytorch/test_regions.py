@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 
 from torch import nn
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import NoPlanError, Plan, PlanError, RegionPlan, plan
 from moccasin_mzn.pytorch.loops import has_plan
 from moccasin_mzn.pytorch.measuring import Sections, allocator_peak

@@ -20,7 +20,7 @@ from torch import nn
 
 from moccasin_mzn.api import driving
 from moccasin_mzn.api.driving import Drive, Progress
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch import NoPlanError, Plan, planning, tracing

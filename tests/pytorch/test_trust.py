@@ -17,7 +17,7 @@ from step_runs import QUICK, same, steps
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import Plan, PlanError, Plans, plan
 from moccasin_mzn.pytorch.trust import Trust, room_for
 

@@ -12,7 +12,7 @@ import pytest
 from tiny_graphs import STRAY
 
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.certificates import check_certificate
 from moccasin_mzn.search.certifying import _interruptible, certificate_of, trusted

@@ -10,7 +10,7 @@ import pytest
 from solving import solve
 
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.errors import JudgeError
+from moccasin_mzn.base.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.board import Board

@@ -18,8 +18,8 @@ from few import few
 from process_support import hard_graph
 from solving import solve
 
+from moccasin_mzn.base.errors import JudgeError
 from moccasin_mzn.cli.main import run
-from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph

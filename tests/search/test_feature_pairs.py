@@ -15,7 +15,7 @@ from soaking.exact import best, in_scope
 from soaking.exact_questions import FIRST, devices, draw_graph, exact_graph, paging, pools
 
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import FORMULATIONS, find_formulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Part

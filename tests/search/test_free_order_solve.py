@@ -8,7 +8,7 @@ import pytest
 from cases import draw_case
 from solving import solve
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance

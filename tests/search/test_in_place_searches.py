@@ -8,11 +8,11 @@ from cases import Case, draw_case, least_duration
 from few import few
 from solving import solve
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.input_order import duration_bound
 from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound, retained_bound
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.windows import Incumbent
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order, peak_bound

@@ -11,7 +11,7 @@ from paging_cases import best, draw_problem
 from plan_graphs import WRITTEN, crossed_graph, paging_problem, u_graph
 
 from moccasin_mzn.api.solve import solve_problem, solve_with_arenas
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.platforms import CopyCosts, Device, device_platform

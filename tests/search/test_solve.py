@@ -6,7 +6,7 @@ import pytest
 from few import few
 from solving import solve
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.generators.random_layered import random_layered

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moccasin_mzn.errors import JudgeError
+from moccasin_mzn.base.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.apply_strategy import apply

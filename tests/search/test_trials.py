@@ -12,9 +12,9 @@ from cases import draw_case
 from few import few
 from solving import solve
 
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bounds.least_budget import enough_budget, retained_bound
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance

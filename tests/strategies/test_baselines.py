@@ -13,7 +13,7 @@ from flat import least_duration
 from solving import solve
 
 from moccasin_mzn.api.compare import contenders
-from moccasin_mzn.errors import NotApplicableError
+from moccasin_mzn.base.errors import NotApplicableError
 from moccasin_mzn.formulations import find_formulation, staged_events
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.solution_checkers import check_schedule

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_graphs import DIAMOND
 
-from moccasin_mzn.errors import NotApplicableError
+from moccasin_mzn.base.errors import NotApplicableError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.graphs.tiling.cutting import tile

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs
 
-from moccasin_mzn.errors import NotApplicableError
+from moccasin_mzn.base.errors import NotApplicableError
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.generators.network import training_graph
 from moccasin_mzn.graphs.graph import ComputationGraph

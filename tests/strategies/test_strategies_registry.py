@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.strategies import find_strategy, strategies
 
 

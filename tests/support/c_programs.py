@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.c.deployment import folder_of
 from moccasin_mzn.deploy.c.network import Network, network_of
 from moccasin_mzn.deploy.c.program import Program, program_of
 from moccasin_mzn.deploy.c.writing import kernel_texts
 from moccasin_mzn.deploy.source import placed
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.tflite import read_model
 from moccasin_mzn.graphs.tiling.cutting import cut
 from moccasin_mzn.problem.platform import plan_of_sequence

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Measured
-from moccasin_mzn.errors import JudgeError
+from moccasin_mzn.base.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 GRAPH = ComputationGraph(range(2), [1, 1], [1, 1], [(0, 1)], name="stairs")

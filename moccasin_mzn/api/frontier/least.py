@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from moccasin_mzn.api.frontier.questions import WORKING_SETS, BudgetAnswer, BudgetQuestion, Knowledge
 from moccasin_mzn.api.frontier.sweep import seek_least
 from moccasin_mzn.api.frontier.variants import FITTING, Rematerialization, fitting_schedule
+from moccasin_mzn.base.clock import Deadline, never
 from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
-from moccasin_mzn.clock import Deadline, never
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.instance import Instance

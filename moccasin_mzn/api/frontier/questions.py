@@ -10,9 +10,9 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from moccasin_mzn.api.frontier.points import FrontierPoint, PointStatus, Schedule
-from moccasin_mzn.clock import never
-from moccasin_mzn.errors import InputError, JudgeError, RefutedError
-from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.base.clock import never
+from moccasin_mzn.base.errors import InputError, JudgeError, RefutedError
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch

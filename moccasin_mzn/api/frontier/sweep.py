@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 
 from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.api.frontier.questions import BudgetQuestion, Knowledge, PointListener, ProgressLine, Variant
-from moccasin_mzn.checks import check_time_limit
-from moccasin_mzn.clock import Deadline, never
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.base.checks import check_time_limit
+from moccasin_mzn.base.clock import Deadline, never
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.search.result import percent_over
 from moccasin_mzn.solvers.minizinc.run import SolverError
 

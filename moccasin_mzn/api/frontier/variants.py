@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, ClassVar
 from moccasin_mzn.api.frontier.points import Schedule
 from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Listener, Variant
 from moccasin_mzn.api.solve import solve_instance, solve_problem
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.bounds.least_budget import least_budget_bound
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph

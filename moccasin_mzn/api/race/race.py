@@ -27,9 +27,9 @@ from moccasin_mzn.api.race.racer import (
     usable_cores,
 )
 from moccasin_mzn.api.request import Request
-from moccasin_mzn.clock import POLL_SECONDS, Deadline, never
-from moccasin_mzn.errors import InputError, JudgeError, RefutedError
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.clock import POLL_SECONDS, Deadline, never
+from moccasin_mzn.base.errors import InputError, JudgeError, RefutedError
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.complexity import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched

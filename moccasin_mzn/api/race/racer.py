@@ -13,8 +13,8 @@ import psutil
 
 from moccasin_mzn.api.process import Attempt, run_request
 from moccasin_mzn.api.request import Request
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.search.conclusion import SEARCH
 from moccasin_mzn.search.options import STOP, Options, Search, SearchOptions
 from moccasin_mzn.search.result import RacerResult, RacerStatus

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
+from moccasin_mzn.base.formatting import BYTE_STEPS
 from moccasin_mzn.bench.report.statistics import Spread
-from moccasin_mzn.formatting import BYTE_STEPS
 
 
 @dataclass(frozen=True)

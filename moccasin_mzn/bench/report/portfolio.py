@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.bench.report.document import Cell, Row, Table, percent, seconds_text
 from moccasin_mzn.bench.report.statistics import Spread, par2
-from moccasin_mzn.formatting import count_text
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from moccasin_mzn.base.errors import InputError, some_of
 from moccasin_mzn.bench.columns import COLUMNS
-from moccasin_mzn.errors import InputError, some_of
 from moccasin_mzn.formulations import FORMULATIONS
 
 PROOFS = ("optimal", "infeasible")

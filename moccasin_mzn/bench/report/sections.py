@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from moccasin_mzn.api.published import Published, line_for
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.bench.best_known import Known
 from moccasin_mzn.bench.report import ablation, figures, records, results, statistics
 from moccasin_mzn.bench.report.document import (
@@ -28,7 +29,6 @@ from moccasin_mzn.bench.report.portfolio import Portfolio, best_counts, portfoli
 from moccasin_mzn.bench.report.results import BestKnown
 from moccasin_mzn.bench.report.runs import Runs
 from moccasin_mzn.bench.report.statistics import Summary, final_gaps, summaries, upper_median
-from moccasin_mzn.formatting import count_text
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawn
 from matplotlib.lines import Line2D
 
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import replace_file
+from moccasin_mzn.base.formatting import one_of
 from moccasin_mzn.bench.report.document import Document, Figure, Mark, Panel, Table
 from moccasin_mzn.bench.report.drawing import FAINT, INK
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import replace_file
-from moccasin_mzn.formatting import one_of
 
 _SETTINGS: dict[Any, Any] = {
     "axes.edgecolor": INK, "axes.labelcolor": INK, "axes.titlecolor": INK, "text.color": INK, "xtick.color": INK,

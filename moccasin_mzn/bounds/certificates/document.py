@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moccasin_mzn.base.errors import JudgeError
+from moccasin_mzn.base.files import Json, JsonObject
 from moccasin_mzn.bounds.certificates.blocks import BlockCases, Blocks
 from moccasin_mzn.bounds.certificates.cases import NEVER, Case, Cases, Cover, Pool, in_order, proven
 from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.errors import JudgeError
-from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.graphs.arrays import Array
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance

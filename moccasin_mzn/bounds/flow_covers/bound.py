@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
 from moccasin_mzn.bounds.flow_covers.joint_search import JointSearch
 from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
-from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed
 from moccasin_mzn.problem.judges.schedules import simulate

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
-from moccasin_mzn.clock import Deadline
 from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.solvers.cpsat.branching import Branched, branch
 

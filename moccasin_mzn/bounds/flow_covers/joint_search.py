@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from moccasin_mzn.base.clock import own_seconds
 from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
 from moccasin_mzn.bounds.flow_covers.joint import Joint, Solution
 from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
-from moccasin_mzn.clock import own_seconds
 from moccasin_mzn.graphs.arrays import Array
 from moccasin_mzn.solvers.cpsat.branching import Branched, branch
 

@@ -17,8 +17,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from moccasin_mzn.base.clock import Deadline, own_seconds
 from moccasin_mzn.bounds.flow_covers.cuts import FlowCut, Moments
-from moccasin_mzn.clock import Deadline, own_seconds
 from moccasin_mzn.solvers.cpsat.branching import Branched, branch
 from moccasin_mzn.solvers.program import Capacity, Program
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.c.fixed_point import LEAST, MOST, Double, Factor, exponentials, limits
 from moccasin_mzn.deploy.c.reference import run
 from moccasin_mzn.deploy.c.tensors import SIZES, Given, Tensor
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.access_maps import total_padding
 from moccasin_mzn.graphs.importers.tflite import schema
 

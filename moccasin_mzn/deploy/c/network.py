@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.c.folding import folded
 from moccasin_mzn.deploy.c.kernels import Kernel, Unsupported, kernel_of, resize_tables
 from moccasin_mzn.deploy.c.tensors import SIZES, Given, Tensor
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.access_maps import covering
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.tflite import (

@@ -16,10 +16,10 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.c.kernels import INPUTS
 from moccasin_mzn.deploy.c.network import Layer, Network
 from moccasin_mzn.deploy.c.tensors import SIZES, Tensor
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.importers.tflite import RESULTS
 from moccasin_mzn.graphs.operators import Part

@@ -20,8 +20,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
-from moccasin_mzn.environment import own_environment
-from moccasin_mzn.errors import InputError, missing
+from moccasin_mzn.base.environment import own_environment
+from moccasin_mzn.base.errors import InputError, missing
 
 if TYPE_CHECKING:
     from ai_edge_litert.schema_py_generated import ModelT

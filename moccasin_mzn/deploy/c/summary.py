@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.deploy.c.kernels import Array, Kernel, Value
 from moccasin_mzn.deploy.c.network import bytes_of
 from moccasin_mzn.deploy.c.program import Program
-from moccasin_mzn.files import JsonObject
 
 _ELEMENTS = {"int8_t": 1, "uint16_t": 2, "int32_t": 4, "float": 4, "mc_between": 6, "mc_factor": 8, "mc_double": 12}
 """Bytes of an element of a constant array, by its type."""

@@ -9,11 +9,11 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.deploy.c.kernels import Array, Kernel, Value
 from moccasin_mzn.deploy.c.network import Layer, bytes_of
 from moccasin_mzn.deploy.c.program import Program, most_reads
 from moccasin_mzn.deploy.c.tensors import SIZES, Tensor
-from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
     from numpy import ndarray

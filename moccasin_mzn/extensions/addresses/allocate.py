@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.checks import plain, sequence
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.checks import plain, sequence
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.extensions.addresses import ADDRESSES
-from moccasin_mzn.files import JsonObject
-from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, capacity_of, check_buffers, steps
 from moccasin_mzn.problem.blocks import merged

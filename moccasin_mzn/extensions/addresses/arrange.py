@@ -22,14 +22,14 @@ from functools import partial
 
 import numpy as np
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.formatting import memory_text, over_text
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.allocate import least_arena
 from moccasin_mzn.extensions.addresses.joint import MOST_COMPUTATIONS, is_modelled, solve_jointly
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by, released, runs, windows
 from moccasin_mzn.extensions.addresses.reports import Reports
 from moccasin_mzn.extensions.addresses.search import search_arena
-from moccasin_mzn.formatting import memory_text, over_text
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.formatting import over_text
 from moccasin_mzn.extensions.addresses.arrange import Arrangement
 from moccasin_mzn.extensions.addresses.reports import Reports
-from moccasin_mzn.formatting import over_text
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of

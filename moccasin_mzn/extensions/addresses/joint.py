@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import scale_of
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.presolve import ModelData, StageData, presolve, reduced

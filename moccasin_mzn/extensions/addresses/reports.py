@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.clock import never
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.clock import never
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.result import ADDRESSES, Listener, Progress, Result, ignore

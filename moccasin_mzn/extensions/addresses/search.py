@@ -18,8 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
-from moccasin_mzn.checks import plain
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.checks import plain
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.extensions.addresses.branch import MOST, compressed, offsets_within
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, steps
 from moccasin_mzn.problem.blocks import merged

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.extensions.devices.data import (
     COMPUTED,
     DevicesData,
@@ -19,7 +20,6 @@ from moccasin_mzn.extensions.devices.data import (
     encode,
     stages_of_plan,
 )
-from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution

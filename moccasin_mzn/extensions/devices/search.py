@@ -23,7 +23,7 @@ from dataclasses import replace
 from itertools import permutations
 from operator import itemgetter
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.extensions.devices.data import stages_of_plan
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan

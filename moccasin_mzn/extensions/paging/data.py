@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import itemgetter
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.platforms import LOCAL, SLOW
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import staged_events

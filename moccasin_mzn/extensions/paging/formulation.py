@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.bounds.instant import cover_bound
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging import PAGING
 from moccasin_mzn.extensions.paging.data import (
     PagedIntervals,
@@ -23,7 +24,6 @@ from moccasin_mzn.extensions.paging.data import (
     totals_of,
 )
 from moccasin_mzn.extensions.platforms import LOCAL, SLOW
-from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Intervals, find_formulation, models_folder
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution

@@ -9,6 +9,7 @@ from functools import cmp_to_key
 from pathlib import Path
 from typing import ClassVar
 
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.extensions.pools.data import (
     PooledIntervals,
@@ -21,7 +22,6 @@ from moccasin_mzn.extensions.pools.data import (
     pools_data,
     with_room_for,
 )
-from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Intervals, find_formulation, models_folder
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker

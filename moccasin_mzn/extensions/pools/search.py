@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.extensions.pools.assign import NOWHERE, Assignment, Interval
 from moccasin_mzn.extensions.pools.data import budgets_of, one_memory
 from moccasin_mzn.problem.instance import Instance, pruned_plan

@@ -5,15 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from os import PathLike
 
-from moccasin_mzn.arguments import checked
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.files import Json, load_text, parse_json
+from moccasin_mzn.base.arguments import checked
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained, located, shown
+from moccasin_mzn.base.files import Json, load_text, parse_json
+from moccasin_mzn.base.log import note_once
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
-from moccasin_mzn.log import note_once
 
 __all__ = ["kinds_text", "read_graph", "write_graph"]
 

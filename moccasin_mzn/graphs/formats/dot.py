@@ -26,8 +26,8 @@ import re
 import threading
 from collections.abc import Mapping
 
-from moccasin_mzn.errors import InputError, missing, shown
-from moccasin_mzn.files import Json
+from moccasin_mzn.base.errors import InputError, missing, shown
+from moccasin_mzn.base.files import Json
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.formats.text_graph import (
     TEXT_LIMIT,

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NoReturn
 from xml.etree import ElementTree
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.formats.text_graph import (
     TEXT_LIMIT,

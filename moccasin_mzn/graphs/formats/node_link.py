@@ -37,9 +37,9 @@ import json
 from functools import partial
 from os import PathLike
 
-from moccasin_mzn.arguments import checked
-from moccasin_mzn.errors import InputError, located, shown, some_of
-from moccasin_mzn.files import JsonObject, replace_file
+from moccasin_mzn.base.arguments import checked
+from moccasin_mzn.base.errors import InputError, located, shown, some_of
+from moccasin_mzn.base.files import JsonObject, replace_file
 from moccasin_mzn.graphs.adjacency import adjacent_in
 from moccasin_mzn.graphs.checks import by_device, output_of_in
 from moccasin_mzn.graphs.formats.reader import (

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from itertools import chain, repeat
 from operator import itemgetter
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import Json, JsonObject
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import Json, JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 
 

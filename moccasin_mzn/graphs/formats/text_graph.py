@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from os import PathLike
 
-from moccasin_mzn.errors import InputError, located, shown, some_of
-from moccasin_mzn.files import Json, JsonObject, load_text, parse_json, replace_file
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.errors import InputError, located, shown, some_of
+from moccasin_mzn.base.files import Json, JsonObject, load_text, parse_json, replace_file
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.graphs.adjacency import adjacent_in
 from moccasin_mzn.graphs.checks import by_device, output_of_in
 from moccasin_mzn.graphs.formats.reader import attributes_json, overwritable, resolve_list

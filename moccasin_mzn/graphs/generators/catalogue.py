@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.generators import architectures
 from moccasin_mzn.graphs.generators.network import (
     BYTES_PER_ELEMENT,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.graphs.generators.network import training_graph
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 

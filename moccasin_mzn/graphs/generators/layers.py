@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import prod
 from typing import ClassVar
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.graphs.access_maps import (
     Axes,
     every,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.formatting import closest
+from moccasin_mzn.base.errors import InputError, located, shown
+from moccasin_mzn.base.formatting import closest
 from moccasin_mzn.graphs.access_maps import read_of
 from moccasin_mzn.graphs.generators.layers import Layer, Output, Shape
 from moccasin_mzn.graphs.graph import ComputationGraph

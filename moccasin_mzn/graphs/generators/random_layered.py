@@ -20,7 +20,7 @@ from math import ceil, floor, sqrt
 
 import numpy as np
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.graphs.generators.families import (
     Array,
     RawRandom,

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, shown, some_of
-from moccasin_mzn.files import Json
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, shown, some_of
+from moccasin_mzn.base.files import Json
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.graphs.access_maps import composed
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.operators import Operator, Read

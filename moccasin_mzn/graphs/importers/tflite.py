@@ -25,8 +25,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.errors import InputError, located, missing, shown
-from moccasin_mzn.files import load_bytes
+from moccasin_mzn.base.errors import InputError, located, missing, shown
+from moccasin_mzn.base.files import load_bytes
 from moccasin_mzn.graphs.access_maps import read_of
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.importers.tflite_operators import Case, Value, accesses, accumulator

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.graph import NodeId
 
 CHANCE = frozenset(("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL"))

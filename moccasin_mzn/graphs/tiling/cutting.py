@@ -22,9 +22,9 @@ from math import prod
 
 import numpy as np
 
-from moccasin_mzn.arguments import checked
-from moccasin_mzn.checks import plain, sequence
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.arguments import checked
+from moccasin_mzn.base.checks import plain, sequence
+from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.memory_model import refuse_adjacent
 from moccasin_mzn.graphs.operators import Operator, Part, Read

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.checks import check_seed, check_time_limit
-from moccasin_mzn.clock import Deadline, never
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.checks import check_seed, check_time_limit
+from moccasin_mzn.base.clock import Deadline, never
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.log import note_once
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed
 from moccasin_mzn.heuristics.compiled_searches import ORDERS, STREAMING, ignore, kept_or_begun, ready
-from moccasin_mzn.log import note_once
 
 NOT_SOUGHT = "a better bound on the peak of all orders is not sought: the search for orders is still being compiled"
 

@@ -8,9 +8,9 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from moccasin_mzn.clock import Deadline
-from moccasin_mzn.errors import JudgeError
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.errors import JudgeError
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.graphs.arrays import GraphArrays, graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ignore

@@ -14,7 +14,7 @@ from random import Random
 
 import numpy as np
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.heuristics.compiling import NONE, ProblemArrays
 from moccasin_mzn.solvers.program import YES, Literal, Program

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Part

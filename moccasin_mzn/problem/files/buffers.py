@@ -24,10 +24,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.files import load_text
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained, located, shown
+from moccasin_mzn.base.files import load_text
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.problem.arena import capacity_of, check_alignment, given_flaw
 from moccasin_mzn.problem.buffer import Buffer, Gap
 

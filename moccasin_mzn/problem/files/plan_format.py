@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import resources
 
-from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.files import Json, JsonObject, parse_json
-from moccasin_mzn.formatting import one_of
+from moccasin_mzn.base.errors import InputError, located, shown
+from moccasin_mzn.base.files import Json, JsonObject, parse_json
+from moccasin_mzn.base.formatting import one_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import single_outputs
 from moccasin_mzn.graphs.zero_copy import difference

@@ -22,10 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.files import Json, JsonObject, load_json
-from moccasin_mzn.formatting import one_of
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained, located, shown
+from moccasin_mzn.base.files import Json, JsonObject, load_json
+from moccasin_mzn.base.formatting import one_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import single_outputs
 from moccasin_mzn.problem.files.schedules import amount, check_version, positions

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.files import Json, JsonObject, load_json, load_text, parse_json
-from moccasin_mzn.formatting import count_text
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained, located, shown
+from moccasin_mzn.base.files import Json, JsonObject, load_json, load_text, parse_json
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.graphs.formats.reader import column, objects
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import Interval

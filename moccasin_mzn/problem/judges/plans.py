@@ -30,8 +30,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.errors import shown
-from moccasin_mzn.formatting import memory_text, over_text
+from moccasin_mzn.base.errors import shown
+from moccasin_mzn.base.formatting import memory_text, over_text
 from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.judges.schedules import Violation, in_order, profile
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Platform

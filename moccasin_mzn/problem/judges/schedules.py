@@ -46,8 +46,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Protocol
 
-from moccasin_mzn.errors import shown
-from moccasin_mzn.formatting import memory_text, over_text
+from moccasin_mzn.base.errors import shown
+from moccasin_mzn.base.formatting import memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 

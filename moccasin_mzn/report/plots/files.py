@@ -9,8 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
-from moccasin_mzn.errors import InputError, require
-from moccasin_mzn.files import check_writable, replace_file
+from moccasin_mzn.base.errors import InputError, require
+from moccasin_mzn.base.files import check_writable, replace_file
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.memory_picture import MemoryPicture
 from moccasin_mzn.report.plots.picture import Bar, Panel, Picture, row_name

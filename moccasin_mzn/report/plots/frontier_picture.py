@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
-from moccasin_mzn.formatting import count_text, duration_text
+from moccasin_mzn.base.formatting import count_text, duration_text
 from moccasin_mzn.report.plots.picture import MemoryScale
 
 _MARGIN = 0.03

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from plotly.graph_objects import Figure
 
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.report.plots.picture import AFTER, BEFORE, BUDGET, COLOURS, GRID, GROUND, INK, PALE, SHADE, clean
 
 NIGHT = {

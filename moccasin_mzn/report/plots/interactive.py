@@ -15,7 +15,7 @@ from plotly.graph_objects import Bar as BarTrace
 from plotly.graph_objects import Scatter
 from plotly.subplots import make_subplots
 
-from moccasin_mzn.formatting import duration_text
+from moccasin_mzn.base.formatting import duration_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.report.plots.html_page import LAYOUT, MARGINS, Entry, NamedRows, Page, table_of

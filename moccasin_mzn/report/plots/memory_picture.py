@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby
 
-from moccasin_mzn.formatting import memory_text
+from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.report.plots.picture import MemoryScale
 
 PALETTE = ("#4D4D4D", "#9A9A9A", "#CCBB44", "#D55E00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7")

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import BYTE_STEPS, count_text
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import BYTE_STEPS, count_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Part
 from moccasin_mzn.graphs.wording import node_text

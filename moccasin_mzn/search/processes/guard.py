@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 if TYPE_CHECKING:
-    from moccasin_mzn.files import Json
+    from moccasin_mzn.base.files import Json
 
 POLL_SECONDS = 0.05
 """Time between two checks of the guard whether the command has ended or something is requested, in seconds."""

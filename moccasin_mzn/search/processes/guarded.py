@@ -20,10 +20,10 @@ from typing import IO, Literal
 
 import psutil
 
-from moccasin_mzn.clock import POLL_SECONDS, never
-from moccasin_mzn.environment import own_environment
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.clock import POLL_SECONDS, never
+from moccasin_mzn.base.environment import own_environment
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import JsonObject
 
 GRACE_SECONDS = 5.0
 """Time that a command with SIGTERM may take before it is killed, in seconds."""

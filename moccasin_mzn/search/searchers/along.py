@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.problem import Problem

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.formulations import in_any_order
 from moccasin_mzn.heuristics.compiled_searches import FREE, ORDERS, STREAMING, CompiledSearch
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import Formulation, in_any_order
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.instance import Instance

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
-from moccasin_mzn.errors import JudgeError
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.errors import JudgeError
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.formulations import Formulation, Intervals
 from moccasin_mzn.formulations.complexity import why_too_large
 from moccasin_mzn.formulations.searched import Searched

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.clock import Deadline, halting
+from moccasin_mzn.base.clock import Deadline, halting
 from moccasin_mzn.solvers.cpsat.builder import (
     CpModelProto,
     Proto,

@@ -27,7 +27,7 @@ def hand_over(file: FlatZinc, options: ExecutionOptions) -> None:
     One process cannot have both: OR-Tools and highspy each bring a HiGHS library. Time and signals go on to count for
     the same process.
     """
-    from moccasin_mzn.environment import own_environment  # of this most files have no need
+    from moccasin_mzn.base.environment import own_environment  # of this most files have no need
     from moccasin_mzn.solvers.cpsat.floats.rows import as_rows
 
     text = as_rows(file) if os.name == "posix" else None

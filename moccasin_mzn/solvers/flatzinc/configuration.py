@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.files import JsonObject
 
 Configuration = JsonObject
 """The content of a file `.msc`, as JSON has it."""

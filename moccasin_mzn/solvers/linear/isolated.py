@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from moccasin_mzn.environment import ended, own_environment
+from moccasin_mzn.base.environment import ended, own_environment
 
 
 class RelaxationError(Exception):

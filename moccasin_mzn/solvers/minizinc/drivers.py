@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained
+from moccasin_mzn.base.files import JsonObject
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

@@ -16,10 +16,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from moccasin_mzn.clock import POLL_SECONDS
-from moccasin_mzn.environment import ended
-from moccasin_mzn.errors import InputError, out_of_memory
-from moccasin_mzn.files import Json
+from moccasin_mzn.base.clock import POLL_SECONDS
+from moccasin_mzn.base.environment import ended
+from moccasin_mzn.base.errors import InputError, out_of_memory
+from moccasin_mzn.base.files import Json
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 GRACE_SECONDS = 10

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.environment import python_path
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import closest
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.environment import python_path
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import closest
 from moccasin_mzn.solvers.flatzinc.configuration import Configuration, OwnSolver, write_configuration
 from moccasin_mzn.solvers.linear.configuration import ENGINES
 from moccasin_mzn.solvers.minizinc.drivers import (

@@ -8,7 +8,7 @@ import pytest
 from stairs import GRAPH
 
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 
 SMALL = FrontierPoint(10, 50, 45, 9, (0, 1, 0), "feasible")
 MIDDLE = FrontierPoint(15, 50, 45, 9, (0, 1, 0), "feasible")

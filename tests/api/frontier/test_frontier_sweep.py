@@ -11,7 +11,7 @@ from stairs import Stairs, stairs
 
 from moccasin_mzn.api.frontier.questions import BudgetAnswer, Knowledge
 from moccasin_mzn.api.frontier.sweep import SHORTEST, SweepPlan, sweep
-from moccasin_mzn.errors import InputError, JudgeError
+from moccasin_mzn.base.errors import InputError, JudgeError
 from moccasin_mzn.solvers.minizinc.run import SolverError
 
 PATIENT = 1000.0  # seconds, which no fake answer takes
@@ -102,7 +102,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("moccasin_mzn.clock.time", clock)
+    monkeypatch.setattr("moccasin_mzn.base.clock.time", clock)
     return clock
 
 

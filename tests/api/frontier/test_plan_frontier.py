@@ -14,7 +14,7 @@ from plan_oracle import best_plan, places_of
 from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
 from moccasin_mzn.api.frontier.variants import Plans
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.formats.node_link import write_graph

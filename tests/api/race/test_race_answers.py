@@ -17,10 +17,10 @@ import moccasin_mzn.api.race.race as race_module
 from moccasin_mzn.api.process import Attempt
 from moccasin_mzn.api.race.race import _Race
 from moccasin_mzn.api.race.racer import run_racer
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, JudgeError
+from moccasin_mzn.base.formatting import count_text
 from moccasin_mzn.cli.main import run
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, JudgeError
-from moccasin_mzn.formatting import count_text
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph

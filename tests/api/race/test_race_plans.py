@@ -8,7 +8,7 @@ import pytest
 from plan_graphs import paging_problem, u_graph
 
 from moccasin_mzn.api.solve import solve_problem, solve_with_arenas
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.problem.files.plans import read_plan

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from report_frames import LIMIT, row, runs_of
 
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bench.report.drawing import COLORS, ProgressLine, fit, marks_for, progress_range
 from moccasin_mzn.bench.report.portfolio import best_counts, portfolio, virtual_best
 from moccasin_mzn.bench.report.runs import option_of, read_runs
@@ -33,7 +34,6 @@ from moccasin_mzn.bench.report.statistics import (
     time_limits,
     upper_median,
 )
-from moccasin_mzn.errors import InputError
 
 SECONDS = pd.DataFrame(
     {"a": [1.0, 2.0, math.inf, math.inf], "b": [4.0, 1.0, 5.0, math.inf], "c": [4.0, 9.0, 6.0, math.inf]}

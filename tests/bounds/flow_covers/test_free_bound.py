@@ -12,11 +12,11 @@ import pytest
 from any_order import least_duration
 from cases import Case, draw_case
 
+from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
 from moccasin_mzn.bounds.flow_covers.joint import Joint
 from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
-from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.solvers.cpsat.branching import branch
 

@@ -13,7 +13,7 @@ from arena_oracle import least_arena_by_brute_force
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import CHECKER, allocate_buffers, check_arena, least_arena, model_items
 from moccasin_mzn.extensions.addresses.insertion import NOBODY, drop, insertion, settle, straighten
 from moccasin_mzn.extensions.addresses.kernel import UNLIMITED, place, repair

@@ -15,7 +15,7 @@ from address_cases import buffer_sets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import first_fit
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph

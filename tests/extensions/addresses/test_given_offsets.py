@@ -12,7 +12,7 @@ from arena_oracle import least_arena_by_brute_force, least_arena_of_cells
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import CHECKER, allocate_buffers, check_arena, least_arena, model_items
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.formulations.solution_checkers import run_checker

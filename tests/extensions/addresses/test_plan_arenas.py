@@ -12,7 +12,7 @@ from plan_graphs import WRITTEN, paging_problem, u_graph
 from platform_support import DIAMOND, PLAN, platform
 
 from moccasin_mzn.api.solve import solve_problem, solve_with_arenas
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.addresses.arrange_plans import plan_with_arenas
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.formats.node_link import write_graph

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from device_cases import best_staged, draw_problem
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.devices import search
 from moccasin_mzn.extensions.devices.data import devices_data
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation

@@ -8,8 +8,8 @@ import pytest
 from paging_cases import best, draw_problem
 
 from moccasin_mzn.api.solve import solve_problem
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bounds.instant import cover_bound
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation, instant_bound
 from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.graphs.graph import ComputationGraph

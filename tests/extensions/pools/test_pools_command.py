@@ -14,8 +14,8 @@ from pools_oracle import best_pools_plan
 import moccasin_mzn as mz
 from moccasin_mzn.api.frontier.variants import Plans
 from moccasin_mzn.api.request import Request, request_from_json
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.source import placed
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.platforms import parse_pool
 from moccasin_mzn.extensions.pools.assign import Assignment, Interval
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation

@@ -10,7 +10,7 @@ import pytest
 from pools_cases import GRAPH, PLATFORM, draw_pools
 
 import moccasin_mzn as mz
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.problem.files.plans import ClaimedPlan, goal_document, plan_document, platform_document
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action, Goal, Memory, Platform

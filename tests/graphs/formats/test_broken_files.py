@@ -10,7 +10,7 @@ from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.formats.dot import dot_text
 from moccasin_mzn.graphs.formats.graphml import graphml_text

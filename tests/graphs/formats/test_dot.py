@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import dot
 from moccasin_mzn.graphs.formats import text_graph as attributes
 from moccasin_mzn.graphs.formats.dot import dot_text, parse_text, read_dot, write_dot

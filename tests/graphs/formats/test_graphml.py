@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx
 import pytest
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import graphml
 from moccasin_mzn.graphs.formats import text_graph as attributes
 from moccasin_mzn.graphs.formats.graphml import graphml_text, parse_text, read_graphml, write_graphml

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from strategies import graphs
 
-from moccasin_mzn import files as jsonfile
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base import files as jsonfile
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.formats.node_link import graph_text, parse
 from moccasin_mzn.graphs.graph import ComputationGraph

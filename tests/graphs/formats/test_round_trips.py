@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from strategies import graphs, odd_graphs
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import dot, graphml, node_link, read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Operator, Part, Reach, Read

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.generators import layers
 from moccasin_mzn.graphs.generators.architectures.segmentation import fcn8, segnet, unet

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.generators import layers
 from moccasin_mzn.graphs.generators.architectures.randomly_wired import randomly_wired, watts_strogatz_edges

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import parse_json
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import parse_json
 from moccasin_mzn.graphs.formats.node_link import graph_text, parse
 from moccasin_mzn.graphs.generators.catalogue import NETWORKS, find, generate_network
 from moccasin_mzn.graphs.generators.layers import Dense

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from script_loading import load_script
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.generators.random_layered import random_layered, width_of_layers
 from moccasin_mzn.graphs.graph import ComputationGraph

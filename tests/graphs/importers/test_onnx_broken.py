@@ -18,7 +18,7 @@ pytest.importorskip("onnx_tool")
 from onnx import TensorProto  # noqa: E402
 from onnx_models import FLOAT, LIGHT, load, node, numbers, refusal, relu, weights, write  # noqa: E402
 
-from moccasin_mzn.errors import InputError  # noqa: E402
+from moccasin_mzn.base.errors import InputError  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx import file as onnx_file  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx, network_apart  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.model import model_bytes  # noqa: E402

@@ -10,7 +10,7 @@ pytest.importorskip("onnx_tool")
 from onnx import TensorProto, helper  # noqa: E402
 from onnx_models import FLOAT, branch, edges, load, node, numbers, value, weights, write  # noqa: E402
 
-from moccasin_mzn.errors import InputError  # noqa: E402
+from moccasin_mzn.base.errors import InputError  # noqa: E402
 from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("onnx_tool")
 from onnx import TensorProto, numpy_helper  # noqa: E402
 from onnx_models import LIGHT, by_id, load  # noqa: E402
 
-from moccasin_mzn.errors import InputError  # noqa: E402
+from moccasin_mzn.base.errors import InputError  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.inference import infer  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.model import parse_model  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold, fix_dims  # noqa: E402

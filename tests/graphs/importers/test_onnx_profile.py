@@ -14,8 +14,8 @@ pytest.importorskip("onnxruntime")
 
 from onnx import TensorProto, helper  # noqa: E402
 
-from moccasin_mzn.errors import InputError  # noqa: E402
-from moccasin_mzn.extras import install_command  # noqa: E402
+from moccasin_mzn.base.errors import InputError  # noqa: E402
+from moccasin_mzn.base.extras import install_command  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx, refuse_pipe, versions  # noqa: E402
 from moccasin_mzn.graphs.importers.program import profiled  # noqa: E402

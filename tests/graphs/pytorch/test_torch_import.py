@@ -15,7 +15,7 @@ from real_run import real_bytes
 from torch import nn
 from torch_registry import registered
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.importers.program import Missing
 from moccasin_mzn.graphs.importers.torch.graph import import_torch, versions
 from moccasin_mzn.graphs.importers.torch.spec import Input, parse_inputs

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from torch import nn
 from torch_registry import registered
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.importers.torch.graph import graph_of, measure, profile_torch
 from moccasin_mzn.graphs.importers.torch.trace import trace_network
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 from drawing import corners, figure, groups
 
-from moccasin_mzn.extras import install_command
+from moccasin_mzn.base.extras import install_command
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph

@@ -9,7 +9,7 @@ from drawing import random_picture, sequence_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import Action, Link, Memory, Platform

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from process_support import TREE, assert_gone, python, survivors, wait_until
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.search.processes.guarded import Ending, allowed_cores, run_guarded
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the commands of these tests fork")
@@ -268,4 +268,4 @@ def test_a_guard_imports_nothing_heavy():
     run_guarded(python(code), on_line=lines.append)
     loaded = set(lines[0].split())
     assert "moccasin_mzn.search.processes.guard" in loaded
-    assert loaded.isdisjoint({"numpy", "click", "rich", "numba", "minizinc", "moccasin_mzn.errors"})
+    assert loaded.isdisjoint({"numpy", "click", "rich", "numba", "minizinc", "moccasin_mzn.base.errors"})

@@ -7,12 +7,12 @@ import tempfile
 
 import pytest
 
-from moccasin_mzn.temporary import PREFIX, own_folder, remove_the_left
+from moccasin_mzn.base.temporary import PREFIX, own_folder, remove_the_left
 
 pytest.importorskip("fcntl")
 HOLD = """
 import sys, tempfile
-from moccasin_mzn.temporary import own_folder
+from moccasin_mzn.base.temporary import own_folder
 with own_folder():
     open(tempfile.mkstemp()[1], "w").write("left")
     print(tempfile.gettempdir(), flush=True)

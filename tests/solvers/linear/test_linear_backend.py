@@ -7,8 +7,8 @@ import json
 import pytest
 from linear_support import minizinc
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.solvers.minizinc.solvers import OWN, find_backend, known_solvers
 
 

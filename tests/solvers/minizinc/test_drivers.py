@@ -23,8 +23,8 @@ from cases import draw_case, least_duration
 from few import few
 from solving import solve
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.solvers.minizinc.drivers import (

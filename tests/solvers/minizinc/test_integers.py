@@ -8,8 +8,8 @@ import pytest
 from few import few
 from solving import solve
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph

@@ -8,7 +8,7 @@ import re
 import pytest
 from others import installed, script
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.solvers.minizinc.solvers import find_backend, solver_list
 
 pytestmark = pytest.mark.usefixtures("minizinc")

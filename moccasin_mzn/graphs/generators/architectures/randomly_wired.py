@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.generators import layers as nn
 from moccasin_mzn.graphs.generators.architectures.blocks import BlockBuilder
 from moccasin_mzn.graphs.generators.layers import Shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.generators import layers as nn
 from moccasin_mzn.graphs.generators.architectures.blocks import add_norm_relu
 from moccasin_mzn.graphs.generators.architectures.classification import VGG16_BLOCKS, add_vgg_blocks

@@ -9,7 +9,7 @@ The layers of a block; q, k and v are made and kept one by one::
 
 from __future__ import annotations
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.generators import layers as nn
 from moccasin_mzn.graphs.generators.network import INPUT, Architecture, Network, Parameter
 

@@ -15,9 +15,9 @@ from math import ceil
 from os import PathLike
 from pathlib import Path
 
-from moccasin_mzn.environment import own_environment
-from moccasin_mzn.errors import InputError, located
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.environment import own_environment
+from moccasin_mzn.base.errors import InputError, located
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.model import model_bytes, packages
 from moccasin_mzn.graphs.importers.onnx.network import OnnxNetwork, network_of

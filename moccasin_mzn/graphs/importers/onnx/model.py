@@ -12,8 +12,8 @@ from os import PathLike
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.errors import InputError, missing, shown
-from moccasin_mzn.files import load_bytes
+from moccasin_mzn.base.errors import InputError, missing, shown
+from moccasin_mzn.base.files import load_bytes
 
 if TYPE_CHECKING:
     import onnx

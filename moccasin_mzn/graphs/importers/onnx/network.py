@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.graphs.importers.onnx.costs import is_moving, multiply_adds, workspace
 from moccasin_mzn.graphs.importers.onnx.inference import infer, inside_of
 from moccasin_mzn.graphs.importers.onnx.model import (

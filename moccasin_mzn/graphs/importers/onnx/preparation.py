@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.errors import InputError, shown, some_of
+from moccasin_mzn.base.errors import InputError, shown, some_of
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
 from moccasin_mzn.graphs.importers.onnx.model import (
     graph_inputs,

@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.errors import InputError, located, some_of
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.errors import InputError, located, some_of
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.importers.onnx.file import AS_IT_IS, OnnxImport, network_apart
 from moccasin_mzn.graphs.importers.onnx.model import packages

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.errors import InputError, located, missing, shown, some_of
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.errors import InputError, located, missing, shown, some_of
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.graphs.importers.onnx.model import SIZE_LIMIT, graph_inputs, one_line, packages, subgraphs, tensors
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import Json
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import Json
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
 from moccasin_mzn.graphs.importers.onnx.model import VALUES_KEPT, is_standard, operator_sets, packages, reads, subgraphs
 from moccasin_mzn.graphs.reduction import ELEMENTWISE

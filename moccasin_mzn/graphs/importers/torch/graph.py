@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.base.errors import InputError, located, shown
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.program import Missing, program_graph
 from moccasin_mzn.graphs.importers.torch.memory import INPUT, Member

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, shown
 
 if TYPE_CHECKING:
     import torch

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.errors import InputError, located, missing, shown
-from moccasin_mzn.files import JsonObject
+from moccasin_mzn.base.errors import InputError, located, missing, shown
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.graphs.generators.network import NONE, OPTIMIZERS
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total
 from moccasin_mzn.graphs.importers.torch.memory import CONSTANT, INPUT, STATE, Accounted, Member, Traced, account

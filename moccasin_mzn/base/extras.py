@@ -11,7 +11,7 @@ from pathlib import Path
 
 def install_command(extra: str) -> str:
     """The command that installs an extra of this package into this environment, such as "onnx" or "onnx,profile"."""
-    checkout = Path(__file__).resolve().parents[1]
+    checkout = Path(__file__).resolve().parents[2]
     if (checkout / "pyproject.toml").is_file():
         return f"pip install -e {shlex.quote(f'{checkout}[{extra}]')}"
     origin = _origin()

@@ -11,9 +11,9 @@ import sysconfig
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.base.clock import POLL_SECONDS
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 """The folder that contains the package: a checkout, or the folder of installed packages."""
 
 

@@ -10,11 +10,11 @@ from os.path import realpath
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from moccasin_mzn.checks import plain, sequence
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import check_writable
-from moccasin_mzn.formatting import nearest
-from moccasin_mzn.interrupts import none_lost
+from moccasin_mzn.base.checks import plain, sequence
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import check_writable
+from moccasin_mzn.base.formatting import nearest
+from moccasin_mzn.base.interrupts import none_lost
 
 Given = ParamSpec("Given")
 Answered = TypeVar("Answered")

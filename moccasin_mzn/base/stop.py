@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TypeAlias
 
-from moccasin_mzn.checks import check_time_limit, plain, sequence
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.checks import check_time_limit, plain, sequence
+from moccasin_mzn.base.errors import InputError, shown
 
 __all__ = ["Criterion", "Gap", "Iterations", "NoImprovement", "Stop", "TimeLimit"]
 

@@ -15,9 +15,9 @@ import zlib
 from os import PathLike
 from typing import Any, BinaryIO, TypeAlias
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.formatting import closest
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.errors import InputError, explained, located, shown
+from moccasin_mzn.base.formatting import closest
 
 Json: TypeAlias = Any
 """A JSON value that has not been checked yet: whoever reads it checks each part, see `graphs.checks`."""

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NoReturn, TextIO
 
-from moccasin_mzn.interrupts import none_lost
-from moccasin_mzn.temporary import own_folder
+from moccasin_mzn.base.interrupts import none_lost
+from moccasin_mzn.base.temporary import own_folder
 
 FAILED = 2
 """The exit status of a program that is interrupted, or whose stdout fails."""

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.base.errors import InputError, shown
 
 MOST_SECONDS = 10**9
 """Largest time limit, in seconds: some 30 years, well within what clocks and waiting functions accept."""

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import ClassVar
 
-from moccasin_mzn.doc_links import Page
-from moccasin_mzn.extras import install_command
+from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.base.extras import install_command
 
 _SHOWN_CHARACTERS = 60
 _SHOWN_BITS = 256

@@ -1,0 +1,1 @@
+"""What every room stands on: errors of one line, files, options as fields, checks, words, time."""
