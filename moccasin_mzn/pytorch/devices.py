@@ -309,7 +309,7 @@ def recurrent_cells(network: torch.nn.Module | None = None) -> Iterator[Recurren
     on = {device for device in LIBRARIES if network is not None and is_on(device)}
     found = RecurrentCells()
 
-    class Mode(TorchFunctionMode):
+    class OnDevice(TorchFunctionMode):
         def __torch_function__(
             self, function: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
@@ -323,7 +323,7 @@ def recurrent_cells(network: torch.nn.Module | None = None) -> Iterator[Recurren
             with torch.backends.cudnn.flags(enabled=False), torch.backends.mkldnn.flags(enabled=False):
                 return function(*args, **(kwargs or {}))
 
-    with Mode():
+    with OnDevice():
         yield found
 
 

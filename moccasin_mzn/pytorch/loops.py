@@ -234,7 +234,7 @@ def planned_module(model: torch.nn.Module, own: Run, has_loss: bool) -> torch.nn
 # --- For each shape that comes --------------------------------------------------------------------------------
 
 
-class Planned(Protocol):
+class PlannedCalls(Protocol):
     """A plan, as far as running it takes."""
 
     @property
@@ -267,7 +267,7 @@ class CallChecks(Protocol):
         """Compare a call that is about to be made, if it is one of those."""
 
 
-Make = Callable[[tuple["PyTree", ...], dict[str, "PyTree"], "int | None"], Planned]
+Make = Callable[[tuple["PyTree", ...], dict[str, "PyTree"], "int | None"], PlannedCalls]
 """Makes a plan for arguments and those by name, within a budget in bytes; None: as it was asked for."""
 _Shape = tuple[tuple[object, ...], ...]
 _Key = tuple[_Shape, "Mode"]
@@ -284,7 +284,7 @@ _MOST_NAMED = 3
 class _Way:
     """How a step is run."""
 
-    planned: Planned
+    planned: PlannedCalls
     runtime: Runtime
     as_it_is: bool
     """Nothing has to be recomputed, whatever is read: the network runs without the plan."""
@@ -304,7 +304,7 @@ class ByShape:
     """
 
     def __init__(
-        self, model: torch.nn.Module, make: Make, original: Run, plans: Sequence[Planned] = (),
+        self, model: torch.nn.Module, make: Make, original: Run, plans: Sequence[PlannedCalls] = (),
         installed: bool = False, checks: CallChecks | None = None,
     ) -> None:  # fmt: skip
         """Begin with the plans that are there.
@@ -316,7 +316,7 @@ class ByShape:
         """
         self.checks = checks
         self.model, self.make, self.original, self.is_installed = model, make, original, installed
-        self.plans: list[Planned] = []
+        self.plans: list[PlannedCalls] = []
         self._guards: Guards | None = None
         """Those of the first plan: they know the call and the modules, whatever the shapes and the mode."""
         self._budget: int | None = None
@@ -412,7 +412,7 @@ class ByShape:
         with _inside(self.model, self.original) if self.is_installed else contextlib.nullcontext():
             return self._add(self.make(args, kwargs, self._budget))
 
-    def _add(self, made: Planned) -> Guards:
+    def _add(self, made: PlannedCalls) -> Guards:
         import torch
 
         runtime = made.runtime(self.original)

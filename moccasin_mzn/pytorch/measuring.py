@@ -344,7 +344,7 @@ def _meter() -> Iterator[_StorageMeter]:
 
     meter = _StorageMeter()
 
-    class Mode(TorchDispatchMode):
+    class Allocations(TorchDispatchMode):
         def __torch_dispatch__(
             self, func: Callable[..., PyTree], types: object, args: PyTree = (), kwargs: PyTree = None
         ) -> PyTree:
@@ -358,7 +358,7 @@ def _meter() -> Iterator[_StorageMeter]:
             meter.peak = max(meter.peak, meter.total)
             return returned
 
-    with Mode():
+    with Allocations():
         yield meter
 
 

@@ -31,7 +31,7 @@ from moccasin_mzn.pytorch.operator_process import NO_DEADLINE, UNCALLED, Operato
 from moccasin_mzn.pytorch.operator_worker import (
     Argument,
     OperatorCall,
-    Settings,
+    OperatorSettings,
     TensorLike,
 )
 from moccasin_mzn.pytorch.values import is_check
@@ -195,7 +195,7 @@ def _operator(node: fx.Node) -> tuple[str, ...]:
 
 def _crash_name(node: fx.Node) -> str:
     """The name by which it is kept that a process has crashed in an operator; "": it is not kept."""
-    return _name(("crash", *_operator(node), Settings.current()), node)
+    return _name(("crash", *_operator(node), OperatorSettings.current()), node)
 
 
 def _call(node: fx.Node, mask: Sequence[bool] | None) -> OperatorCall | None:
@@ -258,7 +258,7 @@ def _key(node: fx.Node, mask: Sequence[bool] | None = None) -> object:
             parts.append((seen.setdefault(leaf, len(seen)), repr(likeness(leaf.meta.get("val")))))
         else:
             parts.append((type(leaf).__name__, repr(leaf)))
-    return str(node.target), tuple(parts), str(shape), Settings.current()
+    return str(node.target), tuple(parts), str(shape), OperatorSettings.current()
 
 
 # --- operations ------------------------------------------------------------------------------------------------

@@ -31,9 +31,9 @@ from moccasin_mzn.pytorch.operator_worker import (
     Job,
     Memory,
     OperatorCall,
+    OperatorSettings,
     Ready,
     Sample,
-    Settings,
 )
 
 _BEGIN = "from moccasin_mzn.pytorch.operator_worker import main; main()"
@@ -127,7 +127,7 @@ class Worker:
             asked = self._started()
             if not self._is_ready(asked, end):
                 return True
-            asked.send(Job(Settings.current(), calls, deadline.remaining(), end.remaining()))
+            asked.send(Job(OperatorSettings.current(), calls, deadline.remaining(), end.remaining()))
             whole, counted, noted = sum(count for _, _, count in calls), 0, time.monotonic()
             while asked.poll(_wait(None if begun is None else _PATIENCE, end)):
                 message = asked.recv()

@@ -72,7 +72,7 @@ class OperatorCall:
 
 
 @dataclass(frozen=True)
-class Settings:
+class OperatorSettings:
     """How PyTorch is set to compute."""
 
     threads: int
@@ -84,7 +84,7 @@ class Settings:
     """Algorithms; whether only a warning is given where there are none."""
 
     @classmethod
-    def current(cls) -> Settings:
+    def current(cls) -> OperatorSettings:
         """Those of this process."""
         import torch
 
@@ -116,7 +116,7 @@ class Settings:
 class Job:
     """What to measure."""
 
-    settings: Settings
+    settings: OperatorSettings
     calls: tuple[tuple[int, bytes, int], ...]
     """The number of a call, the call (an `OperatorCall`, pickled), and how many samples to take."""
     seconds: float | None = None
@@ -174,7 +174,7 @@ class Done:
 
 
 @dataclass
-class _Measured:
+class _CallMeasured:
     """A call, and what is known of it."""
 
     number: int
@@ -262,7 +262,7 @@ def work(job: Job, asker: Connection) -> None:
     from moccasin_mzn.graphs.importers.torch.graph import no_denormals
     from moccasin_mzn.graphs.importers.torch.trace import quiet
 
-    measured: dict[int, _Measured] = {}
+    measured: dict[int, _CallMeasured] = {}
     samples = {number: count for number, _, count in job.calls}
     deadline, end, waiting = Deadline(job.seconds), Deadline(job.longest), deque(job.calls)
 
@@ -292,7 +292,7 @@ def work(job: Job, asker: Connection) -> None:
 
 
 def _memory_of_some(
-    waiting: deque[tuple[int, bytes, int]], measured: dict[int, _Measured], asker: Connection, end: Deadline
+    waiting: deque[tuple[int, bytes, int]], measured: dict[int, _CallMeasured], asker: Connection, end: Deadline
 ) -> list[int]:
     """Take the memory of the first calls that wait, as many as a moment allows; the numbers of those that did not fail.
 
@@ -309,7 +309,7 @@ def _memory_of_some(
             number, pickled, _ = waiting.popleft()
             asker.send(Begun(number))
             try:
-                measured[number] = each = _Measured(number, pickle.loads(pickled))
+                measured[number] = each = _CallMeasured(number, pickle.loads(pickled))
                 if each.call.device.partition(":")[0] != "cpu":
                     elsewhere.append(number)
                     continue

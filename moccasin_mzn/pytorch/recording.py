@@ -111,14 +111,14 @@ class Recorder:
 
         recorder = self
 
-        class Mode(TorchDispatchMode):
+        class Recording(TorchDispatchMode):
             def __torch_dispatch__(
                 self, func: torch._ops.OpOverload, types: object, args: tuple[PyTree, ...] = (), kwargs: PyTree = None
             ) -> PyTree:
                 check(func)
                 return recorder._dispatched(func, args, kwargs or {})
 
-        with Mode():
+        with Recording():
             yield
 
     def _dispatched(self, func: torch._ops.OpOverload, args: tuple[PyTree, ...], kwargs: PyTree) -> PyTree:

@@ -65,7 +65,7 @@ class Choice:
 
 
 @dataclass(eq=False)
-class Call:
+class RegionCall:
     """A call of a region in a step."""
 
     region: int
@@ -79,13 +79,13 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredRegions:
     """A step with a choice for each region."""
 
     chosen: tuple[Choice, ...]
     peaks: Sequence[int]
     """The most bytes in each section."""
-    calls: Sequence[Call]
+    calls: Sequence[RegionCall]
     sizes: Sequence[int]
     """Bytes of each memory that regions read or return."""
     ends: Sequence[int]
@@ -100,7 +100,7 @@ class Measured:
 def measured(
     chosen: Sequence[Choice], runtimes: Sequence[Runtime], run: Callable[[Sequence[Callable[..., PyTree]]], object],
     device: str,
-) -> Measured:  # fmt: skip
+) -> MeasuredRegions:  # fmt: skip
     """Run a step, and measure it section by section.
 
     Args:
@@ -110,7 +110,7 @@ def measured(
     recorder = _Recorder(Sections(device))
     found = recorder.sections.peaks(partial(run, [recorder.around(at, each) for at, each in enumerate(runtimes)]))
     calls = [call for call in recorder.calls if call.forward >= 0]
-    return Measured(tuple(chosen), found, calls, recorder.sizes, [min(end, len(found)) for end in recorder.ends])
+    return MeasuredRegions(tuple(chosen), found, calls, recorder.sizes, [min(end, len(found)) for end in recorder.ends])
 
 
 _NEVER = 1 << 60
@@ -119,7 +119,7 @@ _NEVER = 1 << 60
 @dataclass
 class _Recorder:
     sections: Sections
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RegionCall] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     known: dict[int, int] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class _Recorder:
         def run(*args: PyTree, **kwargs: PyTree) -> PyTree:
             if not torch.is_grad_enabled():
                 return runtime(*args, **kwargs)
-            self.calls.append(call := Call(region))
+            self.calls.append(call := RegionCall(region))
             code = replace(
                 runtime.code,
                 forward=partial(self._forward, call, runtime.code.forward),
@@ -146,7 +146,7 @@ class _Recorder:
         return run
 
     def _forward(
-        self, call: Call, forward: Callable[[list[torch.Tensor | None]], Sequence[torch.Tensor]],
+        self, call: RegionCall, forward: Callable[[list[torch.Tensor | None]], Sequence[torch.Tensor]],
         boxed: list[torch.Tensor | None],
     ) -> Sequence[torch.Tensor]:  # fmt: skip
         call.forward = self.sections.begin()
@@ -155,7 +155,7 @@ class _Recorder:
         return made
 
     def _backward(
-        self, call: Call, backward: Callable[[list[torch.Tensor | None]], Sequence[torch.Tensor]],
+        self, call: RegionCall, backward: Callable[[list[torch.Tensor | None]], Sequence[torch.Tensor]],
         boxed: list[torch.Tensor | None],
     ) -> Sequence[torch.Tensor]:  # fmt: skip
         call.backward = self.sections.begin()
@@ -185,7 +185,9 @@ _SECONDS = 10.0
 """For CP-SAT, which needs a small part of that."""
 
 
-def chosen_within(step: Measured, choices: Sequence[Sequence[Choice]], budget: int | None) -> tuple[Choice, ...] | None:
+def chosen_within(
+    step: MeasuredRegions, choices: Sequence[Sequence[Choice]], budget: int | None
+) -> tuple[Choice, ...] | None:
     """The choices of least time that are predicted to be within a budget; None: there are none.
 
     Args:
@@ -230,7 +232,9 @@ def chosen_within(step: Measured, choices: Sequence[Sequence[Choice]], budget: i
     )
 
 
-def _differences(step: Measured, choices: Sequence[Sequence[Choice]], section: int) -> Mapping[tuple[int, int], int]:
+def _differences(
+    step: MeasuredRegions, choices: Sequence[Sequence[Choice]], section: int
+) -> Mapping[tuple[int, int], int]:
     """Bytes that a section takes more with each choice of a region than with the one that it was measured with."""
     found: dict[tuple[int, int], int] = {}
     for call in step.calls:
@@ -243,7 +247,7 @@ def _differences(step: Measured, choices: Sequence[Sequence[Choice]], section: i
     return found
 
 
-def _part(call: Call, section: int) -> Callable[[Choice], int] | None:
+def _part(call: RegionCall, section: int) -> Callable[[Choice], int] | None:
     """What a choice for a region takes in a section of the step; None: nothing."""
     if section == call.forward:
         return lambda choice: choice.peaks.forward
@@ -257,7 +261,7 @@ def _part(call: Call, section: int) -> Callable[[Choice], int] | None:
 class _Longer:
     """Memories outside of regions that stay longer than they were measured to, if regions read them again."""
 
-    def __init__(self, step: Measured, choices: Sequence[Sequence[Choice]]) -> None:
+    def __init__(self, step: MeasuredRegions, choices: Sequence[Sequence[Choice]]) -> None:
         readers: dict[int, list[tuple[int, tuple[int, int]]]] = {}
         for call in step.calls:
             until = len(step.peaks) if call.backward is None else call.backward
@@ -282,7 +286,7 @@ class _Longer:
                 yield memory, next(until for until in some if until >= section)
 
 
-def rooms(step: Measured, budget: int) -> list[tuple[int, int]]:
+def rooms(step: MeasuredRegions, budget: int) -> list[tuple[int, int]]:
     """What a budget leaves each region for its own backward pass, in bytes: at least, with what the other regions were
     measured to keep, and at most, if they kept nothing."""
     found = [(budget, budget) for _ in step.chosen]

@@ -36,7 +36,7 @@ from moccasin_mzn.pytorch.measuring import allocator_peak
 from moccasin_mzn.pytorch.operator_process import worker
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.problem import Cut
-from moccasin_mzn.pytorch.region_budget import Choice, Measured, chosen_within, measured, rooms
+from moccasin_mzn.pytorch.region_budget import Choice, MeasuredRegions, chosen_within, measured, rooms
 from moccasin_mzn.pytorch.region_search import Region, find_regions
 from moccasin_mzn.pytorch.regions import RegionPlan, named, places_of
 from moccasin_mzn.pytorch.steps import (
@@ -74,7 +74,7 @@ _ROUNDS = 8
 
 
 @dataclass(eq=False)
-class _Search:
+class _Rounds:
     """What is known of a step and its regions."""
 
     step: Step
@@ -82,9 +82,9 @@ class _Search:
     device: str
     regions: Sequence[Region]
     choices: list[list[Choice]]
-    seen: list[Measured] = field(default_factory=list)
+    seen: list[MeasuredRegions] = field(default_factory=list)
 
-    def run(self, chosen: Sequence[Choice]) -> Measured:
+    def run(self, chosen: Sequence[Choice]) -> MeasuredRegions:
         """Measure the step with a choice for each region."""
         plans = [(each.name, each.traced, choice.sequence) for each, choice in zip(self.regions, chosen, strict=True)]
         places = places_of(plans)
@@ -113,7 +113,7 @@ class _Search:
         pairs = zip(self.regions, chosen, self.choices, strict=True)
         return sum(region.calls * (choice.duration - some[0].duration) for region, choice, some in pairs)
 
-    def within(self, now: Measured, budget: int, deadline: Deadline) -> Measured | None:
+    def within(self, now: MeasuredRegions, budget: int, deadline: Deadline) -> MeasuredRegions | None:
         """The step of least time that is found and measured to be within a budget; None: none was found.
 
         Args:
@@ -187,7 +187,7 @@ def plan_regions(
     with underway(drive.doing):
         own = [replace(each, traced=each.traced.measured(costs)) for each in found.regions]
     drive.begins("searching for plans of the regions", deadline.begin)
-    search = _Search(step, copies, device, own, [[_without(each.traced)] for each in own])
+    search = _Rounds(step, copies, device, own, [[_without(each.traced)] for each in own])
     first = search.run([some[0] for some in search.choices])
     if first.peak > amount:
         room = rooms(first, amount)
@@ -330,7 +330,7 @@ def _useful(choices: Sequence[Choice]) -> list[Choice]:
     return [choices[0], *(each for each in good if each is not choices[0])]
 
 
-def _increase(search: _Search, best: Measured, deadline: Deadline) -> tuple[float, float]:
+def _increase(search: _Rounds, best: MeasuredRegions, deadline: Deadline) -> tuple[float, float]:
     """Increase of the step's time, and what of it the plans' code takes without recomputing anything."""
     pairs = list(zip(search.regions, search.choices, strict=True))
     again, timed = search.increase(best.chosen), search.regions[0].traced.problem.graph.duration_unit == "ns"
@@ -353,7 +353,7 @@ def _increase(search: _Search, best: Measured, deadline: Deadline) -> tuple[floa
     return overhead + again / max(1, nanoseconds), overhead
 
 
-def _plans(search: _Search, best: Measured) -> dict[str, Plan]:
+def _plans(search: _Rounds, best: MeasuredRegions) -> dict[str, Plan]:
     """The plan of each region, by name."""
     found: dict[str, Plan] = {}
     for region, choice, some in zip(search.regions, best.chosen, search.choices, strict=True):

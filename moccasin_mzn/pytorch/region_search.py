@@ -381,7 +381,7 @@ class _Shapes:
 
         shapes = self
 
-        class Mode(TorchDispatchMode):
+        class Followed(TorchDispatchMode):
             def __torch_dispatch__(
                 self, function: torch._ops.OpOverload, types: object, args: PyTree = (), kwargs: PyTree = None
             ) -> PyTree:
@@ -390,7 +390,7 @@ class _Shapes:
                 shapes.called(function, read, made)
                 return made
 
-        with Mode():
+        with Followed():
             yield
 
 

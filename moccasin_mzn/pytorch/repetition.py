@@ -35,7 +35,7 @@ _SILENT = "aten.detach.default"
 
 
 @dataclass(frozen=True)
-class Call:
+class NotedCall:
     """An operator and its arguments, without tensors."""
 
     operator: str
@@ -50,8 +50,8 @@ class Call:
 class Calls:
     """The operators that a forward pass has called, in their order."""
 
-    made: list[Call] = field(default_factory=list)
-    expected: Sequence[Call] | None = None
+    made: list[NotedCall] = field(default_factory=list)
+    expected: Sequence[NotedCall] | None = None
     """Those of another run; None: it is the first."""
     place: str = ""
     """The user's line of the first call that is not the expected one."""
@@ -61,12 +61,12 @@ class Calls:
     """Called with each operator before it; what it raises ends the run."""
 
 
-class _Tensor:
+class _AnyTensor:
     def __repr__(self) -> str:
         return "T"
 
 
-_TENSOR = _Tensor()
+_TENSOR = _AnyTensor()
 
 
 @contextlib.contextmanager
@@ -84,10 +84,10 @@ def calls_noted(calls: Calls, network: torch.nn.Module) -> Iterator[None]:
             leaves = tree_leaves((args, kwargs or {}))
             calls.tensors.update(id(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))
             if function.namespace == "aten" and str(function) != _SILENT:
-                self.note(Call(str(function), _constants(function, leaves)))
+                self.note(NotedCall(str(function), _constants(function, leaves)))
             return function(*args, **(kwargs or {}))
 
-        def note(self, call: Call) -> None:
+        def note(self, call: NotedCall) -> None:
             at, expected = len(calls.made), calls.expected
             if expected is not None and not calls.place and (at >= len(expected) or expected[at] != call):
                 calls.place = line_here(network) or "the line is not known"

@@ -11,7 +11,7 @@ from typing import Final
 from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.pytorch.dry_runs import DryRun
 from moccasin_mzn.pytorch.operator_process import NO_DEADLINE, UNCALLED, OperatorCost, worker
-from moccasin_mzn.pytorch.operator_worker import OperatorCall, Settings
+from moccasin_mzn.pytorch.operator_worker import OperatorCall, OperatorSettings
 from moccasin_mzn.pytorch.recording import ACTIVATION, FORWARD, GRADIENT, TEMPORARY, Called, Made
 
 WORKSPACE: Final = "workspaces"
@@ -120,6 +120,6 @@ def _measured(calls: Sequence[Called], end: Deadline) -> dict[int, OperatorCost 
 def _key(call: OperatorCall | None) -> bytes | None:
     """The key of a call; None: it cannot be sent to another process."""
     try:
-        return None if call is None else pickle.dumps((call, Settings.current()))
+        return None if call is None else pickle.dumps((call, OperatorSettings.current()))
     except Exception:  # an object of somebody's own among the constants
         return None

@@ -24,7 +24,7 @@ import numpy as np
 
 from moccasin_mzn.pytorch.errors import UntraceableError
 from moccasin_mzn.pytorch.reads import NOTHING, Reads
-from moccasin_mzn.pytorch.repetition import Call, Calls
+from moccasin_mzn.pytorch.repetition import Calls, NotedCall
 from moccasin_mzn.pytorch.watching import ENTRIES, Bytes, Follower, Watch, Watched, equal, is_plain
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _set(each: Watched) -> None:
         setattr(place, str(name), value)
 
 
-def _is_within(fewer: Sequence[Call], more: Sequence[Call]) -> bool:
+def _is_within(fewer: Sequence[NotedCall], more: Sequence[NotedCall]) -> bool:
     """True if some calls, left out, make the one row the other."""
     rest = iter(more)
     return all(any(each == other for other in rest) for each in fewer)

@@ -132,3 +132,11 @@ def test_nothing_below_the_command_line_starts_it():
             words = [str(part.value) if isinstance(part, ast.Constant) else "" for part in parts]
             assert ("-m", PACKAGE) not in list(zip(words, words[1:], strict=False)), module
             assert not any(word.startswith(f"{PACKAGE}.cli") for word in words), module
+
+
+def test_no_class_name_is_in_a_room_twice():
+    seen: dict[tuple[str, str], str] = {}
+    for module in sorted(FILES):
+        for node in ast.walk(tree_of(module)):
+            if isinstance(node, ast.ClassDef):
+                assert seen.setdefault((room_of(module), node.name), module) == module, node.name

@@ -21,7 +21,7 @@ from moccasin_mzn.pytorch import kept_costs, planning
 from moccasin_mzn.pytorch.kept_costs import MOST_CALLS, VARIABLE, KeptCosts, name_of, read, write
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts
 from moccasin_mzn.pytorch.operator_process import Worker
-from moccasin_mzn.pytorch.operator_worker import Settings
+from moccasin_mzn.pytorch.operator_worker import OperatorSettings
 
 COSTS = {"a": (5, 0, 16), "b": (None, 7, 0), "c": (2**62, 2**62, 2**62)}
 
@@ -113,13 +113,13 @@ def test_it_can_be_turned_off(folder, monkeypatch):
 
 
 def test_names_tell_apart_what_workspaces_depend_on(monkeypatch):
-    now = Settings.current()
+    now = OperatorSettings.current()
     others = [
         replace(now, threads=now.threads + 1), replace(now, onednn=not now.onednn),
         replace(now, matmul_precision="medium"), replace(now, deterministic=(True, False)),
     ]  # fmt: skip
     assert len({name_of(("aten.mm", settings), "cpu") for settings in (now, *others)}) == 1 + len(others)
-    assert name_of(("aten.mm", now), "cpu") == name_of(("aten.mm", Settings.current()), "cpu:0")
+    assert name_of(("aten.mm", now), "cpu") == name_of(("aten.mm", OperatorSettings.current()), "cpu:0")
     assert name_of(("aten.mm", object()), "cpu") == ""
     before = kept_costs._path()
     monkeypatch.setenv(VARIABLE, "folder")
