@@ -24,7 +24,7 @@ from moccasin_mzn.api.frontier.variants import Plans, Rematerialization
 from moccasin_mzn.api.least import is_least, within_least
 from moccasin_mzn.api.modes import asked, refuse_ways
 from moccasin_mzn.api.request import Request, StrategyOptions
-from moccasin_mzn.api.tiling import LAYERS, Target, Tiles, check_order, cut_for_all, tiled
+from moccasin_mzn.api.tiling import LAYERS, Target, Tiles, check_order, cut_for_all, tiled, tiling_text
 from moccasin_mzn.base.clock import never
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.option import options_of
@@ -138,8 +138,9 @@ class Question(ProblemOptions):
 
     @property
     def most(self) -> Any:
-        """The limit on computations as given; parts may be computed often unless there is one."""
-        return "auto" if self.max_computations is None and self.tile is not None else self.max_computations
+        """The limit on computations as given; parts in any order may be computed often unless there is one."""
+        often = self.max_computations is None and self.tile is not None and not self._keeps_order
+        return "auto" if often else self.max_computations
 
     @cached_property
     def options(self) -> SearchOptions | StrategyOptions:
@@ -195,6 +196,8 @@ class Question(ProblemOptions):
             InputError: the budget leaves nothing for outputs, or an option makes no sense for the graph.
         """
         graph = self.whole(graph, note)
+        if self.tiles is not None and self._keeps_order:
+            return self._of_given_parts(graph, note, stop)
         if self.tiles is not None:
             check_order(self.order)
             return tiled(graph, self.budget, self.count_fixed, self._of_parts, self.tiles, note, stop, target)
@@ -239,7 +242,8 @@ class Question(ProblemOptions):
         """
         graph, question = self.whole(graph, note), replace(self, tile=None, max_computations=self.most)
         if self.tiles is not None:
-            graph, question = cut_for_all(graph, self.tiles, self.order), replace(question, order=FREE)
+            graph = cut_for_all(graph, self.tiles, self.order)
+            question = replace(question, order="input" if self._keeps_order else FREE)
         own = self.memories is not None and self.memories.own_budgets
         request = question.within(graph, None if own else "100%")
         how = options or request.options
@@ -256,6 +260,22 @@ class Question(ProblemOptions):
             InputError: nonsense in a file.
         """
         return read_counts(self.limit, graph) if isinstance(self.limit, PathLike) else self.limit
+
+    @property
+    def _keeps_order(self) -> bool:
+        """Whether parts keep the input order, as strategies and models of one's own need one; others are in any."""
+        return self.strategy is not None or "model" in self.how
+
+    def _of_given_parts(self, graph: ComputationGraph, note: Note, stop: Callable[[], bool]) -> Request:
+        """Return the request about parts layer by layer; a fraction is of whole layers."""
+        assert self.tiles is not None
+        parts = cut_for_all(graph, self.tiles, self.order)
+        note(tiling_text(graph, parts))
+        question = replace(self, tile=None)
+        if self.is_least:
+            return within_least(question.within(parts, "100%"), note, stop)
+        layers = Instance.build(graph, self.budget, count_fixed=self.count_fixed)
+        return question.within(parts, layers.budget + layers.fixed)
 
     def _of_parts(self, parts: ComputationGraph, budget: int) -> Request:
         return replace(self, order=FREE, tile=None, max_computations=self.most).within(parts, budget)

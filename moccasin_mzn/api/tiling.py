@@ -230,7 +230,7 @@ def cut_for_all(graph: ComputationGraph, tiles: Tiles, order: object) -> Computa
         InputError: they are to be chosen for a budget; the graph has no operators; an order is given.
     """
     if tiles.rows is None:
-        raise InputError("tile auto is for one budget: give rows such as 4, or rows and columns such as 4x16")
+        raise InputError("tile auto is for searches in any order, within one budget: give rows such as 4, or 4x16")
     check_order(order)
     return cut(graph, cuts_of(graph, rows=tiles.rows, columns=tiles.columns))
 

@@ -120,7 +120,7 @@ ALLOCATE = "allocate"
 """The option that makes a method run this command, on buffers; of the others only "alignment" goes with it."""
 ARENA = "arena"
 """The objective of methods for buffers."""
-_OF_STRATEGIES = ("strategy", "order", "addresses", "alignment")
+_OF_STRATEGIES = ("strategy", "order", *_OF_GRAPHS)
 ORDERS = "input", "topological", FREE
 _EFFORT = ("time_limit", "threads")
 OWN_KEYS = ("label", "graphs", "seeds", *_EFFORT)
@@ -170,12 +170,11 @@ class Method:
                     raise InputError(f"{name} does not go with {ALLOCATE}")
         elif self.strategy is not None:
             self._check_strategy(self.strategy)
-        else:
-            self._check_limit()
+        self._check_values()
         for seed in () if self.allocates else self.seeds or (None,):
             self.question("100%", seed)
 
-    def _check_limit(self) -> None:
+    def _check_values(self) -> None:
         most = self.options.get("max_computations")
         if most is not None and not (most == "auto" or type(most) is int):
             raise InputError(f"max_computations {shown(most)}: expected an integer or auto")

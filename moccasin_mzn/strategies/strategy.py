@@ -51,8 +51,17 @@ class Strategy:
 
 RULES = Ability(
     "strategies",
-    OF_ONE_MEMORY - {Feature.ANY_ORDER} | {Feature.OFFSETS, Feature.CERTIFICATE, Feature.ZERO_COPY},
-    MappingProxyType({Feature.ANY_ORDER: "a strategy keeps to an order that is given"}),
+    OF_ONE_MEMORY - {Feature.ANY_ORDER} | {Feature.OFFSETS, Feature.CERTIFICATE, Feature.ZERO_COPY, Feature.TILE},
+    MappingProxyType(
+        {
+            Feature.ANY_ORDER: "a strategy keeps to an order that is given",
+            **dict.fromkeys((Feature.PAGING, Feature.DEVICES, Feature.POOLS), "strategies are for one memory"),
+            **dict.fromkeys(
+                (Feature.ITERATIONS, Feature.RACE, Feature.OWN_MODEL), "a strategy is no search, and has no model"
+            ),
+            **dict.fromkeys((Feature.LEAST, Feature.FRONTIER), "a strategy is for one budget, which is given"),
+        }
+    ),
     Feature.STRATEGY,
 )
 """All rules: what they make is judged with whatever the graph has, few of them look at more than sizes."""

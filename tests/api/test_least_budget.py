@@ -113,7 +113,10 @@ def test_parts_need_less_than_layers(tile):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"strategy": "dtr"}, "a strategy with the least budget: nothing handles both: leave out strategy"),
+        (
+            {"strategy": "dtr"},
+            "a strategy with the least budget: a strategy is for one budget, which is given: leave out strategy",
+        ),
         ({"paging": {"out_time": 1}}, "paging with the least budget: nothing handles both: leave out paging"),
         ({"addresses": True}, "offsets with the least budget: the least budget is for peaks: leave out addresses"),
         (
@@ -136,7 +139,7 @@ def test_a_frontier_of_parts():
     found = mz.frontier(IMAGES, tile=2, points=3, time_limit=4, threads=1, seed=0, search="only")
     assert found.graph.parts is not None and found.least_peak < WHOLE
     assert all(point.duration is not None for point in found.points)
-    with pytest.raises(mz.InputError, match="^tile auto is for one budget: "):
+    with pytest.raises(mz.InputError, match="^tile auto is for searches in any order, within one budget: "):
         mz.frontier(IMAGES, tile="auto", points=2, time_limit=1)
     with pytest.raises(mz.InputError, match="^paging with tiling: nothing handles both"):
         mz.frontier(IMAGES, tile=2, paging={"out_time": 1})

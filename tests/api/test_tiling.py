@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from cases import MODELS
 from few import few
 
 import moccasin_mzn as mz
@@ -16,6 +17,7 @@ from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.graphs.tiling.choosing import MANY_NODES, candidates, needed_in_any_parts, tilings
 from moccasin_mzn.graphs.tiling.cutting import cut, tile
+from moccasin_mzn.problem.judges.schedules import simulate
 
 LAYERS = ((4, 1), (8, 1), (8, 2), (2, 1))
 """Channels and stride of each."""
@@ -114,7 +116,6 @@ def test_whole_layers_where_the_budget_is_enough():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"strategy": "keep-all"}, "^a strategy with tiling: nothing handles both"),
         ({"paging": {"out_time": 1}}, "^paging with tiling: nothing handles both"),
         ({"order": "topological"}, "^tile: parts are computed in any order"),
         ({"tile": "thin"}, "^tile 'thin': expected auto"),
@@ -191,6 +192,45 @@ def test_auto_is_never_worse_than_given_parts(share):
 def test_the_least_budget_in_parts_is_never_worse_than_given_parts():
     auto = mz.solve(GRAPH, "least", tile="auto", time_limit=4, seed=0)
     assert all(auto.peak <= mz.solve(GRAPH, "least", tile=rows, time_limit=1, seed=0).peak for rows in (2, 8))
+
+
+@pytest.mark.parametrize("name", ["mcunetv2-patches", "msf-cnn-fusion", "keep-all", "recompute-all", "dtr"])
+@pytest.mark.parametrize("budget", [0.6, WHOLE // 3])
+def test_strategies_take_parts_layer_by_layer(name, budget):
+    layers = chain()
+    found = mz.solve(layers, budget, tile=4, strategy=name)
+    parts = tile(layers, rows=4)
+    least = budget if isinstance(budget, int) else -(-6 * simulate(layers, layers.input_order()).peak // 10)
+    assert found.graph == parts and found.budget == least
+    assert found.sequence == mz.solve(parts, least, strategy=name).sequence
+    assert found.valid == (found.peak is not None and found.peak <= least)
+
+
+def test_models_of_ones_own_take_parts_layer_by_layer(tmp_path):
+    model = tmp_path / "own.mzn"
+    model.write_text(f'include "{MODELS}/staged.mzn";\n')
+    small = image_network(8)
+    found = mz.solve(small, 0.75, tile=2, model=str(model), time_limit=60)
+    assert found.graph == tile(small, rows=2) and found.budget == 576  # of 768 for whole layers
+    same = mz.solve(found.graph, 576, time_limit=60)
+    assert (found.status, found.duration) == (same.status, same.duration) == ("optimal", 10674)
+
+
+@pytest.mark.parametrize("how", [{"strategy": "keep-all"}, {"model": "own.mzn"}])
+def test_parts_that_are_chosen_are_for_searches(how, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.mzn").write_text('include "staged.mzn";\n')
+    with pytest.raises(mz.InputError, match="^tile auto is for searches in any order, within one budget: "):
+        mz.solve(GRAPH, 0.6, tile="auto", **how)
+
+
+def chain() -> mz.ComputationGraph:
+    """The network without the numbers at its end, which some strategies know nothing of."""
+    kept = len(LAYERS)
+    return mz.ComputationGraph(
+        nodes=GRAPH.nodes[:kept], durations=GRAPH.durations[:kept], sizes=GRAPH.sizes[:kept], size_unit="byte",
+        edges=[edge for edge in GRAPH.edges if max(edge) < kept], operators=GRAPH.operators[:kept],
+    )  # fmt: skip
 
 
 def test_more_parts_than_can_be_made_are_refused():

@@ -151,7 +151,7 @@ def test_the_command_line_counts_too(tmp_path, capsys):
             {"formulation": "checkmate-milp"},
             "iterations: they are for the local search and bounds of the formulation",
         ),
-        ({"strategy": "dtr"}, "iterations with a strategy: nothing handles both"),
+        ({"strategy": "dtr"}, "iterations with a strategy: a strategy is no search"),
         ({"addresses": True}, "offsets with iterations: offsets are searched for by the clock: leave out addresses"),
         ({"if_none": "more"}, "iterations: if none more tries other problems by the clock: stop"),
     ],

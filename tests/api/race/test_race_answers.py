@@ -368,4 +368,6 @@ def test_strategies_do_not_race(tmp_path, command):
     options = ("--budget", 8, "--strategy", "keep-all", "--solver", "gecode,cp-sat")
     status, out, err = command("solve", tmp_path / "skip.json", *options)
     assert (status, out) == (2, "")
-    assert err.startswith("error: several solvers with a strategy: nothing handles both: leave out --solver or --str")
+    assert err.startswith(
+        "error: several solvers with a strategy: a strategy is no search, and has no model: leave out --solver or --str"
+    )
