@@ -228,11 +228,12 @@ def why_impossible(traced: Traced, instance: Instance, amount: int, eager: int |
         eager: what the step takes without a plan; None: it is not known.
         at_once: leave out the part of what it takes to get inputs into memory that takes longer to find.
     """
-    proven = proven_at_once(traced.problem, instance)
-    if not at_once and proven <= amount:
-        proven = least_budget_bound(instance.graph).memory
     pairs = zip(instance.graph.sizes, traced.problem.meanings, strict=True)
-    proven -= sum(size for size, meaning in pairs if isinstance(meaning, Root))  # gradients of outputs are the caller's
+    of_caller = sum(size for size, meaning in pairs if isinstance(meaning, Root))  # gradients of outputs
+    proven = proven_at_once(traced.problem, instance) - of_caller
+    at_once |= proven > amount
+    if not at_once:
+        proven = max(proven, least_budget_bound(instance.graph).memory - of_caller)
     if proven <= amount:
         return ""
     amounts = [memory_text(each, "byte") for each in (amount, proven)]

@@ -96,7 +96,7 @@ def test_inputs_that_are_no_examples_are_forms():
                 x = linear(x).tanh()
             return x.sum()
 
-    found = planned(Embedded(), [torch.full((32,), 4)], "least")
+    found = planned(Embedded(), [torch.full((512,), 4)], "least")
     operators = simulate(found.graph, found.graph.input_order()).duration
     again = simulate(found.graph, found.sequence).duration - operators
     assert found.recomputations and found.predicted_increase == again / operators
