@@ -118,8 +118,9 @@ def solve(
         in_place: outputs overwrite inputs where the graph allows it, and nobody reads those later.
         zero_copy_concat: concatenations whose inputs, side by side in memory, are their output are taken out: they take
             no memory and no time. The answer's `graph` has none of them.
-        tile: compute outputs in parts of so many rows, such as 4, or tiles, such as (4, 16), in any order; "auto": in
-            those that do best within the budget. The answer's `graph` is that of the parts; see `tile`.
+        tile: compute outputs in parts of this number of rows, such as 4, or tiles, such as (4, 16), in any order (with
+            `strategy` or `model` in the input order); "auto": in those that do best within the budget. The answer's
+            `graph` is that of the parts; see `tile`.
         strategy: the name of a rule from the literature, in place of a search.
         paging: what writing to slow memory and reading back costs per size unit, which is then possible; such as
             {"out_time": 0.25, "in_time": "0.5", "out_energy": 2}. What is not given for reading is as for writing.
@@ -282,7 +283,7 @@ def frontier(
         budgets: these only, as for `solve`. With `paging` those of local memory are varied, with `devices` and
             `memories` those of the first one, which then has no budget of its own.
         time_limit: seconds for all together.
-        tile: compute outputs in parts of so many rows, such as 4, or tiles, such as (4, 16), in any order.
+        tile: compute outputs in parts of this number of rows, such as 4, or tiles, such as (4, 16), in any order.
         stop: see `solve`; `Gap` is for each point, a time limit or an event for all together.
         on_progress: called with a `Progress` after each search, with the budget that it was for.
 

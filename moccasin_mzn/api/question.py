@@ -24,7 +24,16 @@ from moccasin_mzn.api.frontier.variants import Plans, Rematerialization
 from moccasin_mzn.api.least import is_least, within_least
 from moccasin_mzn.api.modes import asked, refuse_ways
 from moccasin_mzn.api.request import Request, StrategyOptions
-from moccasin_mzn.api.tiling import LAYERS, Target, Tiles, check_order, cut_for_all, tiled, tiling_text
+from moccasin_mzn.api.tiling import (
+    AUTO_IS_SEARCHED,
+    LAYERS,
+    Target,
+    Tiles,
+    check_order,
+    cut_for_all,
+    tiled,
+    tiling_text,
+)
 from moccasin_mzn.base.clock import never
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.option import options_of
@@ -104,7 +113,11 @@ class Question(ProblemOptions):
         if self.memories is not None:
             of_problem = {name: getattr(self, name) for name in ("max_computations", "warm_start", "strategy")}
             self.memories.refuse_others([*self.how, *(name for name, value in of_problem.items() if value is not None)])
-        self.tiles, self.limit  # noqa: B018 (they are refused here, if at all)
+        if self.tiles is not None:
+            check_order(self.order)
+            if self.tiles.rows is None and (self._keeps_order or Feature.FRONTIER in self.as_feature):
+                raise InputError(AUTO_IS_SEARCHED)
+        self.limit  # noqa: B018 (an option is refused here, if at all)
         if isinstance(self.budget, str) and not is_least(self.budget):
             Budget.parse(self.budget)
 
@@ -163,9 +176,9 @@ class Question(ProblemOptions):
     @cached_property
     def limit(self) -> Any:
         """The limit on computations: a number, one for each node, "unlimited", or the path of a file."""
-        most = parse_count(self.most) if isinstance(self.most, str) else self.most
         if isinstance(self.options, StrategyOptions):
             return "unlimited"
+        most = parse_count(self.most) if isinstance(self.most, str) else self.most
         return self.options.default_computations(most) if isinstance(self.options, Options) else most
 
     # --- About a graph ----------------------------------------------------------------------------------------
@@ -199,7 +212,6 @@ class Question(ProblemOptions):
         if self.tiles is not None and self._keeps_order:
             return self._of_given_parts(graph, note, stop)
         if self.tiles is not None:
-            check_order(self.order)
             return tiled(graph, self.budget, self.count_fixed, self._of_parts, self.tiles, note, stop, target)
         if self.is_least:
             return within_least(self.within(graph, "100%"), note, stop)
@@ -226,7 +238,7 @@ class Question(ProblemOptions):
         Raises:
             InputError: see `request`.
         """
-        request = self.request(graph)
+        request = self.within(self.whole(graph), self.budget)
         assert isinstance(request.problem, Instance) and isinstance(request.options, Options)
         return request.problem, request.options.form, request.start
 
@@ -242,7 +254,7 @@ class Question(ProblemOptions):
         """
         graph, question = self.whole(graph, note), replace(self, tile=None, max_computations=self.most)
         if self.tiles is not None:
-            graph = cut_for_all(graph, self.tiles, self.order)
+            graph = cut_for_all(graph, self.tiles)
             question = replace(question, order="input" if self._keeps_order else FREE)
         own = self.memories is not None and self.memories.own_budgets
         request = question.within(graph, None if own else "100%")
@@ -269,7 +281,7 @@ class Question(ProblemOptions):
     def _of_given_parts(self, graph: ComputationGraph, note: Note, stop: Callable[[], bool]) -> Request:
         """Return the request about parts layer by layer; a fraction is of whole layers."""
         assert self.tiles is not None
-        parts = cut_for_all(graph, self.tiles, self.order)
+        parts = cut_for_all(graph, self.tiles)
         note(tiling_text(graph, parts))
         question = replace(self, tile=None)
         if self.is_least:

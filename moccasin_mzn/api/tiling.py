@@ -169,10 +169,7 @@ class _Choice:
         Raises:
             InputError: there are too many of them.
         """
-        cuts = cuts_of(self.graph, rows=self.tiles.rows, columns=self.tiles.columns)
-        if (count := nodes_of(self.graph, cuts)) > MOST_NODES:
-            raise InputError(f"tile: these are some {count:,} parts, more than {MOST_NODES:,}: give more rows")
-        return self.request(self._made(cuts))
+        return self.request(self._made(_given_cuts(self.graph, self.tiles)))
 
     def best(self, weigh: Weigh | None) -> Request:
         """The tiling that computes least within the budget, of those the coarsest; or one that is near to it."""
@@ -223,16 +220,27 @@ class _Choice:
         return self.cutting(self.graph, cuts)
 
 
-def cut_for_all(graph: ComputationGraph, tiles: Tiles, order: object) -> ComputationGraph:
-    """Return the graph of parts that are the same for all budgets; its order is free.
+AUTO_IS_SEARCHED = "tile auto is for searches in any order, within one budget: give rows such as 4, or 4x16"
+
+
+def cut_for_all(graph: ComputationGraph, tiles: Tiles) -> ComputationGraph:
+    """Return the graph of parts that are the same for all budgets.
 
     Raises:
-        InputError: they are to be chosen for a budget; the graph has no operators; an order is given.
+        InputError: they are to be chosen for a budget; the graph has no operators; there are too many parts.
     """
     if tiles.rows is None:
-        raise InputError("tile auto is for searches in any order, within one budget: give rows such as 4, or 4x16")
-    check_order(order)
-    return cut(graph, cuts_of(graph, rows=tiles.rows, columns=tiles.columns))
+        raise InputError(AUTO_IS_SEARCHED)
+    check_operators_known(graph)
+    return cut(graph, _given_cuts(graph, tiles))
+
+
+def _given_cuts(graph: ComputationGraph, tiles: Tiles) -> dict[int, Cuts]:
+    """The cuts into given parts, unless there are too many."""
+    cuts = cuts_of(graph, rows=tiles.rows, columns=tiles.columns)
+    if (count := nodes_of(graph, cuts)) > MOST_NODES:
+        raise InputError(f"tile: these are some {count:,} parts, more than {MOST_NODES:,}: give more rows")
+    return cuts
 
 
 def check_order(order: object) -> None:

@@ -29,7 +29,6 @@ from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platform_document
 from moccasin_mzn.problem.files.schedules import claimed_schedule
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.validate import validate_plan, validate_schedule
 from moccasin_mzn.search.processes.guarded import Ending
 from moccasin_mzn.search.result import percent_over
@@ -182,7 +181,6 @@ def _judged_schedule(run: Run, result: JsonObject, graph: ComputationGraph) -> R
 def _judged_plan(run: Run, result: JsonObject, graph: ComputationGraph) -> Row:
     """Judge a plan by the budgets and limits of the request; those in the run's result do not count."""
     problem = run.method.problem(graph, str(run.row["budget_amount"]), count_fixed=False)
-    assert isinstance(problem, PlanProblem)
     requested = {"platform": platform_document(problem.platform), "goal": goal_document(problem.goal)}
     claimed = claimed_plan(json.loads(json.dumps({**result, **requested})), graph)
     claimed = replace(claimed, alignment=run.method.alignment)

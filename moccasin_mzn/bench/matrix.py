@@ -26,6 +26,7 @@ from moccasin_mzn.formulations import models
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.formats.node_link import graph_text, parse
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.tiling.cutting import check_operators_known
 from moccasin_mzn.problem.arena import check_buffers
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.buffers import parse_buffers
@@ -179,7 +180,7 @@ class Run:
         """Make the request for the graph, or for buffers, which are the text of a CSV file.
 
         Raises:
-            InputError: see `Method.request`.
+            InputError: see `Question.request`.
         """
         seed = self.row["seed"]
         if isinstance(given, str):
@@ -249,17 +250,21 @@ def _runs(experiment: Experiment, graphs: Sequence[BenchGraph]) -> Iterator[Run]
                 yield _run(experiment, graph, budget, method, seed, build)
 
 
-def _instance(graph: BenchGraph, budget: str, order: str, count_fixed: bool) -> Instance:
-    assert graph.graph is not None
+def _instance(
+    graph: BenchGraph, changed: ComputationGraph | None, budget: str, order: str, count_fixed: bool
+) -> Instance:
+    """The instance of a graph, or of what a method makes of it, if that is another one."""
+    given = changed or graph.graph
+    assert given is not None
     try:
-        return Instance.build(graph.graph, budget, order=order, count_fixed=count_fixed)
+        return Instance.build(given, budget, order=order, count_fixed=count_fixed)
     except InputError as error:
         raise InputError(f"graph {graph.source.label}, budget {shown(budget)}: {error}") from None
 
 
 def _run(
     experiment: Experiment, graph: BenchGraph, budget: str, method: Method, seed: int | None,
-    build: Callable[[BenchGraph, str, str], Instance],
+    build: Callable[[BenchGraph, ComputationGraph | None, str, str], Instance],
 ) -> Run:  # fmt: skip
     key, order = run_key(graph, budget, method, seed, experiment), str(method.options.get("order", "input"))
     if graph.graph is None:
@@ -267,11 +272,11 @@ def _run(
     else:
         try:
             whole = method.whole(graph.graph)
+            if method.options.get("tile"):
+                check_operators_known(whole)
         except InputError as error:
             raise InputError(f"{method.label} on graph {graph.source.label}: {error}") from None
-        instance = build(graph, budget, order)
-        if whole != graph.graph:
-            instance = Instance.build(whole, budget, order=order, count_fixed=experiment.count_fixed)
+        instance = build(graph, None if whole == graph.graph else whole, budget, order)
         known = {
             "nodes": len(graph.graph.nodes),
             "edges": len(graph.graph.edges),

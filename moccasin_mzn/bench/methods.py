@@ -17,7 +17,7 @@ from pathlib import Path
 
 from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.request import AllocationRequest
-from moccasin_mzn.api.tiling import AUTO, cut_for_all
+from moccasin_mzn.api.tiling import AUTO, Tiles, cut_for_all
 from moccasin_mzn.base.checks import check_time_limit
 from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.files import Json, JsonObject
@@ -34,7 +34,7 @@ from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_f
 from moccasin_mzn.problem.files.schedules import parse_count
 from moccasin_mzn.problem.instance import FREE
 from moccasin_mzn.problem.options import ProblemOptions
-from moccasin_mzn.problem.problem import Problem
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions, model_options
 from moccasin_mzn.strategies import find_strategy, strategies
 
@@ -216,6 +216,11 @@ class Method:
         """True if the method makes plans for several memories."""
         return memories_of(self.options).several
 
+    @property
+    def is_of_graph_as_given(self) -> bool:
+        """True if the method is for one memory, and for the graph as it is: whole, not in place."""
+        return not self.several and not any(self.options.get(name) for name in ("in_place", "zero_copy_concat", "tile"))
+
     def changed(self, other: Method) -> tuple[str, ...]:
         """Return the names of the options and limits in which the method differs from another one.
 
@@ -240,7 +245,10 @@ class Method:
     def _resolved(self) -> tuple[object, ...]:
         """Return all options that runs of the method depend on, with defaults where it has no value."""
         common = self.strategy, self.allocates, self.options.get("order", "input"), self.alignment
-        of_graphs = tuple(self.options.get(name) or None for name in _OF_GRAPHS if name != "alignment")
+        of_graphs: tuple[object, ...] = tuple(
+            self.options.get(name) or None for name in _OF_GRAPHS if name not in ("alignment", "tile")
+        )
+        of_graphs = *of_graphs, Tiles.of(self.options["tile"]) if "tile" in self.options else None
         extensions = memories_of(self.options), *of_graphs
         if self.strategy is not None or self.allocates:
             return *common, *extensions
@@ -315,16 +323,17 @@ class Method:
             InputError: it cannot be had of the graph.
         """
         question, whole = self.question("100%", 0), self.whole(graph)
-        return whole if question.tiles is None else cut_for_all(whole, question.tiles, question.order)
+        return whole if question.tiles is None else cut_for_all(whole, question.tiles)
 
-    def problem(self, graph: ComputationGraph, budget: str, count_fixed: bool) -> Problem:
-        """Return the problem of a run, of whole layers.
+    def problem(self, graph: ComputationGraph, budget: str, count_fixed: bool) -> PlanProblem:
+        """Return the problem of a run for several memories.
 
         Raises:
             InputError: the budget leaves nothing for outputs, or options make no sense for the graph.
         """
-        whole = replace(self.question(budget, 0, count_fixed), tile=None)
-        return whole.request(graph).problem
+        problem = self.question(budget, 0, count_fixed).request(graph).problem
+        assert isinstance(problem, PlanProblem)
+        return problem
 
     def allocation(self, buffers: str, seed: int | None) -> AllocationRequest:
         """Make the request of a run on buffers, the text of a CSV file."""

@@ -57,7 +57,7 @@ def check_can_run(runs: Sequence[Run]) -> None:
 def infeasible(graphs: Sequence[BenchGraph], runs: Sequence[Run]) -> Iterator[str]:
     """Yield a line for each graph and budget for which it is proven at once that there is no schedule."""
     by_label: Mapping[str, BenchGraph] = {graph.source.label: graph for graph in graphs}
-    of_one_memory = [run for run in runs if not run.allocates and not run.row["extension"]]
+    of_one_memory = [run for run in runs if not run.allocates and run.method.is_of_graph_as_given]
     counts = Counter((run.row["graph"], run.row["budget"], run.count_fixed) for run in of_one_memory)
     for (label, budget, count_fixed), count in counts.items():
         graph = by_label[label].graph

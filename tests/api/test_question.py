@@ -16,6 +16,7 @@ from moccasin_mzn.base.option import options_of
 from moccasin_mzn.bench import methods
 from moccasin_mzn.cli.solve import solve
 from moccasin_mzn.extensions.memories import MemoryOptions
+from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.problem.options import ProblemOptions
 from moccasin_mzn.search.options import model_options
 
@@ -75,3 +76,37 @@ def test_what_is_known_without_a_graph_is_refused_without_one():
 
 def test_a_question_has_no_other_options_than_those_declared():
     assert {part.name for part in fields(Question)} == {*OF_PROBLEMS, "how", "memories", "as_feature", "spelled"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"tile": "4", "order": "topological"}, {"tile": "auto", "strategy": "dtr"}, {"tile": "auto", "model": "own.mzn"},
+     {"strategy": "keep-all", "max_computations": "x"}],
+)  # fmt: skip
+def test_more_that_is_known_without_a_graph(options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.mzn").write_text('include "staged.mzn";\n')
+    with pytest.raises(InputError, match="^tile: |^tile auto |^max_computations is for models"):
+        Question.of({"budget": 8, **options})
+
+
+def test_the_least_budget_is_for_searches_not_for_exports(command, tmp_path):
+    mz.write_graph(U_SHAPE, tmp_path / "g.json")
+    status, out, err = command("export", tmp_path / "g.json", "--budget", "least", "-o", tmp_path / "new.json")
+    assert (status, out) == (2, "") and "budget 'least'" in err and not (tmp_path / "new.json").exists()
+
+
+def test_given_parts_have_a_limit_whoever_computes_them():
+    operators = image_operators(200)
+    sizes = [layer.elements for layer in operators]
+    graph = mz.ComputationGraph(nodes=("a", "b"), durations=sizes, sizes=sizes, edges=[(0, 1)], operators=operators)
+    for how in ({}, {"strategy": "keep-all"}):
+        with pytest.raises(InputError, match="more than 20,000: give more rows"):
+            mz.solve(graph, 1.0, tile=(1, 1), time_limit=1, **how)
+
+
+def image_operators(side: int) -> list[Operator]:
+    """Two layers of images."""
+    shape = (side, side, 1)
+    same = tuple(Reach(axis) for axis in range(3))
+    return [Operator("a", shape, (Read(None, shape, same),)), Operator("b", shape, (Read(0, shape, same),))]

@@ -88,6 +88,8 @@ def scope_of(run: pd.Series) -> Scope | None:
         return None
     order = option_of(run["command"], "--order") or "input"
     form = _FORMS.get(formulation)
+    if "--tile" in run["extension"] and form is not None and not option_of(run["command"], "--model"):
+        order = FREE  # parts are computed in any order, but by a model of one's own
     if form is not None and not form.limited:
         return Scope("checkmate", "", order, run["extension"])
     if order == FREE or form is not None:

@@ -165,16 +165,22 @@ def _cleaned(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _problems(runs: pd.DataFrame) -> tuple[tuple[ReportedProblem, ...], list[int]]:
     """The problems, small graphs and loose budgets first, and the position of each run's."""
-    identity = list(zip(runs["graph"], runs["graph_digest"], runs["budget"], strict=True))
+    same = [runs["graph"], runs["graph_digest"], runs["budget"]]
+    # a fraction is another amount of what a method makes of a graph, such as in place
+    several = runs.groupby(same)["budget_amount"].transform("nunique") > 1
+    amounts = runs["budget_amount"].map("{:,.0f}".format).where(several, "")
+    identity = list(zip(*same, amounts, strict=True))
     shared = runs.groupby("graph")["graph_digest"].nunique()
-    found: dict[tuple[str, str, str], ReportedProblem] = {}
+    found: dict[tuple[str, str, str, str], ReportedProblem] = {}
     for key, group in runs.groupby(pd.Series(identity, index=runs.index), sort=False):
-        graph, digest, budget = key
+        graph, digest, budget, amount = key
         label = graph if shared[graph] == 1 else f"{graph} ({digest[:6] or 'unread'})"
         columns = ("nodes", "edges", "budget_amount", "baseline_peak")
-        found[key] = ReportedProblem(label, budget, *(_usual(group[column]) for column in columns))
+        found[key] = ReportedProblem(
+            label, f"{budget} = {amount}" if amount else budget, *(_usual(group[column]) for column in columns)
+        )
 
-    def rank(key: tuple[str, str, str]) -> tuple[object, ...]:
+    def rank(key: tuple[str, str, str, str]) -> tuple[object, ...]:
         problem = found[key]
         return problem.nodes or 0, _natural(problem.label), -(problem.budget_amount or 0), key
 

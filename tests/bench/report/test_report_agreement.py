@@ -7,7 +7,7 @@ import math
 import pytest
 from report_frames import row, runs_of
 
-from moccasin_mzn.bench.report.records import Scope, conflicts, scope_counts, shared_problems
+from moccasin_mzn.bench.report.records import Scope, conflicts, scope_counts, scope_of, shared_problems
 
 
 @pytest.mark.parametrize(
@@ -104,3 +104,12 @@ def test_a_free_order_is_the_scope_of_the_general_formulation():
     rows = [row("a", duration=105, command=command), row("b", formulation="general", duration=106)]
     (conflict,) = conflicts(runs_of(rows))
     assert (conflict.prover, conflict.finder) == ("b", "a")
+
+
+def test_parts_are_in_any_order_but_of_a_model_of_ones_own():
+    asked = {"extension": "--tile 4"}
+    any_order = row("a", command="g.json --tile 4", **asked)
+    own = row("b", command="g.json --tile 4 --model own.mzn", formulation="own", **asked)
+    scopes = [scope_of(run) for _, run in runs_of([any_order, own]).runs.iterrows()]
+    assert scopes[0].formulation == "general" and scopes[0].order == "" and scopes[1].order == "input"
+    assert not scopes[1].includes(scopes[0])

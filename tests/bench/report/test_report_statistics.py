@@ -69,6 +69,12 @@ def test_graphs_with_one_label_are_distinguished_by_their_digest():
     assert sorted(problem.label for problem in runs.problems) == ["g (123456)", "g (abcdef)"]
 
 
+def test_a_fraction_of_what_a_method_makes_of_a_graph_is_another_problem():
+    runs = runs_of([row("m"), row("n", budget_amount=70, extension="--in-place"), row("o", status="error")])
+    assert [problem.title for problem in runs.problems] == ["g, budget 0.9 = 90", "g, budget 0.9 = 70"]
+    assert list(runs.runs.groupby("problem")["method"].unique().map(list)) == [["m", "o"], ["n"]]
+
+
 def test_facts_missing_from_a_failed_run_come_from_the_others():
     lost = row("x", status="crashed", duration=None, nodes=None, edges=None, budget_amount=None, baseline_duration=None)
     runs = runs_of([lost, row("m")])

@@ -194,13 +194,16 @@ def parameters_put_back(model: nn.Module) -> Iterator[None]:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
-    memory: dict[int | None, torch.UntypedStorage] = {
-        _memory_of(each): each.untyped_storage() for each in model.parameters()
-    }
-    before: dict[int | None, torch.UntypedStorage] = {}
+    def has_memory(each: object) -> bool:
+        if not isinstance(each, torch.Tensor) or torch.nn.parameter.is_lazy(each):
+            return False
+        return each.layout is torch.strided
 
-    def keep(tensor: object) -> None:
-        key = _memory_of(tensor) if isinstance(tensor, torch.Tensor) else None
+    memory = {_memory_of(each): each.untyped_storage() for each in model.parameters() if has_memory(each)}
+    before: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> None:
+        key = _memory_of(tensor)
         if key in memory and key not in before:
             before[key] = memory[key].clone()
 
@@ -212,7 +215,8 @@ def parameters_put_back(model: nn.Module) -> Iterator[None]:
             for at, each in enumerate(formal):
                 if each.alias_info is not None and each.alias_info.is_write:
                     for tensor in tree_leaves(args[at] if at < len(args) else (kwargs or {}).get(each.name)):
-                        keep(tensor)
+                        if has_memory(tensor):
+                            keep(tensor)
             return function(*args, **(kwargs or {}))
 
     try:
