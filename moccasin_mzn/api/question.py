@@ -167,11 +167,12 @@ class Question(ProblemOptions):
             swept = Feature.FRONTIER in self.as_feature  # what helps at a budget is the next one
             if_none = STOP if swept else default_if_none(self.most, self.how.get("iterations"))
             return Options.of({"if_none": if_none, **self.how})
+        rule = find_strategy(self.strategy)
         of_models = {**self.how, "max_computations": self.max_computations, "warm_start": self.warm_start}
         for name, value in of_models.items():
             if name != "time_limit" and value is not None:
-                raise InputError(f"{self.spelled(name)} is for models, {self.strategy} is a strategy")
-        return StrategyOptions(time_limit=self.how.get("time_limit"), strategy=find_strategy(self.strategy))
+                raise InputError(f"{self.spelled(name)} is for models, {rule.name} is a strategy")
+        return StrategyOptions(time_limit=self.how.get("time_limit"), strategy=rule)
 
     @cached_property
     def limit(self) -> Any:
