@@ -36,7 +36,7 @@ from moccasin_mzn.pytorch.instructions import Linear, peaks
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
 from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
 from moccasin_mzn.pytorch.plan_files import digest
-from moccasin_mzn.pytorch.problem import Planned, planned
+from moccasin_mzn.pytorch.problem import StepProblem, planned
 from moccasin_mzn.pytorch.program import linear
 from moccasin_mzn.pytorch.tracing import MEASURED, Costs, meant
 from moccasin_mzn.search.options import Options, model_options
@@ -366,7 +366,7 @@ class CompiledStep:
         return _KNOWN[key]
 
     @cached_property
-    def problem(self) -> Planned:
+    def problem(self) -> StepProblem:
         found, known = planned(self.program), self.measured
         graph = replace(found.graph, durations=known.durations, workspaces=known.workspaces, duration_unit=known.unit)
         return replace(found, graph=graph)
@@ -453,7 +453,7 @@ def _draws(meaning: object) -> bool:
     return isinstance(meaning, Computation) and any(devices.draws(member.node) for member in meaning.members)
 
 
-def _refusal(problem: Planned, result: Result | None, amount: int, eager: int) -> str:
+def _refusal(problem: StepProblem, result: Result | None, amount: int, eager: int) -> str:
     lacking = None if result is None else result.shortfall
     if lacking is None:
         return f"budget {memory_text(amount, 'byte')}: no plan was found"

@@ -25,7 +25,7 @@ from moccasin_mzn.pytorch.gradients import ACCUMULATED, ACTIVATIONS
 from moccasin_mzn.pytorch.instructions import Peaks, gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import where
 from moccasin_mzn.pytorch.memories import Memories, OneMemory
-from moccasin_mzn.pytorch.problem import SCOPE, Accumulation, Planned
+from moccasin_mzn.pytorch.problem import SCOPE, Accumulation, StepProblem
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import STOP, Options
 from moccasin_mzn.search.result import Result
@@ -77,7 +77,7 @@ def _retained(instance: Instance, stage: int) -> set[int]:
     return {node, *graph.predecessors[node], *once}
 
 
-def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, found: int, eager: int) -> str:
+def infeasible(problem: StepProblem, instance: Instance, budget: int, proven: int, found: int, eager: int) -> str:
     """One sentence: no plan is within a budget, or none was found; what is known, and which computation needs most.
 
     Args:
@@ -102,7 +102,7 @@ def _meant(budget: int) -> str:
     return f" (for {budget} % write {budget}%)" if budget <= _PERCENT else ""
 
 
-def _worst_text(problem: Planned, instance: Instance, at_once: bool = False) -> str:
+def _worst_text(problem: StepProblem, instance: Instance, at_once: bool = False) -> str:
     worst = largest_need(instance, at_once)
     text = need_text(problem, worst)
     returned = not any(isinstance(meaning, Accumulation) for meaning in problem.meanings)
@@ -111,7 +111,7 @@ def _worst_text(problem: Planned, instance: Instance, at_once: bool = False) -> 
     return text
 
 
-def infeasible_with_copies(problem: Planned, instance: Instance, budget: int) -> str:
+def infeasible_with_copies(problem: StepProblem, instance: Instance, budget: int) -> str:
     """The same where outputs may be copied to host memory: only what one computation touches is sure to be here."""
     graph = instance.graph
     need = graph.largest_working_set()
@@ -121,7 +121,7 @@ def infeasible_with_copies(problem: Planned, instance: Instance, budget: int) ->
     return f"budget {memory_text(budget, 'byte')}: {outcome}: {text}"
 
 
-def need_text(problem: Planned, found: LargestNeed) -> str:
+def need_text(problem: StepProblem, found: LargestNeed) -> str:
     """Name the computation that needs most, and what it needs the memory for."""
     name, alone = called(problem, found.node), memory_text(found.alone, "byte")
     parts = f"{alone}: {_parts(problem, found)}"
@@ -131,7 +131,7 @@ def need_text(problem: Planned, found: LargestNeed) -> str:
     return f"{name} takes {takes}, however its inputs are computed, and alone needs {parts}"
 
 
-def _parts(problem: Planned, found: LargestNeed) -> str:
+def _parts(problem: StepProblem, found: LargestNeed) -> str:
     graph = problem.graph
     parts = [
         (graph.sizes[v], "its own output" if v == found.node else called(problem, v))
@@ -147,7 +147,7 @@ def _parts(problem: Planned, found: LargestNeed) -> str:
     return ", ".join(f"{memory_text(amount, 'byte')} of {what}" for amount, what in parts)
 
 
-def called(problem: Planned, v: int) -> str:
+def called(problem: StepProblem, v: int) -> str:
     """A node for people: its operators with their module, and its name in the trace."""
     meaning = problem.meanings[v]
     if isinstance(meaning, Computation):
@@ -203,7 +203,7 @@ def least_in_time(
     return least_schedules(instance, options, deadline, stop, enough, known)
 
 
-def proven_at_once(problem: Planned, instance: Instance) -> int:
+def proven_at_once(problem: StepProblem, instance: Instance) -> int:
     """No plan takes less, however its backward pass is ordered: the part of that which takes no search.
 
     The forward pass comes first and keeps its order, so that what is computed only once and is read later is there.
@@ -214,7 +214,7 @@ def proven_at_once(problem: Planned, instance: Instance) -> int:
     return max(least_at_once(instance.graph).memory, *sure)
 
 
-def proven_however_moved(problem: Planned, instance: Instance) -> int:
+def proven_however_moved(problem: StepProblem, instance: Instance) -> int:
     """No plan takes less, however its backward pass is ordered."""
     return max(proven_at_once(problem, instance), least_budget_bound(instance.graph).memory)
 

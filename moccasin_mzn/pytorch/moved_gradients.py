@@ -20,7 +20,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ORDERS, can_keep, join
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.construction import judged
-from moccasin_mzn.pytorch.problem import Cut, Planned
+from moccasin_mzn.pytorch.problem import Cut, StepProblem
 
 MOVED = "moved gradients"
 """Name of what makes orders here."""
@@ -31,8 +31,8 @@ _MOST_NODES = 5000
 
 
 def moved(
-    problem: Planned, stop: Callable[[], bool], remaining: Callable[[], float], recomputed: bool = True
-) -> Iterator[Planned]:
+    problem: StepProblem, stop: Callable[[], bool], remaining: Callable[[], float], recomputed: bool = True
+) -> Iterator[StepProblem]:
     """The problem with its backward pass in other orders.
 
     Args:
@@ -59,14 +59,14 @@ def moved(
             yield replace(problem, graph=replace(graph, order=order), reordered=True)
 
 
-def _order(problem: Planned, weightless: bool, stop: Callable[[], bool]) -> tuple[int, ...]:
+def _order(problem: StepProblem, weightless: bool, stop: Callable[[], bool]) -> tuple[int, ...]:
     """An order of small peak, outputs of the forward pass without size or with it."""
     count = len(problem.graph.nodes)
     found = least_peak_order(_constrained(problem, weightless), turns=_TURNS, stop=stop)
     return tuple(v for v in found.order if v < count)
 
 
-def _constrained(problem: Planned, weightless: bool) -> ComputationGraph:
+def _constrained(problem: StepProblem, weightless: bool) -> ComputationGraph:
     """The graph with a further node between any two neighbours of those that keep their order, which takes nothing; the
     backward pass is behind the cut."""
     graph, sizes = problem.graph, list(problem.graph.sizes)

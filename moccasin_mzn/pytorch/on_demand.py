@@ -22,7 +22,7 @@ import numpy as np
 from moccasin_mzn.base.clock import never
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.pytorch.problem import Planned
+from moccasin_mzn.pytorch.problem import StepProblem
 
 Rule = Callable[[ComputationGraph, int, int], float]
 """A rank by node and the number of stages until it is read next: nodes of low rank stay."""
@@ -47,7 +47,7 @@ gives no schedule. Where less stays, it is recomputed sooner, with fewer gradien
 
 
 def on_demand(
-    problem: Planned, budget: int, most: float = math.inf, stop: Callable[[], bool] = never
+    problem: StepProblem, budget: int, most: float = math.inf, stop: Callable[[], bool] = never
 ) -> tuple[int, ...] | None:
     """The shortest schedule that a rule gives within a budget; None: none does, or all was stopped.
 
@@ -71,7 +71,7 @@ def on_demand(
 class _OnDemand:
     """A schedule in the making."""
 
-    def __init__(self, problem: Planned, budget: int, limit: int, rule: Rule, most: float) -> None:
+    def __init__(self, problem: StepProblem, budget: int, limit: int, rule: Rule, most: float) -> None:
         graph, order = problem.graph, problem.graph.input_order()
         self.graph, self.budget, self.limit, self.order = graph, budget, limit, order
         self.rule, self.most = rule, most

@@ -49,7 +49,7 @@ Other = Cut | Accumulation | Root
 
 
 @dataclass(frozen=True)
-class Planned:
+class StepProblem:
     """A graph to find schedules of."""
 
     graph: ComputationGraph
@@ -73,7 +73,7 @@ class Planned:
         return meaning.backward if isinstance(meaning, Computation) else not isinstance(meaning, Cut)
 
 
-def planned(program: Computations, accumulated: bool = False) -> Planned:
+def planned(program: Computations, accumulated: bool = False) -> StepProblem:
     """The graph of a traced step.
 
     Args:
@@ -118,7 +118,7 @@ def planned(program: Computations, accumulated: bool = False) -> Planned:
     by_name: dict[NodeId, Computation | Other] = {name: each for each, name in names.items()}
     meanings = tuple(by_name.get(node) for node in graph.nodes)
     most = tuple(isinstance(each, Computation) and not each.once for each in meanings)
-    return Planned(graph, meanings, most, _movable(program, meanings))
+    return StepProblem(graph, meanings, most, _movable(program, meanings))
 
 
 def _movable(program: Computations, meanings: Sequence[Computation | Other | None]) -> tuple[bool, ...]:

@@ -127,7 +127,7 @@ class _Context(Protocol):
 def _function() -> type[torch.autograd.Function]:
     import torch
 
-    class PlannedFunction(torch.autograd.Function):
+    class Planned(torch.autograd.Function):
         boxed_grads_call = True  # so that gradients of outputs are freed once they are read
 
         @staticmethod
@@ -164,7 +164,7 @@ def _function() -> type[torch.autograd.Function]:
             whole = [next(gradients) if each.form.requires_grad else None for each in given]
             return (None, *whole, *gradients)
 
-    return PlannedFunction
+    return Planned
 
 
 def _check_left_out(runtime: Runtime, tangents: Sequence[torch.Tensor | None]) -> None:

@@ -21,7 +21,7 @@ from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.pytorch.checkpoints import CHECKPOINT
 from moccasin_mzn.pytorch.computations import Computation
 from moccasin_mzn.pytorch.on_demand import on_demand
-from moccasin_mzn.pytorch.problem import Planned
+from moccasin_mzn.pytorch.problem import StepProblem
 from moccasin_mzn.strategies.retention import retained
 
 BLOCKS, DEMAND, RETENTION = "checkpoints around blocks", "computing on demand", "retention"
@@ -34,7 +34,11 @@ _STEPS = 400
 
 
 def start_within(
-    problem: Planned, budget: int, counts: Sequence[int], stop: Callable[[], bool] = never, limit: Deadline = NO_LIMIT
+    problem: StepProblem,
+    budget: int,
+    counts: Sequence[int],
+    stop: Callable[[], bool] = never,
+    limit: Deadline = NO_LIMIT,
 ) -> tuple[int, ...] | None:
     """The shortest schedule within a budget that is made by blocks or on demand; None: there is none.
 
@@ -61,7 +65,7 @@ def start_within(
 
 
 def least_start(
-    problem: Planned, most: int, stop: Callable[[], bool] = never, limit: Deadline = NO_LIMIT
+    problem: StepProblem, most: int, stop: Callable[[], bool] = never, limit: Deadline = NO_LIMIT
 ) -> tuple[int, ...]:
     """The schedule by blocks, on demand or without recomputation that has the least peak.
 
@@ -89,7 +93,7 @@ def least_start(
     return least.sequence
 
 
-def _all_by_blocks(problem: Planned, stop: Callable[[], bool]) -> Iterator[Constructed]:
+def _all_by_blocks(problem: StepProblem, stop: Callable[[], bool]) -> Iterator[Constructed]:
     """The schedule without recomputation, and for each kind of blocks that in which all are recomputed."""
     for blocks in ([], *_partitions(problem)):
         yield judged(problem.graph, checkpointed(problem, blocks), BLOCKS)
@@ -106,7 +110,7 @@ def _with_more_retained(
     return shorter if fits else whole
 
 
-def _by_blocks(problem: Planned, budget: int, stop: Callable[[], bool] = never) -> Iterator[tuple[int, ...]]:
+def _by_blocks(problem: StepProblem, budget: int, stop: Callable[[], bool] = never) -> Iterator[tuple[int, ...]]:
     """For each kind of blocks the schedule with as few of them recomputed as a budget asks for."""
     for blocks in _partitions(problem):
         sequence = _fewest(problem, blocks, budget)
@@ -116,7 +120,7 @@ def _by_blocks(problem: Planned, budget: int, stop: Callable[[], bool] = never) 
             return
 
 
-def _fewest(problem: Planned, blocks: Sequence[Sequence[int]], budget: int) -> tuple[int, ...] | None:
+def _fewest(problem: StepProblem, blocks: Sequence[Sequence[int]], budget: int) -> tuple[int, ...] | None:
     """As few blocks recomputed, the first ones, as a budget asks for; None: all of them are not enough."""
 
     def with_first(count: int) -> tuple[int, ...]:
@@ -134,7 +138,7 @@ def _fewest(problem: Planned, blocks: Sequence[Sequence[int]], budget: int) -> t
     return with_first(many)
 
 
-def checkpointed(problem: Planned, blocks: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def checkpointed(problem: StepProblem, blocks: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """The schedule in which each block is recomputed before the first computation of the backward pass that reads of
     it, but for what computations outside of it read in the forward pass, and what may be computed only once.
 
@@ -163,7 +167,7 @@ def checkpointed(problem: Planned, blocks: Sequence[Sequence[int]]) -> tuple[int
     return tuple(sequence)
 
 
-def _partitions(problem: Planned) -> Iterator[list[list[int]]]:
+def _partitions(problem: StepProblem) -> Iterator[list[list[int]]]:
     """Blocks of computations of the forward pass, in its order: the network's own checkpoints, then modules."""
     forward = [
         (node, meaning.members[0].node.meta)

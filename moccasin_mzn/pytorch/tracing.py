@@ -28,7 +28,7 @@ from moccasin_mzn.pytorch.joint import Differentiate, Joint, Strides, trace_join
 from moccasin_mzn.pytorch.loops import check_plannable
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte
 from moccasin_mzn.pytorch.operator_process import NO_DEADLINE, worker
-from moccasin_mzn.pytorch.problem import Cut, Planned, planned
+from moccasin_mzn.pytorch.problem import Cut, StepProblem, planned
 from moccasin_mzn.pytorch.program import Copied, Meaning, linear
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Costs:
             self.known[call] = 0 if cost is None else cost.workspace
         return self.known[call]
 
-    def applied(self, problem: Planned) -> Planned:
+    def applied(self, problem: StepProblem) -> StepProblem:
         """The problem with these durations, in nanoseconds, and workspaces, in bytes, where they are measured."""
         if not self.measures:
             return problem
@@ -144,7 +144,7 @@ def _hidden(made: Computation) -> int:
 # order of effects
 
 
-def meant(problem: Planned, given: Sequence[int] | Sequence[Action]) -> list[Meaning]:
+def meant(problem: StepProblem, given: Sequence[int] | Sequence[Action]) -> list[Meaning]:
     """What the nodes of a schedule stand for, or the actions of a plan with offloading to host memory.
 
     Raises:
@@ -174,7 +174,7 @@ def meant(problem: Planned, given: Sequence[int] | Sequence[Action]) -> list[Mea
     return found
 
 
-def _meaning(problem: Planned, action: Action) -> Meaning:
+def _meaning(problem: StepProblem, action: Action) -> Meaning:
     meaning = problem.meanings[action.node]
     if action.source is None:
         return meaning
@@ -196,7 +196,7 @@ class Traced:
     """Forms of the inputs."""
     joint: Joint = field(repr=False)
     program: Computations = field(repr=False)
-    problem: Planned = field(repr=False)
+    problem: StepProblem = field(repr=False)
     guards: Guards = field(repr=False)
     costs: Costs | None = field(default=None, repr=False)
     """None: durations are FLOP, and there are no workspaces."""
