@@ -57,7 +57,7 @@ _BROUGHT_BY = {one.argument: one for one in Feature if one.argument} | {
 }  # fmt: skip
 # of features with one argument, the later one: `zero_copy_concat` asks for taking out, outputs side by side come of it
 _BY_VALUE = {"order", "solver", "max_computations", "goal"}
-"""Arguments of which only some values bring a feature."""
+"""Arguments that bring a feature by some of their values only."""
 
 
 def asked(arguments: Mapping[str, object], spelled: Callable[[str], str]) -> dict[Feature, str]:

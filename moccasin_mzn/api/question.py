@@ -34,13 +34,13 @@ from moccasin_mzn.api.tiling import (
     tiled,
     tiling_text,
 )
-from moccasin_mzn.base.clock import never
+from moccasin_mzn.base.clock import never, nothing
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.option import options_of
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.zero_copy import zero_copy_concat
+from moccasin_mzn.graphs.zero_copy import changed_graph
 from moccasin_mzn.problem.arena import check_alignment
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.features import Feature
@@ -77,10 +77,6 @@ class Several(Protocol):
         self, graph: ComputationGraph, options: Mapping[str, Any], *, budget: Any, order: Any, count_fixed: bool
     ) -> tuple[PlanProblem, PlanFormulation]:
         """Return the problem of a graph, and its formulation; raises `InputError`."""
-
-
-def ignored(line: str) -> None:
-    """Take a line for people, and do nothing with it."""
 
 
 @dataclass(frozen=True)
@@ -184,20 +180,16 @@ class Question(ProblemOptions):
 
     # --- About a graph ----------------------------------------------------------------------------------------
 
-    def whole(self, graph: ComputationGraph, note: Note = ignored) -> ComputationGraph:
+    def whole(self, graph: ComputationGraph, note: Note = nothing) -> ComputationGraph:
         """Return the graph that is asked about, before it is cut into parts: in place, without concatenations.
 
         Raises:
             InputError: it cannot be had of the graph.
         """
-        if self.zero_copy_concat:
-            copying = zero_copy_concat(graph, self.alignment or 1)
-            note(copying.text())
-            graph = copying.graph
-        return graph.run_in_place() if self.in_place else graph
+        return changed_graph(graph, self.in_place, (self.alignment or 1) if self.zero_copy_concat else None, note)
 
     def request(
-        self, graph: ComputationGraph, note: Note = ignored, stop: Callable[[], bool] = never, target: Target = LAYERS
+        self, graph: ComputationGraph, note: Note = nothing, stop: Callable[[], bool] = never, target: Target = LAYERS
     ) -> Request:
         """Return the request about a graph.
 
@@ -243,7 +235,7 @@ class Question(ProblemOptions):
         assert isinstance(request.problem, Instance) and isinstance(request.options, Options)
         return request.problem, request.options.form, request.start
 
-    def sweep(self, graph: ComputationGraph, options: SearchOptions | None = None, note: Note = ignored) -> Variant:
+    def sweep(self, graph: ComputationGraph, options: SearchOptions | None = None, note: Note = nothing) -> Variant:
         """Return what a sweep over budgets asks about a graph; with several memories, budgets of the first one.
 
         Args:

@@ -100,7 +100,7 @@ class Target:
 
 
 LAYERS = Target()
-"""Nodes of a graph, all of which can be cut."""
+"""A target that computes parts of any node."""
 
 
 def tiled(

@@ -263,7 +263,8 @@ class Method:
         found = (ADDRESSES,) if self.allocates else (ADDRESSES, *along) if self.options.get("addresses") else ()
         if self.strategy is not None:
             return *found, *find_strategy(self.strategy).compiled
-        if self.allocates or self._options.search == "off":
+        options = None if self.allocates else self.question("100%", self.seeds[0]).options
+        if not isinstance(options, SearchOptions) or options.search == "off":
             return found
         memories = memories_of(self.options)
         return *found, *along, *((PAGING,) if memories.several and memories.paging else ())
@@ -302,12 +303,6 @@ class Method:
         whole = None if memories.own_budgets else budget
         return Question.of({**own, **effort, "budget": whole, "count_fixed": count_fixed}, memories=memories)
 
-    @property
-    def _options(self) -> SearchOptions:
-        options = self.question("100%", self.seeds[0]).options
-        assert isinstance(options, SearchOptions)
-        return options
-
     def whole(self, graph: ComputationGraph) -> ComputationGraph:
         """Return the graph that budgets are for: in place, without concatenations.
 
@@ -322,7 +317,8 @@ class Method:
         Raises:
             InputError: it cannot be had of the graph.
         """
-        question, whole = self.question("100%", 0), self.whole(graph)
+        question = self.question("100%", 0)
+        whole = question.whole(graph)
         return whole if question.tiles is None else cut_for_all(whole, question.tiles)
 
     def problem(self, graph: ComputationGraph, budget: str, count_fixed: bool) -> PlanProblem:
@@ -346,7 +342,9 @@ class Method:
         common = {"extension": extension_text(self.options), "objective": self.options.get("objective", "duration")}
         if self.strategy is not None:
             return {"strategy": self.strategy, **common}
-        question, options = self.question("100%", self.seeds[0]), self._options
+        question = self.question("100%", self.seeds[0])
+        options = question.options
+        assert isinstance(options, SearchOptions)
         most = 2 if question.limit is None else question.limit
         form = getattr(options, "form", None)
         return {

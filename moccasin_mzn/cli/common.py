@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeGuard
 
@@ -165,14 +166,9 @@ def graph_read(path: Path, in_place: bool = False, zero_copy: bool = False, alig
         InputError: see `read_graph` and `zero_copy_concat`.
     """
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.graphs.zero_copy import zero_copy_concat
+    from moccasin_mzn.graphs.zero_copy import changed_graph
 
-    graph = read_graph(path)
-    if zero_copy:
-        found = zero_copy_concat(graph, alignment)
-        click.echo(found.text(), err=True)
-        graph = found.graph
-    return graph.run_in_place(in_place)
+    return changed_graph(read_graph(path), in_place, alignment if zero_copy else None, partial(click.echo, err=True))
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _TURNS = 4
-"""Plans that are made at most, each of which leaves free what the one before took over the budget."""
+"""Plans that are made at most; each leaves free what the one before took over the budget."""
 _SHORTEST = 0.2
 """Seconds that each of them has at least."""
 

@@ -162,9 +162,7 @@ class MemoryOptions:
         Raises:
             InputError: the first of these names that does not go with several.
         """
-        for name in names:
-            if name not in TAKEN:
-                raise InputError(f"{flag(name)} is for one memory, it does not go with {self._what_has_several}")
+        refuse_of_one_memory(names, flag, self._what_has_several)
 
     @property
     def _what_has_several(self) -> str:
@@ -281,9 +279,7 @@ class MemoriesGiven:
         Raises:
             InputError: the first of these names that does not go with several.
         """
-        for name in names:
-            if name not in TAKEN:
-                raise InputError(f"{name.replace('_', ' ')} is for one memory, it does not go with a plan of several")
+        refuse_of_one_memory(names, lambda name: name.replace("_", " "), "a plan of several")
 
     def problem(
         self, graph: ComputationGraph, options: Mapping[str, Any], *, budget: Amount | None, order: Any,
@@ -303,6 +299,21 @@ class MemoriesGiven:
             what = "count fixed" if budget is None else "budget"
             raise InputError(f"{what} is for one memory: each of several has its own")
         return pools_problem(graph, self.memories, form, order, most, self.goal or "duration")
+
+
+def refuse_of_one_memory(names: Iterable[str], spelled: Callable[[str], str], several: str) -> None:
+    """Refuse the first of some options that is for one memory only.
+
+    Args:
+        spelled: how the user writes the name of an option.
+        several: what has several memories.
+
+    Raises:
+        InputError: there is one.
+    """
+    for name in names:
+        if name not in TAKEN:
+            raise InputError(f"{spelled(name)} is for one memory, it does not go with {several}")
 
 
 def first_swept(devices: tuple[str, ...], budget: str = "inf", what: str = "device") -> tuple[str, ...]:

@@ -24,12 +24,13 @@ side neither overwrites an input nor is overwritten.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import prod
 
 from moccasin_mzn.base.checks import plain
+from moccasin_mzn.base.clock import nothing
 from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.graphs.access_maps import shifted
@@ -70,6 +71,25 @@ class ZeroCopy:
             more = f" and {times - 1:,} more" if times > 1 else ""
             parts.append(f"{node_text(self.original, first)}{more} stays: {reason}")
         return "; ".join(parts)
+
+
+def changed_graph(
+    graph: ComputationGraph, in_place: bool, alignment: int | None, note: Callable[[str], object] = nothing
+) -> ComputationGraph:
+    """Return a graph without concatenations, or to run in place, as a question asks for it.
+
+    Args:
+        alignment: concatenations that need copy nothing at this alignment are taken out; None: none are.
+        note: called with a line on those that were taken out.
+
+    Raises:
+        InputError: see `zero_copy_concat`.
+    """
+    if alignment is not None:
+        found = zero_copy_concat(graph, alignment)
+        note(found.text())
+        graph = found.graph
+    return graph.run_in_place() if in_place else graph
 
 
 def zero_copy_concat(graph: ComputationGraph, alignment: int = 1) -> ZeroCopy:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from moccasin_mzn.api.solve import solve_instance, solve_problem
-from moccasin_mzn.base.errors import InputError
-from moccasin_mzn.extensions.memories import TAKEN, Amount, capacity_of, paging_costs
+from moccasin_mzn.extensions.memories import Amount, capacity_of, paging_costs, refuse_of_one_memory
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.platforms import SLOW, CopyCosts, PagingCosts, with_slow_memory
 from moccasin_mzn.problem.instance import Instance
@@ -80,11 +79,7 @@ class TwoMemories:
     """Options of `moccasin_mzn.solve`."""
 
     def __post_init__(self) -> None:
-        for name in self.how:
-            if name not in TAKEN:
-                raise InputError(
-                    f"{name.replace('_', ' ')} is for one memory, it does not go with offloading to host memory"
-                )
+        refuse_of_one_memory(self.how, lambda name: name.replace("_", " "), "offloading to host memory")
         plan_options(self.how), self._costs(), capacity_of(self.capacity, 1)  # refused before anything is traced
 
     def search(self, device: str, unit: str, peak: int) -> Search:

@@ -69,7 +69,7 @@ UNCALLED = OperatorCost(0, 0, measured=False)
 
 
 class Worker:
-    """A process that calls operators, begun when it is first asked, and anew after it has died."""
+    """A process that calls operators, begun when it is first asked, and again after it has died."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -322,7 +322,7 @@ def of_a_view(weight):
         weight[1:, 2].zero_()
 
 
-def drawn_anew(weight):
+def initialized(weight):
     nn.init.uniform_(weight)
 
 
@@ -331,7 +331,7 @@ def by_out(weight):
         torch.add(weight, 1, out=weight)
 
 
-@pytest.mark.parametrize("change", [plus_one, by_data, of_a_list, of_a_view, drawn_anew, by_out])
+@pytest.mark.parametrize("change", [plus_one, by_data, of_a_list, of_a_view, initialized, by_out])
 @pytest.mark.parametrize("tied", [False, True])
 def test_parameters_that_a_step_changes_are_as_before_when_it_is_refused(x, change, tied):
     def act(self, y):

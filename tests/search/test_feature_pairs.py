@@ -34,7 +34,7 @@ NODES = 7
 TURNS = 100
 """Times that a search asks whether it is to end, after which it is."""
 KNOWN = 10
-"""One question in so many is asked as drawn, known at once or not; the others are open when a search begins."""
+"""One question in this number is asked as drawn, known at once or not; the others are open when a search begins."""
 
 
 def drawn(rng: random.Random, wanted: frozenset[Feature], is_open: bool = False) -> Instance:

@@ -13,7 +13,7 @@ from moccasin_mzn.base.log import note_once
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.zero_copy import zero_copy_concat
+from moccasin_mzn.graphs.zero_copy import changed_graph
 
 __all__ = ["kinds_text", "read_graph", "write_graph"]
 
@@ -48,9 +48,7 @@ def graph_given(
         hint = "; ComputationGraph.from_networkx makes one of it" if hasattr(given, "is_multigraph") else ""
         raise InputError(f"graph: expected a ComputationGraph or its file, got {shown(given)}{hint}")
     graph = given if isinstance(given, ComputationGraph) else read_graph(given)
-    if zero_copy is not None:
-        graph = zero_copy_concat(graph, zero_copy).graph
-    return graph.run_in_place() if in_place else graph
+    return changed_graph(graph, in_place, zero_copy)
 
 
 def _read(content: Json, path: str | PathLike[str]) -> ComputationGraph:

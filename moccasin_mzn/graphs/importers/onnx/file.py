@@ -52,7 +52,7 @@ class OnnxImport:
     sizes are those of values."""
     merge_views: bool = False
     """Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout share the memory of what they read, except where
-    another operator computes their shape. If not, they are nodes as all others: ONNX's operators put out new values."""
+    another operator computes their shape. If not, they are nodes as all others: ONNX's operators return new values."""
     keep_results: bool = True
     """All results are kept to the end, of several too."""
     workspaces: bool = False
