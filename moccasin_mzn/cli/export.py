@@ -57,7 +57,7 @@ def plot(
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.files.plans import is_plan, read_plan
     from moccasin_mzn.problem.files.schedules import read_schedule
-    from moccasin_mzn.problem.instance import Instance, chosen_order, with_single_outputs
+    from moccasin_mzn.problem.instance import Instance, chosen_order
     from moccasin_mzn.report.plots.files import render_text, write_picture
     from moccasin_mzn.report.plots.picture import AXES, Picture, check_axis
 
@@ -71,7 +71,7 @@ def plot(
         raise InputError("--budget: a plan is drawn with the budgets of its memories, which its file has")
     if several:
         plan = read_plan(schedule, computation_graph)
-        positions = chosen_order(*with_single_outputs(computation_graph, order))
+        positions = chosen_order(plan.platform.graph, order)
         with located(schedule):
             picture = Picture(plan.platform, plan.plan, positions, by)
     else:

@@ -43,7 +43,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.plans import goal_in, platform_of
 from moccasin_mzn.problem.files.schedules import counts_of
-from moccasin_mzn.problem.instance import Instance, single_counts, with_single_outputs
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.search.options import SearchOptions
@@ -345,8 +345,7 @@ def _problem_in_file(
     Raises:
         InputError: the file cannot be read or is broken.
     """
-    document, most = load_json(path), single_counts(graph, most)
-    graph, order = with_single_outputs(graph, order)
+    document = load_json(path)
     if not isinstance(document, dict):
         raise InputError(f"{path}: expected an object, got {shown(document)}")
     with located(path):
@@ -411,8 +410,7 @@ def several_memories_problem(
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
-    most = 2 if max_computations is None else single_counts(graph, max_computations)
-    graph, order = with_single_outputs(graph, order)
+    most = 2 if max_computations is None else max_computations
     costs = None if paging is None else paging_costs(paging, spelled)
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")
@@ -458,8 +456,7 @@ def pools_problem(
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
-    staged, most = _is_staged(form), 2 if most is None else single_counts(graph, most)
-    graph, order = with_single_outputs(graph, order)
+    staged, most = _is_staged(form), 2 if most is None else most
     chosen = pools_of(pools)
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     platform = pools_platform(graph, chosen, instance.baseline.peak)

@@ -78,9 +78,8 @@ SEVERAL_MEMORIES = Features({Feature.PAGING, Feature.DEVICES, Feature.POOLS})
 """Features of problems whose answers are plans."""
 OF_ONE_MEMORY = OF_GRAPHS | {Feature.ANY_ORDER, Feature.COUNTS}
 """Features that problems of one memory have."""
-OF_PLANS = SEVERAL_MEMORIES | {Feature.ANY_ORDER, Feature.COUNTS, Feature.GOALS, Feature.WORKSPACES, Feature.PARTS}
-"""Features of problems of several memories; outputs of one operation are one there."""
-OF_PROBLEMS = OF_ONE_MEMORY | OF_PLANS
+OF_PROBLEMS = OF_PLANS = OF_ONE_MEMORY | SEVERAL_MEMORIES | {Feature.GOALS}
+"""Features that problems of several memories have, and so all that problems have."""
 MODES = Features(Feature) - OF_PROBLEMS
 """Features of how a question is asked."""
 

@@ -16,11 +16,11 @@ from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.graphs.checks import TAKEN_OUT, as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.memory_model import relaxed, single_outputs
+from moccasin_mzn.graphs.memory_model import relaxed
 from moccasin_mzn.graphs.zero_copy import attribute_of
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.budget import Budget
-from moccasin_mzn.problem.features import JUDGES, Feature, Features, graph_features, refuse
+from moccasin_mzn.problem.features import Feature, Features, graph_features
 from moccasin_mzn.problem.files.schedules import read_order
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation, judge, simulate
@@ -305,36 +305,6 @@ def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Iterable[
         return read_order(order, graph)
     given = as_tuple("order", order, "input, topological, a file or a sequence of positions or ids")
     return graph.positions_of(given, "order")
-
-
-def with_single_outputs(
-    graph: ComputationGraph, order: str | PathLike[str] | Iterable[int | str]
-) -> tuple[ComputationGraph, str | PathLike[str] | Iterable[int | str]]:
-    """Return `single_outputs(graph)`, and an order of `graph` as one of that, without further outputs.
-
-    Raises:
-        InputError: see `chosen_order` and `single_outputs`.
-    """
-    refuse(graph_features(graph) & {Feature.SIDE_BY_SIDE}, JUDGES[1:], "no plan for several memories handles")
-    single = single_outputs(graph)
-    if single is graph or (isinstance(order, str) and order in ("input", "topological", FREE)):
-        return single, order
-    place = {node: v for v, node in enumerate(single.nodes)}
-    nodes = (graph.nodes[v] for v in chosen_order(graph, order))
-    return single, tuple(place[node] for node in nodes if node in place)
-
-
-def single_counts(graph: ComputationGraph, counts: int | Sequence[int] | str) -> int | Sequence[int] | str:
-    """Return counts C_v of `graph`, if there is one for each node, as those of `single_outputs(graph)`.
-
-    Raises:
-        InputError: see `Instance`.
-    """
-    counts = plain(counts)
-    if graph.output_of is None or isinstance(counts, int | str):
-        return counts
-    rows = zip(_counts_of_operations(graph, counts), graph.output_of, strict=True)
-    return tuple(count for count, first in rows if first is None)
 
 
 # --- Dropping what a schedule or a plan does not need ---------------------------------------------------------

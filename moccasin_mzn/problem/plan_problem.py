@@ -17,6 +17,7 @@ from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.arena import Arena, Buffer
 from moccasin_mzn.problem.features import (
     JUDGES,
+    OF_GRAPHS,
     OF_PLANS,
     Ability,
     Feature,
@@ -35,7 +36,16 @@ from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import PlacedInterval, PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.placing import Names
-from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Plan, Platform, plan_of_sequence
+from moccasin_mzn.problem.platform import (
+    OBJECTIVES,
+    Action,
+    Goal,
+    Plan,
+    Platform,
+    plan_of_sequence,
+    plan_together,
+    reads_of_output,
+)
 
 
 @dataclass(frozen=True)
@@ -43,8 +53,7 @@ class PlanProblem:
     """A problem on several memories; a `Problem` whose answers are plans.
 
     Raises:
-        InputError: a feature that plans do not handle, such as execution in place; with memories of one device,
-            another goal than the least duration, or accesses that take too much.
+        InputError: with memories of one device, another goal than the least duration, or accesses that take too much.
     """
 
     instance: Instance
@@ -109,7 +118,7 @@ class PlanProblem:
         return least_total(self.platform, "duration") if one_device else self.instance.baseline.duration
 
     def together(self, answer: Sequence[Action]) -> Plan:
-        return tuple(answer)  # its graph has none, see `single_outputs`
+        return plan_together(self.graph, tuple(answer))
 
     def useful(self, answer: Sequence[Action]) -> Plan:
         return tuple(answer)
@@ -218,7 +227,7 @@ def least_total(platform: Platform, objective: str) -> int:
     )
     if objective == "duration":
         least += sum(
-            min(memory.access(v) for memory in platform.memories) * (1 + len(graph.successors[v]))
+            min(memory.access(v) for memory in platform.memories) * (1 + reads_of_output(graph, v))
             for v in range(len(graph.nodes))
         )
     return least
@@ -265,7 +274,7 @@ def why_impossible(problem: PlanProblem) -> str | None:
 
 
 PLAN_ARENAS = Ability(
-    "arenas in several memories", OF_PLANS - {Feature.WORKSPACES} | {Feature.RACE}, of=Feature.OFFSETS
+    "arenas in several memories", OF_PLANS - OF_GRAPHS | {Feature.PARTS, Feature.RACE}, of=Feature.OFFSETS
 )  # fmt: skip
 
 

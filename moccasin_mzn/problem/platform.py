@@ -250,6 +250,31 @@ def plan_of_sequence(sequence: Sequence[int], memory: int = 0) -> Plan:
     return tuple(Action(v, memory) for v in sequence)
 
 
+def plan_together(graph: ComputationGraph, plan: Plan) -> Plan:
+    """The same actions with each further output directly after the latest computation of its first one in its memory;
+    what comes before that is not moved. See `ComputationGraph.together`."""
+    if graph.output_of is None:
+        return plan
+    runs: list[list[Action]] = []
+    latest: dict[tuple[int, int], list[Action]] = {}
+    for action in plan:
+        first = None if action.source is not None else graph.output_of[action.node]
+        run = None if first is None else latest.get((first, action.memory))
+        if run is None:
+            runs.append([action])
+            if action.source is None:
+                latest[action.node, action.memory] = runs[-1]
+        elif action not in run:
+            run.append(action)
+    return tuple(action for run in runs for action in run)
+
+
+def reads_of_output(graph: ComputationGraph, v: int) -> int:
+    """The number of computations that read the output of a node if each node is computed once; a further output of an
+    operation reads nothing by itself."""
+    return sum(graph.operation_of[x] == x for x in graph.successors[v])
+
+
 def computed_nodes(graph: ComputationGraph, answer: Sequence[int] | Plan) -> tuple[NodeId, ...]:
     """Return the ids of the nodes that a schedule or a plan computes, in their order."""
     computed = (step.node if isinstance(step, Action) else step for step in answer if _computes(step))

@@ -46,7 +46,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
     staged: bool = True
 
     name: ClassVar[str] = "devices"
-    handles: ClassVar[Features] = OF_PLANS - {Feature.POOLS, Feature.WORKSPACES}
+    handles: ClassVar[Features] = OF_PLANS - {Feature.POOLS, Feature.WORKSPACES, Feature.IN_PLACE, Feature.OUTPUTS}
     checker: ClassVar[str] = "devices.mzc.mzn"
 
     def in_any_order(self) -> DevicesFormulation:

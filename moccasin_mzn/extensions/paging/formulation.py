@@ -55,7 +55,7 @@ class PagingFormulation(PlanFormulation[PagingData]):
     """"staged" or "general"."""
 
     name: ClassVar[str] = "paging"
-    handles: ClassVar[Features] = OF_PLANS - {Feature.DEVICES, Feature.POOLS}
+    handles: ClassVar[Features] = OF_PLANS - {Feature.DEVICES, Feature.POOLS, Feature.IN_PLACE, Feature.OUTPUTS}
     checker: ClassVar[str] = "paging.mzc.mzn"
     compiled: ClassVar[tuple[CompiledSearch, ...]] = (PAGING,)
 

@@ -26,7 +26,7 @@ from moccasin_mzn.formulations import Intervals, find_formulation, models_folder
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.graphs.wording import node_text, total_text
-from moccasin_mzn.problem.features import OF_PLANS, Feature, Features
+from moccasin_mzn.problem.features import OF_GRAPHS, OF_PLANS, Feature, Features
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem, least_total
 from moccasin_mzn.problem.platform import Plan
@@ -46,7 +46,10 @@ class PoolsFormulation(PlanFormulation[PoolsData]):
     staged: bool = True
 
     name: ClassVar[str] = "pools"
-    handles: ClassVar[Features] = OF_PLANS - {Feature.PAGING, Feature.DEVICES, Feature.GOALS}
+    handles: ClassVar[Features] = OF_PLANS - {Feature.PAGING, Feature.DEVICES, Feature.GOALS, *OF_GRAPHS} | {
+        Feature.WORKSPACES,
+        Feature.PARTS,
+    }
     checker: ClassVar[str] = "pools.mzc.mzn"
 
     def in_any_order(self) -> PoolsFormulation:

@@ -20,9 +20,8 @@ from moccasin_mzn.base.errors import InputError, located, shown
 from moccasin_mzn.base.files import Json, JsonObject, parse_json
 from moccasin_mzn.base.formatting import one_of
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.memory_model import single_outputs
 from moccasin_mzn.graphs.zero_copy import difference
-from moccasin_mzn.problem.files.plans import claimed_plan, is_plan
+from moccasin_mzn.problem.files.plans import claimed_plan, graph_of_plan, is_plan
 from moccasin_mzn.problem.files.schedules import FORMAT, VERSION, check_version, claimed_schedule, is_versioned
 from moccasin_mzn.problem.judges.certificates import graph_digest
 from moccasin_mzn.problem.platform import Action
@@ -198,7 +197,7 @@ def _check_arenas(document: JsonObject, found: RuntimePlan) -> None:
 
 def _check_against(document: JsonObject, found: RuntimePlan, graph: ComputationGraph) -> None:
     if is_plan(document):
-        graph = single_outputs(graph)
+        graph = graph_of_plan(document, graph)
     digest = graph_digest(graph)
     if found.graph_digest != digest and (text := difference(document, graph)):
         raise InputError(f"the plan was {text}")

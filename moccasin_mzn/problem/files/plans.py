@@ -126,9 +126,19 @@ def claimed_plan(document: Json, graph: ComputationGraph) -> ClaimedPlan:
     if not is_plan(document) or not isinstance(document["plan"], list):
         raise InputError('expected an object with a key "plan" and a list of actions')
     check_version(document)
-    platform = platform_of(single_outputs(graph), document.get("platform"))
+    platform = platform_of(graph_of_plan(document, graph), document.get("platform"))
     goal, plan = goal_in(document.get("goal")), plan_of(platform, document["plan"])
     return ClaimedPlan(platform, plan, goal, *_claims(platform, document), **_offsets(platform, document))
+
+
+def graph_of_plan(document: JsonObject, graph: ComputationGraph) -> ComputationGraph:
+    """The graph that a plan's file is about: in older ones outputs of one operation are one, see `single_outputs`."""
+    platform = document.get("platform")
+    memories = platform.get("memories") if isinstance(platform, dict) else None
+    lists = [one.get("durations") for one in memories if isinstance(one, dict)] if isinstance(memories, list) else []
+    operations = {*graph.operation_of}
+    older = any(isinstance(of, list) and len(of) == len(operations) < len(graph.nodes) for of in lists)
+    return single_outputs(graph) if older else graph
 
 
 def platform_of(graph: ComputationGraph, document: Json) -> Platform:

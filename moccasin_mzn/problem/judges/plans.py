@@ -12,7 +12,11 @@ nothing goes on at the same time.
   in addition, what these reads and the write to m take there; the copy that it writes is in place of an earlier one in
   any of them.
 - Memory in m at t is the sum of sizes over the intervals in m that contain t, both ends included, and the workspace of
-  the node that is computed in m at t.
+  the node that is computed in m at t; less the size of that node if it overwrites an input, as in `schedules`: a copy
+  in m whose interval ends at t. Copies over links overwrite nothing.
+- Computing the first output of an operation writes all of them to m, the further ones as a workspace. Those that are
+  retained there come directly after it, at positions of their own in m, where they take no time.
+- What is read as one lies side by side: with memories of one device, all of a group is in one of them.
 
 Paging of the graph a -> b, b -> c, a -> d, c -> d, with a written to slow memory (out) and read back (in)::
 
@@ -27,7 +31,7 @@ For plans of one memory without copies all of it is what `simulate` finds for th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.base.errors import shown
@@ -70,6 +74,8 @@ class PlanSimulation:
     """In order of their start."""
     violations: tuple[Violation, ...]
     """In order of position, those without a position last."""
+    overwrites: tuple[tuple[int, int], ...] = ()
+    """(position, node) where a computation overwrites the output of another node, in order of position."""
 
     @property
     def feasible(self) -> bool:
@@ -85,7 +91,9 @@ def judge_plan(platform: Platform, plan: Sequence[Action], goal: Goal | None = N
     """Run a plan, and report what is wrong with it.
 
     Violations are "unknown-node" and "unknown-memory"; "cannot-compute" and "no-link" for what the platform does not
-    offer; "missing-input" and "missing-copy" for reads of what is not there; "never-computed", without a position;
+    offer; "missing-input" and "missing-copy" for reads of what is not there; "apart" for a further output that does not
+    come directly after its first one, and for what is read as one and lies in two memories; "never-computed", without a
+    position;
     "over-budget" of a memory; and "over-duration", "over-energy" and "over-traffic", without a position, for a limit of
     the goal. What is not possible is reported and occupies nothing.
     """
@@ -97,15 +105,34 @@ def judge_plan(platform: Platform, plan: Sequence[Action], goal: Goal | None = N
             message = f"node {node_text(platform.graph, v)} is never computed"
             run.violations.append(Violation("never-computed", None, v, message))
     intervals, sizes = run.intervals(), platform.graph.sizes
+    overwrites = _overwrites(platform, intervals)
     memory = tuple(
-        run.with_workspaces(m, profile(sizes, [of for of in intervals if of.memory == m], len(plan)))
+        run.with_workspaces(m, profile(sizes, [of for of in intervals if of.memory == m], len(plan)), dict(overwrites))
         for m in range(len(platform.memories))
     )
     for m, used in enumerate(memory):
         run.check_budget(m, used)
     run.check_goal(goal or Goal())
     peaks = tuple(max(used, default=0) for used in memory)
-    return PlanSimulation(memory, peaks, **run.totals, intervals=intervals, violations=in_order(run.violations))
+    return PlanSimulation(
+        memory, peaks, **run.totals, intervals=intervals, violations=in_order(run.violations), overwrites=overwrites
+    )
+
+
+def _overwrites(platform: Platform, intervals: Sequence[PlacedInterval]) -> tuple[tuple[int, int], ...]:
+    """(position, node overwritten) of each computation that overwrites an input: the largest that may be, of equals the
+    first in `ComputationGraph.nodes`."""
+    graph = platform.graph
+    if graph.overwritable is None:
+        return ()
+    dying = {(of.node, of.memory, of.end) for of in intervals if of.end > of.start}
+    found = []
+    for of in intervals:
+        may_be = graph.overwritable[of.node] if of.source is None else ()
+        inputs = [u for u in may_be if (u, of.memory, of.start) in dying]
+        if inputs:
+            found.append((of.start, max(inputs, key=lambda u: (graph.sizes[u], -u))))
+    return tuple(found)
 
 
 class _Run:
@@ -128,8 +155,9 @@ class _Run:
         graph, place = self.platform.graph, self.platform.memories[m]
         if source is None:
             self.computed.add(v)
+            self._check_further(t, action)
             duration, energy = place.cost(v)
-            duration += self._read_inputs(t, v, m) + place.access(v)
+            duration += self._read_inputs(t, v, m) + self._written(v, m)
         else:
             self._end[self._latest[v, source]] = t
             link = self.platform.link_between[source, m]
@@ -164,31 +192,64 @@ class _Run:
             )
         return None
 
+    def _check_further(self, t: int, action: Action) -> None:
+        """Note a further output that does not come directly after another output of its operation, there."""
+        graph, v = self.platform.graph, action.node
+        if graph.output_of is None or graph.output_of[v] is None:
+            return
+        before, of = self._opened[-1] if self._opened else (0, Action(v))
+        same_operation = graph.operation_of[of.node] == graph.operation_of[v]
+        if before == t - 1 > 0 and same_operation and (of.memory, of.source) == (action.memory, None):
+            return
+        node = node_text(graph, v)
+        message = f"position {t}: node {node} does not come directly after its first output"
+        self.violations.append(Violation("apart", t, v, message))
+
+    def _written(self, v: int, m: int) -> int:
+        """What the writes of all outputs of an operation take, at its first one."""
+        graph, place = self.platform.graph, self.platform.memories[m]
+        if graph.operation_of[v] != v:
+            return 0
+        return place.access(v) + sum(map(place.access, graph.outputs_of[v]))
+
     def _read_inputs(self, t: int, v: int, m: int) -> int:
         """What the reads take."""
         graph, memories, device = self.platform.graph, self.platform.memories, self.platform.device_of(m)
         name, taken = "memory" if self.platform.one_device else memories[m].name, 0
+        if graph.adjacent is not None:
+            self._check_groups(t, v, device)
         for u in graph.predecessors[v]:
             if (u, device) in self._latest:
                 read = self._latest[u, device]
                 self._end[read] = t
-                taken += memories[self._place[read]].access(u)
+                taken += memories[self._place[read]].access(u) if graph.operation_of[v] == v else 0
             else:
                 reading, missing = node_text(graph, v), node_text(graph, u)
                 message = f"position {t}: node {reading} reads node {missing}, which is not in {name}"
                 self.violations.append(Violation("missing-input", t, v, message))
         return taken
 
+    def _check_groups(self, t: int, v: int, device: int) -> None:
+        """Note what a node reads as one and what lies in several memories of its device."""
+        graph = self.platform.graph
+        for group in (graph.adjacent or ())[v]:
+            places = {self._place[self._latest[u, device]] for u in group if (u, device) in self._latest}
+            if len(places) > 1:
+                names = ", ".join(node_text(graph, u) for u in group)
+                message = f"position {t}: node {node_text(graph, v)} reads {names} as one, which are in two memories"
+                self.violations.append(Violation("apart", t, v, message))
+
     def intervals(self) -> tuple[PlacedInterval, ...]:
         return tuple(
             PlacedInterval(action.node, action.memory, t, self._end[t], action.source) for t, action in self._opened
         )
 
-    def with_workspaces(self, m: int, retained: Sequence[int]) -> tuple[int, ...]:
-        used, workspaces = list(retained), self.platform.graph.workspace_of
+    def with_workspaces(self, m: int, retained: Sequence[int], overwritten: Mapping[int, int]) -> tuple[int, ...]:
+        """Memory of what is retained in m with the workspaces there, less what overwrites an input."""
+        used, graph = list(retained), self.platform.graph
         for t, action in self._opened:
             if action.memory == m and action.source is None:
-                used[t - 1] += workspaces[action.node]
+                used[t - 1] += graph.workspace_of[action.node] - (graph.sizes[action.node] if t in overwritten else 0)
         return tuple(used)
 
     def check_budget(self, m: int, used: Sequence[int]) -> None:
