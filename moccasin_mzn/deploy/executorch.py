@@ -27,7 +27,7 @@ from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.extensions.memories import Amount, pools_of
 from moccasin_mzn.extensions.platforms import MemoryPool
-from moccasin_mzn.extensions.pools.assign import Assignment, Interval
+from moccasin_mzn.extensions.pools.assign import Assignment, Item
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, Buffer
 
@@ -139,14 +139,15 @@ class MemoryPlanning:
         pools = pools_of(self.memories)
         costs = [Fraction(pool.access) for pool in pools.values()]
         unit = math.lcm(*(cost.denominator for cost in costs))
-        intervals = [
-            Interval(
-                root.lifetime[0], root.lifetime[1], root.allocated_memory,
+        items = [
+            Item.of(
+                [(root.lifetime[0], root.lifetime[1], root.allocated_memory)],
                 tuple(int(cost * unit) * root.allocated_memory * accesses[id(root)] for cost in costs),
             )
             for root in roots
         ]  # fmt: skip
-        everything, horizon = sum(of.size for of in intervals), max((of.end + 1 for of in intervals), default=1)
+        everything = sum(root.allocated_memory for root in roots)
+        horizon = max((of.end + 1 for of in items), default=1)
         reserved = [padding + (taken[k] if k < len(taken) else 0) for k in range(1, 1 + len(pools))]
         limits = [
             everything if pool.budget is None else max(0, (pool.budget.amount or 0) - more)
@@ -154,7 +155,7 @@ class MemoryPlanning:
         ]
         room, rng = list(limits), random.Random(self.seed)
         for _ in range(MOST_TRIES):
-            found = Assignment(intervals, room, horizon, rng)
+            found = Assignment(items, room, horizon, rng)
             if not found.find():
                 break
             found.improve(TURNS)

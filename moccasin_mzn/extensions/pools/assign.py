@@ -5,65 +5,75 @@
     fast   |  [a=====]   [c====]          placed one after the other, by what a unit of memory and time saves there,
     slow   | [b====================]      each in the best memory that has room for it all the time
 
-Then parts of it are taken out and placed again in other orders, as long as that costs no more.
+What has to be in one memory is one item: outputs of one computation, an output and the input that it overwrites, inputs
+that are read as one. Then parts of it are taken out and placed again in other orders, as long as that costs no more.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 NOWHERE = -1
-"""The memory of an interval that is not placed."""
+"""The memory of an item that is not placed."""
 FIRST_TRIES = 20
 """The number of orders in which everything is placed before there seems to be no room."""
 MOST_TAKEN_OUT = 24
-"""So many intervals are taken out at once, at most."""
+"""The most items that are taken out at once."""
 
 
 @dataclass(frozen=True)
-class Interval:
-    """Something that lies in one memory from `start` to `end`, both included, counted from 0."""
+class Item:
+    """What lies in one memory from `start` on: a copy with its workspace, or several that have to be in one memory."""
 
     start: int
-    end: int
-    size: int
+    """The first position, from 0."""
+    taken: np.ndarray = field(repr=False)
+    """What is taken at `start` and at each position after it, to the last one."""
     costs: tuple[int, ...]
     """What all accesses to it take, by memory."""
-    workspace: int = 0
-    """What is taken in the same memory at `start` besides."""
+
+    @property
+    def end(self) -> int:
+        """The last position."""
+        return self.start + len(self.taken) - 1
+
+    @staticmethod
+    def of(pieces: Sequence[tuple[int, int, int]], costs: tuple[int, ...]) -> Item:
+        """An item of pieces, each with its first and last position and its size."""
+        start = min(first for first, _, _ in pieces)
+        taken = np.zeros(max(last for _, last, _ in pieces) - start + 1, np.int64)
+        for first, last, size in pieces:
+            taken[first - start : last - start + 1] += size
+        return Item(start, taken, costs)
 
 
 class Assignment:
-    """Intervals in memories; the best one found is `places`.
+    """Items in memories; the best one found is `places`.
 
     Args:
         capacities: of the memories.
         horizon: the number of positions, from 0.
     """
 
-    def __init__(
-        self, intervals: Sequence[Interval], capacities: Sequence[int], horizon: int, rng: random.Random
-    ) -> None:
-        self.intervals, self.capacities, self.rng = intervals, list(capacities), rng
-        self.places = [NOWHERE] * len(intervals)
+    def __init__(self, items: Sequence[Item], capacities: Sequence[int], horizon: int, rng: random.Random) -> None:
+        self.items, self.capacities, self.rng = items, list(capacities), rng
+        self.places = [NOWHERE] * len(items)
         self._used = np.zeros((len(capacities), horizon), np.int64)
-        self._liked = [sorted(range(len(capacities)), key=of.costs.__getitem__) for of in intervals]
-        self._density = [
-            (max(of.costs) - min(of.costs)) / max(1, of.size * (of.end - of.start + 1) + of.workspace)
-            for of in intervals
-        ]
+        self._liked = [sorted(range(len(capacities)), key=of.costs.__getitem__) for of in items]
+        self._density = [(max(of.costs) - min(of.costs)) / max(1, int(of.taken.sum())) for of in items]
+        self._largest = [int(of.taken.max()) for of in items]
 
     @property
     def cost(self) -> int:
         """What all accesses take."""
-        return sum(of.costs[m] for of, m in zip(self.intervals, self.places, strict=True))
+        return sum(of.costs[m] for of, m in zip(self.items, self.places, strict=True))
 
     def find(self, begin_with: Sequence[int] = ()) -> bool:
-        """Place all intervals; False: no order tried has room for them.
+        """Place all items; False: no order tried has room for them.
 
         Args:
             begin_with: a memory for each, or `NOWHERE`: those are placed there first, where there is room.
@@ -81,7 +91,7 @@ class Assignment:
     def improve(self, turns: int, stop: Callable[[], bool] = lambda: False) -> None:
         """Take some out and place them again, so often; nothing that costs more is kept."""
         cost = self.cost
-        least = sum(min(of.costs) for of in self.intervals)
+        least = sum(min(of.costs) for of in self.items)
         for _ in range(turns):
             if cost <= least or stop():
                 return
@@ -91,7 +101,7 @@ class Assignment:
                 self._take_out(i)
             if self._place(self._ordered(chosen, 1)):
                 after = cost + sum(
-                    self.intervals[i].costs[self.places[i]] - self.intervals[i].costs[m]
+                    self.items[i].costs[self.places[i]] - self.items[i].costs[m]
                     for i, m in zip(chosen, before, strict=True)
                 )
                 if after <= cost:
@@ -102,10 +112,10 @@ class Assignment:
                 self._put(i, m)
 
     def _some(self) -> list[int]:
-        """Intervals that live at one time, which are in each other's way, or some of them."""
-        of = self.intervals[self.rng.randrange(len(self.intervals))]
+        """Items that are there at one time, which are in each other's way, or some of them."""
+        of = self.items[self.rng.randrange(len(self.items))]
         at = self.rng.randint(of.start, of.end)
-        alive = [i for i, other in enumerate(self.intervals) if other.start <= at <= other.end]
+        alive = [i for i, other in enumerate(self.items) if other.start <= at <= other.end]
         return self.rng.sample(alive, min(len(alive), self.rng.randint(2, MOST_TAKEN_OUT)))
 
     def _ordered(self, chosen: list[int], number: int) -> list[int]:
@@ -113,7 +123,7 @@ class Assignment:
         if number == 0:
             return sorted(chosen, key=lambda i: -self._density[i])
         if number % 3 == 2:
-            return sorted(chosen, key=lambda i: -self.intervals[i].size * self.rng.uniform(0.5, 1))
+            return sorted(chosen, key=lambda i: -self._largest[i] * self.rng.uniform(0.5, 1))
         return sorted(chosen, key=lambda i: -self._density[i] * self.rng.uniform(0.3, 1))
 
     def _place(self, order: Sequence[int], mixed: bool = False) -> bool:
@@ -127,25 +137,21 @@ class Assignment:
         return True
 
     def _has_room(self, i: int, m: int) -> bool:
-        of, used = self.intervals[i], self._used[m]
-        room = self.capacities[m] - of.size
-        if used[of.start] + of.workspace > room:
-            return False
-        return bool(used[of.start : of.end + 1].max() <= room)
+        of = self.items[i]
+        used = self._used[m, of.start : of.start + len(of.taken)]
+        return bool((used + of.taken).max() <= self.capacities[m])
 
     def _put(self, i: int, m: int) -> None:
-        of = self.intervals[i]
-        self._used[m, of.start : of.end + 1] += of.size
-        self._used[m, of.start] += of.workspace
+        of = self.items[i]
+        self._used[m, of.start : of.start + len(of.taken)] += of.taken
         self.places[i] = m
 
     def _take_out(self, i: int) -> None:
-        of, m = self.intervals[i], self.places[i]
+        of, m = self.items[i], self.places[i]
         if m != NOWHERE:
-            self._used[m, of.start : of.end + 1] -= of.size
-            self._used[m, of.start] -= of.workspace
+            self._used[m, of.start : of.start + len(of.taken)] -= of.taken
             self.places[i] = NOWHERE
 
     def _clear(self) -> None:
         self._used[:] = 0
-        self.places = [NOWHERE] * len(self.intervals)
+        self.places = [NOWHERE] * len(self.items)

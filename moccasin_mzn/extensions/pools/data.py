@@ -1,14 +1,17 @@
 """The data of the models of one device with several memories, and plans as their arrays.
 
-Costs of a computation are its duration, a read of each input and a write of its output; the last two depend on the
-memories. Nodes are renumbered along the input order, and all numbers divided by their greatest common divisors.
+Costs of a computation are its duration, a read of each input and a write of each output of its operation; the last two
+depend on the memories. Nodes are renumbered along the input order, and all numbers divided by their greatest common
+divisors.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from moccasin_mzn.formulations.presolve import ModelData, presolve
 from moccasin_mzn.formulations.retention import staged_events
@@ -34,11 +37,15 @@ class PoolsData:
     """What computing each node takes, without accesses, along the order."""
     access: tuple[tuple[int, ...], ...]
     """What an access to the output of each node takes, by memory."""
+    joined: tuple[tuple[int, int], ...] = ()
+    """Pairs of edges, by number from 1, over which one node reads what is read as one."""
 
     def most(self) -> tuple[int, ...]:
-        """The most that all computations of each node take, and all reads of its output."""
+        """The most that all computations of each node take with writes of its output, and all reads of that."""
         counts, highest = self.model.max_computations, [max(column) for column in zip(*self.access, strict=True)]
-        totals = [c * (w + a) for c, w, a in zip(counts, self.compute, highest, strict=True)]
+        first = [of or v for v, of in enumerate(self.model.output_of or (0,) * len(counts), 1)]
+        rows = zip(counts, first, self.compute, highest, strict=True)
+        totals = [max(c, counts[f - 1]) * (w + a) for c, f, w, a in rows]
         for tail, head in self.model.edges:
             totals[tail - 1] += counts[head - 1] * highest[tail - 1]
         return tuple(totals)
@@ -47,7 +54,7 @@ class PoolsData:
 def budgets_of(platform: Platform) -> tuple[int, ...]:
     """What each memory holds, in the graph's size unit; no more than all outputs and a workspace take."""
     graph = platform.graph
-    everything = graph.total_size + max(graph.workspace_of, default=0)
+    everything = graph.total_size + max(graph.workspace_of)
     return tuple(everything if one.budget is None else min(one.budget, everything) for one in platform.memories)
 
 
@@ -64,9 +71,10 @@ def one_memory(problem: PlanProblem) -> Instance:
     platform, graph = problem.platform, problem.graph
     least = [min(memory.access(v) for memory in platform.memories) for v in range(len(graph.nodes))]
     durations = tuple(
-        platform.memories[0].cost(v)[0] + least[v] + sum(least[u] for u in graph.predecessors[v])
+        0 if graph.operation_of[v] != v
+        else platform.memories[0].cost(v)[0] + sum(least[u] for u in (v, *graph.outputs_of[v], *graph.predecessors[v]))
         for v in range(len(graph.nodes))
-    )
+    )  # fmt: skip
     return replace(problem.instance, graph=replace(graph, durations=durations), budget=sum(budgets_of(platform)))
 
 
@@ -75,7 +83,9 @@ def pools_data(problem: PlanProblem, staged: bool) -> PoolsData:
 
     A node is computed once if no stage from its computation to its last read is crowded, where all that may be there
     then takes more than the first memory in which accesses take least: its output may lie there all the time. That it
-    was in memory all the time between two computations is not enough, as it may have been in a slow one.
+    was in memory all the time between two computations is not enough, as it may have been in a slow one. Of an
+    operation that holds for all outputs or for none, and for nothing that is read as one with others: these have to be
+    where it is.
     """
     platform, order = problem.platform, problem.instance.order
     model = presolve(replace(problem.instance, budget=0), staged)
@@ -89,17 +99,42 @@ def pools_data(problem: PlanProblem, staged: bool) -> PoolsData:
         workspace = max(model.workspace, default=0)
         memory = sums_of_ranges(model.size, [(k, late - 1) for k, late in enumerate(model.latest_stage)])
         crowded = next_crowded([used + workspace for used in memory], budgets[fast])
-        counts = tuple(
-            count if crowded[k] < late else 1
+        kept = {u for groups in problem.graph.adjacent or () for group in groups for u in group}
+        counts = _of_operations(model, [
+            count if crowded[k] < late or order[k] in kept else 1
             for k, (count, late) in enumerate(zip(counts, model.latest_stage, strict=True))
-        )
+        ])  # fmt: skip
     everything = sum(model.size) + max(model.workspace, default=0)
     together = min(sum(budgets), everything)  # more is of no use, and may be more than a solver's integers
     model = replace(model, budget=together, max_computations=counts, critical_stage=frozenset())
     return PoolsData(
         problem, model, scale, budgets, tuple(amount // scale for amount in compute),
-        tuple(tuple(amount // scale for amount in row) for row in access),
+        tuple(tuple(amount // scale for amount in row) for row in access), _joined(problem, model),
     )  # fmt: skip
+
+
+def _of_operations(model: ModelData, counts: Sequence[int]) -> tuple[int, ...]:
+    """Counts by node, for all outputs of an operation the most that one has."""
+    if not model.output_of:
+        return tuple(counts)
+    first = [of or v for v, of in enumerate(model.output_of, 1)]
+    most: dict[int, int] = {}
+    for of, count in zip(first, counts, strict=True):
+        most[of] = max(count, most.get(of, 1))
+    return tuple(most[of] for of in first)
+
+
+def _joined(problem: PlanProblem, model: ModelData) -> tuple[tuple[int, int], ...]:
+    """See `PoolsData.joined`."""
+    number = {v: k for k, v in enumerate(model.order, 1)}
+    edge = {ends: at for at, ends in enumerate(model.edges, 1)}
+    pairs = (
+        ((u, v), (w, v))
+        for v, groups in enumerate(problem.graph.adjacent or ())
+        for group in groups
+        for u, w in pairwise(group)
+    )
+    return tuple(tuple(edge[number[u], number[v]] for u, v in pair) for pair in pairs)  # type: ignore[misc]
 
 
 # --- Plans as arrays of the models, and back ------------------------------------------------------------------

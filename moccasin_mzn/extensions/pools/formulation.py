@@ -26,7 +26,7 @@ from moccasin_mzn.formulations import Intervals, find_formulation, models_folder
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.graphs.wording import node_text, total_text
-from moccasin_mzn.problem.features import OF_GRAPHS, OF_PLANS, Feature, Features
+from moccasin_mzn.problem.features import OF_PLANS, Feature, Features
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem, least_total
 from moccasin_mzn.problem.platform import Plan
@@ -46,10 +46,7 @@ class PoolsFormulation(PlanFormulation[PoolsData]):
     staged: bool = True
 
     name: ClassVar[str] = "pools"
-    handles: ClassVar[Features] = OF_PLANS - {Feature.PAGING, Feature.DEVICES, Feature.GOALS, *OF_GRAPHS} | {
-        Feature.WORKSPACES,
-        Feature.PARTS,
-    }
+    handles: ClassVar[Features] = OF_PLANS - {Feature.PAGING, Feature.DEVICES, Feature.GOALS}
     checker: ClassVar[str] = "pools.mzc.mzn"
 
     def in_any_order(self) -> PoolsFormulation:
@@ -74,6 +71,8 @@ class PoolsFormulation(PlanFormulation[PoolsData]):
             "memory_budget": data.budgets,
             "compute_cost": data.compute,
             "access_cost": data.access,
+            "joined": [one for one, _ in data.joined],
+            "joined_to": [other for _, other in data.joined],
             "cost_limit": min(most, *(amount // data.scale for amount in limits if amount is not None), most),
             "incumbent_memory": start.memory,
         }
@@ -164,14 +163,16 @@ def _outside_of_the_fastest(problem: PlanProblem, again: Sequence[int]) -> int:
     ]
     number = {v: k for k, v in enumerate(order)}
     last = [max((number[x] for x in graph.successors[v]), default=number[v]) for v in nodes]
+    is_read = [all(graph.operation_of[x] == x for x in readers) for readers in graph.successors]  # not for nothing
     best, alive = 0, list[int]()
     for k, v in enumerate(order):
         alive = [u for u in alive if last[u] >= k]
-        needed, excess = {*graph.predecessors[v]}, sum(graph.sizes[u] for u in alive) + graph.sizes[v] - room
+        own = graph.sizes[v] - graph.spared[v]
+        needed, excess = {*graph.predecessors[v]}, sum(graph.sizes[u] for u in alive) + own - room
         if excess > 0:
-            costs = [(slower[v], graph.sizes[v])] if others else []
+            costs = [(slower[v], own)] if others else []
             for u in alive:
-                ways = [2 * slower[u]] if others else []
+                ways = [(1 + is_read[u]) * slower[u]] if others else []
                 ways += [again[u]] if u not in needed and most[u] > 1 else []
                 costs += [(min(ways), graph.sizes[u])] if ways else []
             best = max(best, _least_cost(costs, excess))

@@ -9,11 +9,11 @@ output is recomputed before one of its reads, or no longer, and what that touche
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from moccasin_mzn.base.clock import Deadline
-from moccasin_mzn.extensions.pools.assign import NOWHERE, Assignment, Interval
+from moccasin_mzn.extensions.pools.assign import NOWHERE, Assignment, Item
 from moccasin_mzn.extensions.pools.data import budgets_of, one_memory
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -31,6 +31,8 @@ FIRST_TURNS, TURNS = 2000, 60
 """Changes of memories of the first plan for a schedule, and after each change of the schedule."""
 MOST_OFFERED = 6
 """So many of the latest schedules at each budget become plans: those before are longer."""
+IN_PLACE = 0.8
+"""How often what may overwrite an input is put where that is, when a plan is changed."""
 MOST_AGAIN = 6
 """So many recomputations are added at once, while no plan is known."""
 
@@ -103,14 +105,15 @@ class PoolsSearch:
 
     def _take(self, sequence: Sequence[int], offer: Offer, stop: Stop, begin_with: Sequence[int]) -> bool:
         """The plan of a schedule, where there is room; True if it is no worse than the best, which it then becomes."""
-        intervals = self.intervals(sequence)
-        if intervals is None:
+        taken = self.items(sequence, in_place=not begin_with or self.rng.random() < IN_PLACE)
+        if taken is None:
             return False
-        found = Assignment(intervals, self.capacities, len(sequence), self.rng)
-        if not found.find(begin_with):
+        items, of_step = taken
+        found = Assignment(items, self.capacities, len(sequence), self.rng)
+        if not found.find(_places_of_items(begin_with, of_step, len(items))):
             return False
         found.improve(TURNS if begin_with else FIRST_TURNS, stop)
-        plan = tuple(Action(v, m) for v, m in zip(sequence, found.places, strict=True))
+        plan = tuple(Action(v, found.places[i]) for v, i in zip(sequence, of_step, strict=True))
         simulation = judge_plan(self.problem.platform, plan, self.problem.goal)
         if simulation.violations or self.problem.out_of_scope(plan) is not None:
             return False
@@ -122,23 +125,46 @@ class PoolsSearch:
         self.plan, self.value = plan, self.problem.value(self.problem.judge(plan))
         return True
 
-    def intervals(self, sequence: Sequence[int]) -> list[Interval] | None:
-        """The retention intervals of a schedule, one for each step; None: it is none."""
+    def items(self, sequence: Sequence[int], in_place: bool = True) -> tuple[list[Item], list[int]] | None:
+        """What is placed of a schedule, and for each step the item that its copy is of; None: it is no schedule.
+
+        Args:
+            in_place: is what may overwrite an input put where that is?
+        """
         latest, end, reads = dict[int, int](), list(range(len(sequence))), [0] * len(sequence)
+        together = list[tuple[int, ...]]()
         for t, v in enumerate(sequence):
+            first = self.graph.operation_of[v]
             for u in self.graph.predecessors[v]:
                 if u not in latest:
                     return None
                 end[latest[u]] = t
-                reads[latest[u]] += 1
+                reads[latest[u]] += first == v
+            together += [(latest[first], t)] if first != v else []
+            together += [tuple(latest[u] for u in group) for group in (self.graph.adjacent or {v: ()})[v]]
             latest[v] = t
-        return [
-            Interval(
-                t, end[t], self.graph.sizes[v], tuple((1 + reads[t]) * one.access(v) for one in self.memories),
-                self.graph.workspace_of[v],
-            )
-            for t, v in enumerate(sequence)
-        ]  # fmt: skip
+        over = self._overwritten(sequence, end) if in_place else {}
+        of_step = joined(len(sequence), [*together, *over.items()])
+        pieces: list[list[tuple[int, int, int]]] = [[] for _ in range(len({*of_step}))]
+        costs = [[0] * len(self.memories) for _ in pieces]
+        for t, v in enumerate(sequence):
+            written = (v, *self.graph.outputs_of[v]) if self.graph.operation_of[v] == v else ()
+            if (begin := t + (t in over)) <= end[t]:
+                pieces[of_step[t]].append((begin, end[t], self.graph.sizes[v]))
+            pieces[of_step[t]].append((t, t, self.graph.workspace_of[v]))
+            for m, memory in enumerate(self.memories):
+                costs[of_step[t]][m] += reads[t] * memory.access(v) + sum(map(memory.access, written))
+        return [Item.of(of, tuple(cost)) for of, cost in zip(pieces, costs, strict=True)], of_step
+
+    def _overwritten(self, sequence: Sequence[int], end: Sequence[int]) -> dict[int, int]:
+        """For each step that may overwrite an input the step whose copy that is, which ends there."""
+        rows, latest, found = self.graph.overwritable or (), dict[int, int](), dict[int, int]()
+        for t, v in enumerate(sequence):
+            dying = [u for u in (rows[v] if rows else ()) if end[latest[u]] == t]
+            if dying:
+                found[t] = latest[max(dying, key=self.graph.sizes.__getitem__)]
+            latest[v] = t
+        return found
 
     def _is_better(self, plan: Plan) -> bool:
         if plan == self.plan or first_out_of_stage(self.order, [action.node for action in plan]) is not None:
@@ -180,22 +206,52 @@ class PoolsSearch:
         u = self.rng.choice(inputs)
         if sequence.count(u) >= self.problem.most_intervals(u, 0):
             return None
+        first = self.graph.operation_of[u]
+        run = [u] if first == u else [first, u]
         before = max(k for k in range(t) if sequence[k] == u)
         at = t
         while at - 1 > before and self._is_again(sequence, at - 1) and self.place[sequence[at - 1]] > self.place[u]:
             at -= 1
         places = [NOWHERE if k == before else m for k, m in enumerate(places)]
-        return [*sequence[:at], u, *sequence[at:]], [*places[:at], NOWHERE, *places[at:]]
+        return [*sequence[:at], *run, *sequence[at:]], [*places[:at], *[NOWHERE] * len(run), *places[at:]]
 
     def _less_recomputed(self, sequence: list[int], places: list[int]) -> tuple[list[int], list[int]] | None:
         again = [t for t in range(len(sequence)) if self._is_again(sequence, t)]
         if not again:
             return None
         t = self.rng.choice(again)
+        after = t + 1
+        while after < len(sequence) and self.graph.operation_of[sequence[after]] == sequence[t] != sequence[after]:
+            after += 1
         before = max(k for k in range(t) if sequence[k] == sequence[t])
         places = [NOWHERE if k == before else m for k, m in enumerate(places)]
-        return [*sequence[:t], *sequence[t + 1 :]], [*places[:t], *places[t + 1 :]]
+        return [*sequence[:t], *sequence[after:]], [*places[:t], *places[after:]]
 
     @staticmethod
     def _is_again(sequence: Sequence[int], t: int) -> bool:
         return sequence[t] in sequence[:t]
+
+
+def joined(count: int, groups: Iterable[Sequence[int]]) -> list[int]:
+    """For each of the numbers 0..count - 1 the number of its part, if the groups join them; parts count from 0."""
+    of = list(range(count))
+
+    def root(at: int) -> int:
+        while of[at] != at:
+            of[at] = at = of[of[at]]
+        return at
+
+    for group in groups:
+        for at in group:
+            of[root(at)] = root(group[0])
+    parts = [root(at) for at in range(count)]
+    number = {part: at for at, part in enumerate(dict.fromkeys(parts))}
+    return [number[part] for part in parts]
+
+
+def _places_of_items(places: Sequence[int], of_step: Sequence[int], count: int) -> list[int]:
+    """The memory of each item, from those of its steps; `NOWHERE` if these differ. None are given: none has one."""
+    found: list[set[int]] = [set() for _ in range(count if places else 0)]
+    for place, item in zip(places, of_step if places else (), strict=True):
+        found[item].add(place)
+    return [next(iter(some)) if len(some) == 1 else NOWHERE for some in found]

@@ -17,7 +17,7 @@ from moccasin_mzn.api.request import Request, request_from_json
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.source import placed
 from moccasin_mzn.extensions.platforms import parse_pool
-from moccasin_mzn.extensions.pools.assign import Assignment, Interval
+from moccasin_mzn.extensions.pools.assign import Assignment, Item
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
 from moccasin_mzn.problem.files.plan_format import runtime_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -169,26 +169,27 @@ def test_no_plan_is_below_the_floor_of_a_frontier(seed):
 
 
 @pytest.mark.parametrize("seed", few(range(100), keep=range(30)))
-def test_assigned_intervals_never_take_more_than_there_is(seed):
+def test_assigned_items_never_take_more_than_there_is(seed):
     rng = random.Random(seed)
     horizon, count = rng.randint(1, 12), rng.randint(1, 12)
     scale = rng.choice([1, 10**9])
-    intervals = []
+    items, pieces = [], []
     for _ in range(count):
-        start = rng.randrange(horizon)
-        costs = tuple(rng.randint(0, 9) for _ in range(3))
-        end, extra = rng.randint(start, horizon - 1), rng.choice([0, 0, 3]) * scale
-        intervals.append(Interval(start, end, rng.randint(0, 9) * scale, costs, extra))
+        start, some = rng.randrange(horizon), []
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            end, size = rng.randint(start, horizon - 1), rng.randint(0, 9) * scale
+            some += [(start, end, size), (start, start, rng.choice([0, 0, 3]) * scale)]
+            start = rng.randrange(horizon)
+        pieces.append(some)
+        items.append(Item.of(some, tuple(rng.randint(0, 9) for _ in range(3))))
     capacities = [rng.randint(0, 30) * scale for _ in range(3)]
-    found = Assignment(intervals, capacities, horizon, rng)
+    found = Assignment(items, capacities, horizon, rng)
     if not found.find():
         return
     before = found.cost
     found.improve(50)
     assert found.cost <= before
     for m, capacity in enumerate(capacities):
-        here = [of for of, place in zip(intervals, found.places, strict=True) if place == m]
+        here = [piece for some, place in zip(pieces, found.places, strict=True) if place == m for piece in some]
         for t in range(horizon):
-            used = sum(of.size for of in here if of.start <= t <= of.end)
-            used += sum(of.workspace for of in here if of.start == t)
-            assert used <= capacity
+            assert sum(size for start, end, size in here if start <= t <= end) <= capacity
