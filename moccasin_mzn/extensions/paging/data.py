@@ -108,31 +108,34 @@ class PagedIntervals:
     end: tuple[int, ...] = ()
     paged: tuple[bool, ...] = ()
     """Is it read back, not computed?"""
+    overwritten: tuple[bool, ...] = ()
+    """Is it written over at `end`? Then it is written to slow memory before that."""
 
 
 def decode_plan(data: ModelData, intervals: PagedIntervals) -> Plan:
     """The plan a solution stands for."""
-    columns = (intervals.active, intervals.start, intervals.end, intervals.paged, data.computation_nodes)
-    rows = zip(*columns, strict=True)
+    columns = vars(intervals).values()
+    rows = zip(*columns, data.computation_nodes, strict=True)
     return plan_with_writes(
-        (start, end, data.order[node - 1], back) for active, start, end, back, node in rows if active
+        (start, end, data.order[node - 1], back, over) for active, start, end, back, over, node in rows if active
     )
 
 
-def plan_with_writes(local: Iterable[tuple[int, int, int, bool]]) -> Plan:
-    """The plan of intervals in local memory: an output is written right after the one before the first one read back.
+def plan_with_writes(local: Iterable[tuple[int, int, int, bool, bool]]) -> Plan:
+    """The plan of intervals in local memory: an output is written right after the one before the first one read back,
+    or right before its last event, if that writes over it.
 
     Args:
-        local: start, end, node, and whether it is read back; those of a node by start.
+        local: start, end, node, whether it is read back, and whether it is written over; those of a node by start.
     """
     steps: list[tuple[int, int, Action]] = []
-    latest_end, written = dict[int, int](), set[int]()
-    for start, end, v, back in local:
+    latest, written = dict[int, tuple[int, int]](), set[int]()
+    for start, end, v, back, over in local:
         if back and v not in written:
             written.add(v)
-            steps.append((latest_end[v], 1, Action(v, SLOW, LOCAL)))
+            steps.append((*latest[v], Action(v, SLOW, LOCAL)))
         steps.append((start, 0, Action(v, LOCAL, SLOW if back else None)))
-        latest_end[v] = end
+        latest[v] = end, -1 if over else 1
     return tuple(action for _, _, action in sorted(steps, key=itemgetter(0, 1)))
 
 
@@ -149,11 +152,12 @@ def encode_plan(platform: Platform, data: ModelData, plan: Plan, staged: bool) -
     events: Sequence[int] = range(1, len(local) + 1)
     if staged:
         events = staged_events(data, [action.node for action in local])
-    copies: list[list[tuple[int, int, bool]]] = [[] for _ in platform.graph.nodes]
-    for of in judge_plan(platform, plan).intervals:
+    copies: list[list[tuple[int, int, bool, bool]]] = [[] for _ in platform.graph.nodes]
+    judged = judge_plan(platform, plan)
+    for of in judged.intervals:
         if of.memory == LOCAL:
             first, last = events[before[of.start - 1] - 1], events[before[of.end - 1] - 1]
-            copies[of.node].append((first, last, of.source is not None))
+            copies[of.node].append((first, last, of.source is not None, (of.end, of.node) in judged.overwrites))
     rows, unused = [], len(local)
     for number, (v, most) in enumerate(zip(data.order, data.max_computations, strict=True), 1):
         for i in range(most):
@@ -162,5 +166,5 @@ def encode_plan(platform: Platform, data: ModelData, plan: Plan, staged: bool) -
                 continue
             unused += 1  # free events: inactive intervals take the events after the last
             event = len(data.order) * (data.earliest_stage[number - 1] - 1) + number if staged else unused
-            rows.append((False, event, event, False))
+            rows.append((False, event, event, False, False))
     return PagedIntervals(*map(tuple, zip(*rows, strict=True)))

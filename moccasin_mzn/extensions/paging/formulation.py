@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -38,6 +38,9 @@ from moccasin_mzn.problem.stages import Stages, first_out_of_stage
 from moccasin_mzn.solvers.minizinc.run import Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
+ARRAYS = tuple(part.name for part in fields(PagedIntervals))
+"""Names of a solution's arrays."""
+
 
 @dataclass(frozen=True)
 class PagingFormulation(PlanFormulation[PagingData]):
@@ -55,7 +58,7 @@ class PagingFormulation(PlanFormulation[PagingData]):
     """"staged" or "general"."""
 
     name: ClassVar[str] = "paging"
-    handles: ClassVar[Features] = OF_PLANS - {Feature.DEVICES, Feature.POOLS, Feature.IN_PLACE, Feature.OUTPUTS}
+    handles: ClassVar[Features] = OF_PLANS - {Feature.DEVICES, Feature.POOLS, Feature.OUTPUTS}
     checker: ClassVar[str] = "paging.mzc.mzn"
     compiled: ClassVar[tuple[CompiledSearch, ...]] = (PAGING,)
 
@@ -121,15 +124,13 @@ class PagingFormulation(PlanFormulation[PagingData]):
         return (*totals, *(one for one in form.sums(model) if one.what == "size"))
 
     def plan(self, data: PagingData, values: Solution) -> Plan:
-        return decode_plan(
-            data.model, PagedIntervals(*(tuple(getattr(values, name)) for name in ("active", "start", "end", "paged")))
-        )
+        return decode_plan(data.model, PagedIntervals(*(tuple(getattr(values, name)) for name in ARRAYS)))
 
     def objective(self, data: PagingData, value: int) -> int:
         return value * data.totals[0].scale
 
     def solution_items(self, data: PagingData, values: Solution) -> dict[str, Value]:
-        return {name: tuple(getattr(values, name)) for name in ("active", "start", "end", "paged", "total")}
+        return {name: tuple(getattr(values, name)) for name in (*ARRAYS, "total")}
 
     def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
         found = problem.out_of_scope(plan)
@@ -179,7 +180,7 @@ def instant_bound(problem: PlanProblem) -> int:
     again = compute
     if can_page(problem):
         again = [min(c, w + r) for c, w, r in zip(compute, write, read, strict=True)]
-    stages = replace(Stages.of(instance), duration=tuple(again[v] for v in instance.order), duration_scale=1)
+    stages = replace(Stages.of(instance.relaxed), duration=tuple(again[v] for v in instance.order), duration_scale=1)
     extra = cover_bound(stages)
     return 0 if extra is None else sum(compute) + extra
 

@@ -32,6 +32,8 @@ class Problem(NamedTuple):
     workspace: np.ndarray
     pred_ptr: np.ndarray
     pred: np.ndarray
+    over: np.ndarray
+    """bool: may the node overwrite the input `pred` has at this place?"""
     slot_ptr: np.ndarray
     """Slots of node v are slot_ptr[v]..slot_ptr[v + 1] - 1."""
     slot_node: np.ndarray
@@ -55,6 +57,14 @@ class Workspace(NamedTuple):
     node: np.ndarray
     own: np.ndarray
     """By event: what a computation takes for itself while it goes on."""
+    over_event: np.ndarray
+    """Computations that may overwrite an input, one entry for each such input, by event."""
+    over_copy: np.ndarray
+    """The interval that each of them reads of that input."""
+    overs: np.ndarray
+    """int64[1]: the number of these entries."""
+    early: np.ndarray
+    """By event: 1 if its interval is written over at its end, and so written out before that, else 0."""
     latest: np.ndarray
     """By node: its latest interval."""
     before_back: np.ndarray
@@ -77,6 +87,7 @@ def run(problem, stage, back, workspace, figures):
     workspace.latest[:] = NONE
     workspace.before_back[:] = NONE
     workspace.totals[:] = 0
+    workspace.overs[0] = 0
     for slot in range(len(stage) - 1, -1, -1):  # so that each stage has its slots in ascending order
         if stage[slot] != NONE:
             workspace.after[slot] = workspace.head[stage[slot]]
@@ -103,6 +114,7 @@ def run(problem, stage, back, workspace, figures):
 @compiled
 def _open(workspace, v, event):
     workspace.node[event], workspace.start[event], workspace.end[event] = v, event, event
+    workspace.early[event] = 0
     workspace.latest[v] = event
 
 
@@ -122,7 +134,11 @@ def _read_back(problem, workspace, v, event):
 @compiled
 def _compute(problem, workspace, v, event):
     for at in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
-        workspace.end[workspace.latest[problem.pred[at]]] = event
+        copy = workspace.latest[problem.pred[at]]
+        workspace.end[copy] = event
+        if problem.over[at]:
+            workspace.over_event[workspace.overs[0]], workspace.over_copy[workspace.overs[0]] = event, copy
+            workspace.overs[0] += 1
     for i in range(TOTALS):
         workspace.totals[i] += problem.compute[i, v]
     workspace.own[event] = problem.workspace[v]
@@ -133,12 +149,21 @@ def _compute(problem, workspace, v, event):
 def _sum_up(problem, workspace, count, figures):
     workspace.change[: count + 1] = 0
     workspace.slow_change[: count + 1] = 0
+    spared = NONE
+    for i in range(workspace.overs[0]):  # by event
+        event, copy = workspace.over_event[i], workspace.over_copy[i]
+        if workspace.end[copy] == event:
+            workspace.early[copy] = 1
+            if spared != event:
+                workspace.own[event] -= problem.size[workspace.node[event]]
+                spared = event
     for t in range(count):
         workspace.change[t] += problem.size[workspace.node[t]]
         workspace.change[workspace.end[t] + 1] -= problem.size[workspace.node[t]]
     for v in range(len(problem.size)):
         if workspace.before_back[v] != NONE:
-            workspace.slow_change[workspace.end[workspace.before_back[v]] + 1] += problem.size[v]
+            source = workspace.before_back[v]
+            workspace.slow_change[workspace.end[source] + 1 - workspace.early[source]] += problem.size[v]
             workspace.slow_change[workspace.last_back[v] + 1] -= problem.size[v]
     level, slow, over, slow_over = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for t in range(count):

@@ -205,6 +205,7 @@ def problem_of(problem: PlanProblem) -> Problem:
         workspace=staged.workspace,
         pred_ptr=staged.pred_ptr,
         pred=staged.pred.astype(np.int64),
+        over=_may_overwrite(instance, staged.pred_ptr, staged.pred),
         slot_ptr=staged.slot_ptr,
         slot_node=staged.slot_node,
         compute=compute,
@@ -224,8 +225,14 @@ def workspace_for(problem: Problem) -> Workspace:
         return np.zeros(count, np.int64)
 
     events = n + slots + 2
+    slots_of = np.diff(problem.slot_ptr)
+    overs = sum(
+        int(problem.over[problem.pred_ptr[v] : problem.pred_ptr[v + 1]].sum()) * (1 + int(slots_of[v]))
+        for v in range(n)
+    )
     return Workspace(
-        start=zeros(events), end=zeros(events), node=zeros(events), own=zeros(events), latest=zeros(n),
+        start=zeros(events), end=zeros(events), node=zeros(events), own=zeros(events), over_event=zeros(overs),
+        over_copy=zeros(overs), overs=zeros(1), early=zeros(events), latest=zeros(n),
         before_back=zeros(n), last_back=zeros(n), change=zeros(events), slow_change=zeros(events), totals=zeros(3),
         head=zeros(n), after=zeros(slots),
     )  # fmt: skip
@@ -237,12 +244,24 @@ def plan_of(instance: Instance, problem: Problem, stage: np.ndarray, back: np.nd
     slots = np.flatnonzero(stage != NONE)
     keys = [(int(stage[slot]), int(problem.slot_node[slot]), bool(back[slot])) for slot in slots]
     local = sorted([*keys, *((k, k, False) for k in range(n))])
-    latest, end = dict[int, int](), list(range(len(local)))
+    latest, end, over = dict[int, int](), list(range(len(local))), set[tuple[int, int]]()
     for t, (_, k, read) in enumerate(local):
         for u in () if read else instance.graph.predecessors[order[k]]:
             end[latest[u]] = t
+            if instance.graph.overwritable is not None and u in instance.graph.overwritable[order[k]]:
+                over.add((latest[u], t))
         latest[order[k]] = t
-    return plan_with_writes((t, end[t], order[k], read) for t, (_, k, read) in enumerate(local))
+    return plan_with_writes((t, end[t], order[k], read, (t, end[t]) in over) for t, (_, k, read) in enumerate(local))
+
+
+def _may_overwrite(instance: Instance, pred_ptr: np.ndarray, pred: np.ndarray) -> np.ndarray:
+    """See `Problem.over`."""
+    rows, order = instance.graph.overwritable, instance.order
+    if rows is None:
+        return np.zeros(len(pred), bool)
+    nodes = np.repeat(np.arange(len(order)), np.diff(pred_ptr))
+    pairs = zip(nodes.tolist(), pred.tolist(), strict=True)
+    return np.array([order[u] in rows[order[v]] for v, u in pairs], bool)
 
 
 def set_of(instance: Instance, problem: Problem, plan: Plan) -> tuple[np.ndarray, np.ndarray]:

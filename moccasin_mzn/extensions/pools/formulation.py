@@ -138,7 +138,7 @@ class PoolsFormulation(PlanFormulation[PoolsData]):
 def instant_bound(problem: PlanProblem) -> int:
     """No plan in stages of the input order has less of the objective; 0 if there is no plan."""
     together = one_memory(problem)
-    stages = Stages.of(together)
+    stages = Stages.of(together.relaxed)
     extra = cover_bound(stages)
     if extra is None:
         return 0
