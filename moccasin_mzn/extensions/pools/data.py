@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -99,11 +98,11 @@ def pools_data(problem: PlanProblem, staged: bool) -> PoolsData:
         workspace = max(model.workspace, default=0)
         memory = sums_of_ranges(model.size, [(k, late - 1) for k, late in enumerate(model.latest_stage)])
         crowded = next_crowded([used + workspace for used in memory], budgets[fast])
-        kept = {u for groups in problem.graph.adjacent or () for group in groups for u in group}
-        counts = _of_operations(model, [
-            count if crowded[k] < late or order[k] in kept else 1
-            for k, (count, late) in enumerate(zip(counts, model.latest_stage, strict=True))
-        ])  # fmt: skip
+        joined = {u for groups in problem.graph.adjacent or () for group in groups for u in group}
+        late = zip(order, crowded, model.latest_stage, strict=False)
+        again = {problem.graph.operation_of[v] for v, first, last in late if first < last or v in joined}
+        rows = zip(order, counts, strict=True)
+        counts = tuple(count if problem.graph.operation_of[v] in again else 1 for v, count in rows)
     everything = sum(model.size) + max(model.workspace, default=0)
     together = min(sum(budgets), everything)  # more is of no use, and may be more than a solver's integers
     model = replace(model, budget=together, max_computations=counts, critical_stage=frozenset())
@@ -111,17 +110,6 @@ def pools_data(problem: PlanProblem, staged: bool) -> PoolsData:
         problem, model, scale, budgets, tuple(amount // scale for amount in compute),
         tuple(tuple(amount // scale for amount in row) for row in access), _joined(problem, model),
     )  # fmt: skip
-
-
-def _of_operations(model: ModelData, counts: Sequence[int]) -> tuple[int, ...]:
-    """Counts by node, for all outputs of an operation the most that one has."""
-    if not model.output_of:
-        return tuple(counts)
-    first = [of or v for v, of in enumerate(model.output_of, 1)]
-    most: dict[int, int] = {}
-    for of, count in zip(first, counts, strict=True):
-        most[of] = max(count, most.get(of, 1))
-    return tuple(most[of] for of in first)
 
 
 def _joined(problem: PlanProblem, model: ModelData) -> tuple[tuple[int, int], ...]:
