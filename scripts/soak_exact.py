@@ -4,8 +4,9 @@
     python scripts/soak_exact.py --only pools --questions 100
     python scripts/soak_exact.py --replay 17
 
-Prints a table of the kinds of questions: how many, how many the oracle gave up on, and disagreements, each of which is
-printed with its number when it is found. Exit status 1 with any.
+Prints a table of the kinds of questions: how many, how many the oracle gave up on, how many were refused as nothing
+handles their features together, and disagreements, each printed with its number when it is found. Exit status 1 if
+there are any.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from soaking.exact_questions import KINDS, ask  # noqa: E402
 
-GAVE_UP = " (oracle gave up)"
+GAVE_UP, REFUSED = " (oracle gave up)", " (refused)"
 
 
 def numbered(number: int, only: str | None) -> tuple[int, str, list[str]]:
@@ -55,9 +56,10 @@ def main() -> int:
                 reported = time.monotonic()
                 done = sum(counts.values())
                 print(f"{reported - begin:7.0f} s  {done} questions  {sum(wrong.values())} wrong", file=sys.stderr)
-    print("kind            questions   oracle gave up   disagreements")
+    print("kind            questions   oracle gave up   refused   disagreements")
     for kind in KINDS:
-        print(f"{kind:14} {counts[kind] + counts[kind + GAVE_UP]:10} {counts[kind + GAVE_UP]:16} {wrong[kind]:15}")
+        asked, silent, refused = (counts[kind + how] for how in ("", GAVE_UP, REFUSED))
+        print(f"{kind:14} {asked + silent + refused:10} {silent:16} {refused:9} {wrong[kind]:15}")
     total = sum(counts.values())
     print(f"{total} questions in {time.monotonic() - begin:.0f} s, {sum(wrong.values())} disagreements")
     return 1 if wrong else 0

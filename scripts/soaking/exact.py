@@ -7,19 +7,18 @@ output, which is free, or compute an operation. Sets of nodes are bits of an int
     account(g, sequence)                     the judge: flaw, duration, peak, intervals, overwrites
     best(g, budget, mode, most)              least duration; mode "free" | "first" | "staged"; most None: no limit
     least_peak(g, mode, most)                least feasible budget
-    pools_best, copies_best                  plans of several memories
     arena_best(g, size, align, most, mode)   least duration within an arena with offsets
     least_arena(boxes, fixed, upper)         least arena of buffers with gaps and given offsets
     layout_flaw(boxes, offsets)              an overlap, in words
+
+Plans of several memories: `soaking.exact_plans`.
 """
 
 from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import count, product
-from math import ceil
 
 
 @dataclass
@@ -34,12 +33,14 @@ class Tiny:
     of: list = None  # per node: first output or None
     once: tuple = ()
     order: list = None  # input order
+    groups: list = None  # per node: groups of inputs that are read as one
 
     def __post_init__(self):
         n = self.n = len(self.dur)
         self.ws = list(self.ws) if self.ws else [0] * n
         self.ip = [tuple(r) for r in self.ip] if self.ip else [()] * n
         self.of = list(self.of) if self.of else [None] * n
+        self.groups = [tuple(map(tuple, r)) for r in self.groups] if self.groups else [()] * n
         pred = [set() for _ in range(n)]
         for u, v in self.edges:
             pred[v].add(u)
@@ -154,6 +155,31 @@ def in_scope(g, seq, mode, limit):
 
 
 # ---- schedules ---------------------------------------------------------------------------------------------------
+def sums_of_sets(amounts):
+    """by set of nodes, as bits of an integer, the sum of their amounts"""
+    sums = [0]
+    for amount in amounts:
+        sums += [each + amount for each in sums]
+    return sums
+
+
+def kept(size_of, g, must, spare, room):
+    """The largest sets that contain `must`, are in must | spare and take at most `room`."""
+    if size_of[must | spare] <= room:
+        yield must | spare
+        return
+    if size_of[must] > room:
+        return
+    c = (spare - 1) & spare
+    while True:
+        m = size_of[must | c]
+        if m <= room and all(m + g.size[u] > room for u in range(g.n) if spare >> u & 1 and not c >> u & 1):
+            yield must | c
+        if not c:
+            return
+        c = (c - 1) & spare
+
+
 class Moves:
     """What may follow a state, with as much kept in memory as the budget allows: dropping later is free as well."""
 
@@ -161,10 +187,7 @@ class Moves:
         self.g, self.mode, self.budget = g, mode, budget
         n = g.n
         self.full = (1 << n) - 1
-        self.size_of = [0] * (1 << n)
-        for m in range(1, 1 << n):
-            low = (m & -m).bit_length() - 1
-            self.size_of[m] = self.size_of[m & (m - 1)] + g.size[low]
+        self.size_of = sums_of_sets(g.size)
         self.inp = [sum(1 << u for u in g.pred[v]) for v in range(n)]
         self.out = {v: sum(1 << w for w in g.outs[v]) for v in g.ops}
         self.prefix = {0}
@@ -176,24 +199,6 @@ class Moves:
         self.lim = g.counts(limit)
         self.idx = {v: k for k, v in enumerate(g.ops)}
         self.zero = (0,) * len(g.ops) if self.lim else ()
-
-    def kept(self, must, spare, room):
-        """The largest sets that contain `must`, are in must | spare and take at most `room`."""
-        if self.size_of[must | spare] <= room:
-            yield must | spare
-            return
-        if self.size_of[must] > room:
-            return
-        c = (spare - 1) & spare
-        while True:
-            m = self.size_of[must | c]
-            if m <= room and all(
-                m + self.g.size[u] > room for u in range(self.g.n) if spare >> u & 1 and not c >> u & 1
-            ):
-                yield must | c
-            if not c:
-                return
-            c = (c - 1) & spare
 
     def after(self, there, comp, cnt, cur):
         """(cost of recomputing, there, comp, counts, cursor, nodes listed)"""
@@ -210,11 +215,14 @@ class Moves:
             else:
                 c2 = cnt
             room = self.budget - self.size_of[outs] - g.ws[f]
-            opts = [(K | outs, comp | outs, tuple(g.outs[f])) for K in self.kept(need, there & ~need & ~outs, room)]
+            opts = [
+                (K | outs, comp | outs, tuple(g.outs[f]))
+                for K in kept(self.size_of, g, need, there & ~need & ~outs, room)
+            ]
             for u in g.ip[f]:
                 opts += [
                     (K & ~(1 << u) | fb, comp | fb, (f,))
-                    for K in self.kept(need, there & ~need & ~fb, room + g.size[f])
+                    for K in kept(self.size_of, g, need, there & ~need & ~fb, room + g.size[f])
                 ]
             for then, comp2, listed in opts:
                 cur2 = -1
@@ -288,26 +296,7 @@ def least_peak(g, mode="free", limit=None):
     return levels[lo]
 
 
-# ---- several memories --------------------------------------------------------------------------------------------
-def merged(g):
-    """Outputs of one operation as one, retained until the last read of any. (graph, old index of each node)."""
-    keep = [v for v in range(g.n) if g.of[v] is None]
-    at = {v: k for k, v in enumerate(keep)}
-    edges = sorted(
-        {(at[g.first[u]], at[g.first[v]]) for v in range(g.n) for u in g.pred[v] if g.first[u] != g.first[v]}
-    )
-    return Tiny(
-        [g.dur[v] for v in keep],
-        [sum(g.size[w] for w in g.outs[v]) for v in keep],
-        edges,
-        [g.ws[v] for v in keep],
-        None,
-        None,
-        tuple(at[v] for v in g.once if v in at),
-        [at[v] for v in g.order if v in at],
-    ), keep
-
-
+# ---- arenas ------------------------------------------------------------------------------------------------------
 def _dijkstra(start, after, done, most=3_000_000):
     tie = count()
     heap = [(0, next(tie), start, None)]
@@ -331,135 +320,6 @@ def _dijkstra(start, after, done, most=3_000_000):
     return None
 
 
-def pools_best(g, budgets, access, mode="free", limit=2):
-    """One device, memories with budgets (None: no limit) and access cost per unit (Fraction). g: merged."""
-    n, memories = g.n, len(budgets)
-    acc = [[ceil(s * Fraction(a)) for s in g.size] for a in access]
-    lim = g.counts(limit)
-    place = {v: k for k, v in enumerate(g.order)}
-
-    def after(s):
-        where, comp, cnt, cur = s
-        used = [sum(g.size[v] for v in range(n) if where[v] == m) for m in range(memories)]
-        for v in range(n):
-            if where[v] >= 0:
-                yield 0, (where[:v] + (-1,) + where[v + 1 :], comp, cnt, cur), None
-                continue
-            if cnt[v] >= lim[v] or any(where[u] < 0 for u in g.pred[v]):
-                continue
-            new = not comp >> v & 1
-            cur2 = -1
-            if mode != "free":
-                if new and comp != sum(1 << w for w in g.order[: place[v]]):
-                    continue
-                if not new and mode == "staged":
-                    if place[v] <= cur:
-                        continue
-                    cur2 = place[v]
-            for m in range(memories):
-                if budgets[m] is not None and used[m] + g.size[v] + g.ws[v] > budgets[m]:
-                    continue
-                cost = g.dur[v] + sum(acc[where[u]][u] for u in g.pred[v]) + acc[m][v]
-                yield (
-                    cost,
-                    (where[:v] + (m,) + where[v + 1 :], comp | 1 << v, cnt[:v] + (cnt[v] + 1,) + cnt[v + 1 :], cur2),
-                    (v, m),
-                )
-
-    full = (1 << n) - 1
-    return _dijkstra(((-1,) * n, 0, (0,) * n, -1), after, lambda s: s[1] == full)
-
-
-def pools_account(g, plan, budgets, access):
-    acc = [[ceil(s * Fraction(a)) for s in g.size] for a in access]
-    last, iv, dur = {}, [], 0
-    for t, (v, m) in enumerate(plan):
-        dur += g.dur[v] + acc[m][v]
-        for u in g.pred[v]:
-            if u not in last:
-                return f"step {t}: {v} reads {u}", 0, ()
-            iv[last[u]][3] = t
-            dur += acc[iv[last[u]][1]][u]
-        last[v] = len(iv)
-        iv.append([v, m, t, t])
-    if len(last) < g.n:
-        return "never computed", 0, ()
-    peaks = [
-        max(
-            sum(g.size[w] for w, k, s, e in iv if k == m and s <= t <= e) + (g.ws[plan[t][0]] if plan[t][1] == m else 0)
-            for t in range(len(plan))
-        )
-        for m in range(len(budgets))
-    ]
-    over = any(b is not None and p > b for p, b in zip(peaks, budgets, strict=True))
-    return ("over budget" if over else ""), dur, tuple(peaks)
-
-
-def copies_best(g, budgets, durs, link, most):
-    """Several memories with links, any order: the least duration. g: merged; durs[m]: durations in memory m or None;
-    link[(a, b)]: a list of costs; most[m]: copies of a node in m."""
-    n, memories = g.n, len(budgets)
-
-    def after(s):
-        there, comp, cnt = s
-        for m in range(memories):
-            used = sum(g.size[v] for v in range(n) if there[m] >> v & 1)
-            for v in range(n):
-                b = 1 << v
-                if there[m] & b:
-                    yield 0, (there[:m] + (there[m] ^ b,) + there[m + 1 :], comp, cnt), None
-                    continue
-                k = m * n + v
-                if cnt[k] >= (min(most[m], 1) if v in g.once and durs[m] is not None else most[m]):
-                    continue
-                c2 = cnt[:k] + (cnt[k] + 1,) + cnt[k + 1 :]
-                then = there[:m] + (there[m] | b,) + there[m + 1 :]
-                able = durs[m] is not None and durs[m][v] is not None and all(there[m] >> u & 1 for u in g.pred[v])
-                if able and (budgets[m] is None or used + g.size[v] + g.ws[v] <= budgets[m]):
-                    yield durs[m][v], (then, comp | b, c2), (v, m, None)
-                for a in range(memories):
-                    if (a, m) in link and there[a] & b and (budgets[m] is None or used + g.size[v] <= budgets[m]):
-                        yield link[a, m][v], (then, comp, c2), (v, m, a)
-
-    full = (1 << n) - 1
-    return _dijkstra(((0,) * memories, 0, (0,) * (memories * n)), after, lambda s: s[1] == full)
-
-
-def copies_account(g, plan, budgets, durs, link):
-    last, iv, dur, comp = {}, [], 0, set()
-    for t, (v, m, a) in enumerate(plan):
-        if a is None:
-            if durs[m] is None or durs[m][v] is None:
-                return f"step {t}: cannot compute", 0, ()
-            dur += durs[m][v]
-            comp.add(v)
-            reads = [(u, m) for u in g.pred[v]]
-        else:
-            if (a, m) not in link:
-                return f"step {t}: no link", 0, ()
-            dur += link[a, m][v]
-            reads = [(v, a)]
-        for r in reads:
-            if r not in last:
-                return f"step {t}: reads {r}", 0, ()
-            iv[last[r]][3] = t
-        last[v, m] = len(iv)
-        iv.append([v, m, t, t])
-    if len(comp) < g.n:
-        return "never computed", 0, ()
-    peaks = [
-        max(
-            sum(g.size[w] for w, k, s, e in iv if k == m and s <= t <= e)
-            + (g.ws[plan[t][0]] if plan[t][1] == m and plan[t][2] is None else 0)
-            for t in range(len(plan))
-        )
-        for m in range(len(budgets))
-    ]
-    over = any(b is not None and p > b for p, b in zip(peaks, budgets, strict=True))
-    return ("over budget" if over else ""), dur, tuple(peaks)
-
-
-# ---- arenas ------------------------------------------------------------------------------------------------------
 def arena_best(g, arena, align=1, limit=2, mode="free", most=3_000_000):
     """Least duration with offsets within `arena`; copies do not move. Workspaces and outputs have offsets; in place the
     output lies at the offset of what it overwrites. A state is copies with offsets: for tiny graphs only."""

@@ -16,6 +16,7 @@ from math import ceil
 from pathlib import Path
 
 import moccasin_mzn as mz
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.operators import Operator, Part, Reach, Read
 from moccasin_mzn.problem.features import NONE, OF_GRAPHS, Feature, Features, graph_features
 from soaking.exact import (
@@ -23,14 +24,12 @@ from soaking.exact import (
     account,
     arena_best,
     best,
-    copies_best,
     in_scope,
     layout_flaw,
     least_arena,
     least_peak,
-    merged,
-    pools_best,
 )
+from soaking.exact_plans import Machine, account_of_plan, best_plan, plan_in_scope
 
 FIRST = "first computations in the input order"
 """Words of a proof that is not only about stages of the input order."""
@@ -43,12 +42,12 @@ COUNTED = 300
 class Asked:
     """A graph with what is asked of it, and what is wrong with the answers."""
 
-    def __init__(self, rng: random.Random, nodes: int, plain: bool = False, largest: int | None = None,
+    def __init__(self, rng: random.Random, nodes: int, largest: int | None = None, several: bool = False,
                  wanted: Features = NONE) -> None:  # fmt: skip
         self.rng = rng
-        self.graph = draw_graph(rng, nodes, plain, largest)
+        self.graph = self._draw(nodes, largest, several)
         while not wanted & OF_GRAPHS - {Feature.PARTS} <= graph_features(self.graph):
-            self.graph = draw_graph(rng, nodes, plain, largest)
+            self.graph = self._draw(nodes, largest, several)
         if Feature.PARTS in wanted:
             self.graph = replace(self.graph, parts=[Part(str(node), ()) for node in self.graph.nodes])
         self.tiny = exact_graph(self.graph)
@@ -56,6 +55,11 @@ class Asked:
         self.most = rng.choice([1, 2, 2, 3])
         self.mode = "free" if self.free else "staged"
         self.flaws: list[str] = []
+
+    def _draw(self, nodes: int, largest: int | None, several: bool) -> mz.ComputationGraph:
+        """A graph; for several memories sometimes with outputs that are read as one."""
+        graph = draw_graph(self.rng, nodes, largest)
+        return (several and self.rng.random() < 0.3 and read_as_one(self.rng, graph)) or graph
 
     @property
     def how(self) -> dict[str, object]:
@@ -87,10 +91,10 @@ class Asked:
 # --- Graphs ---------------------------------------------------------------------------------------------------
 
 
-def draw_graph(rng: random.Random, nodes: int, plain: bool = False, largest: int | None = None) -> mz.ComputationGraph:
-    """A graph of so many operations; plain ones have no further outputs and do not run in place."""
+def draw_graph(rng: random.Random, nodes: int, largest: int | None = None) -> mz.ComputationGraph:
+    """A graph of at most this many operations and one."""
     operations, near = rng.randint(1, nodes), rng.choice([0.5, 0.8, 1.0])
-    further = not plain and rng.random() < 0.35
+    further = rng.random() < 0.35
     output_of: list[int | None] = []
     for _ in range(operations):
         first = len(output_of)
@@ -109,7 +113,7 @@ def draw_graph(rng: random.Random, nodes: int, plain: bool = False, largest: int
         if rng.random() < 0.3 else None,
         computed_once=[rng.choice(firsts)] if rng.random() < 0.1 else (),
     )  # fmt: skip
-    if plain or rng.random() < 0.6:
+    if rng.random() < 0.6:
         return graph
     may = [
         tuple(u for u, w in sorted(edges) if w == v and sizes[u] >= sizes[v] and rng.random() < 0.7)
@@ -117,6 +121,20 @@ def draw_graph(rng: random.Random, nodes: int, plain: bool = False, largest: int
         for v in range(n)
     ]  # fmt: skip
     return replace(graph, in_place=may).run_in_place()
+
+
+def read_as_one(rng: random.Random, graph: mz.ComputationGraph) -> mz.ComputationGraph | None:
+    """The graph with two inputs or more that a node reads as one; None where there are none that can be."""
+    joint = [v for v, inputs in enumerate(graph.predecessors) if len(inputs) > 1]
+    if not joint:
+        return None
+    v = rng.choice(joint)
+    inputs = sorted(graph.predecessors[v])
+    group = rng.sample(inputs, rng.choice([2, 2, len(inputs)]))
+    try:
+        return replace(graph, adjacent=[[group] if at == v else [] for at in range(len(graph.nodes))])
+    except InputError:
+        return None
 
 
 def _amounts(rng: random.Random, n: int, largest: int | None) -> list[int]:
@@ -137,6 +155,7 @@ def exact_graph(graph: mz.ComputationGraph) -> Tiny:
         list(graph.durations), list(graph.sizes), list(graph.edges), list(graph.workspaces or [0] * n),
         [tuple(row) for row in graph.in_place] if graph.in_place and graph.runs_in_place else None,
         list(graph.output_of) if graph.output_of else None, tuple(graph.computed_once), list(graph.input_order()),
+        graph.adjacent,
     )  # fmt: skip
 
 
@@ -281,18 +300,63 @@ def certificates(rng: random.Random) -> list[str]:
 
 def pools(rng: random.Random, wanted: Features = NONE) -> list[str]:
     """Memories of one device."""
-    asked = Asked(rng, 3, plain=True, wanted=wanted)
-    whole, _ = merged(asked.tiny)
-    rate = rng.choice([0, 1, 2, Fraction(1, 2)])
+    asked = Asked(rng, 3, several=True, wanted=wanted)
+    rate, durations = rng.choice([0, 1, 2, Fraction(1, 2)]), asked.graph.durations
     low = max(1, max(asked.graph.working_sets))
     budgets = [rng.choice([low, 2 * low, max(1, low // 2)]), rng.choice([low, None])]
+    access = [[ceil(size * each) for size in asked.graph.sizes] for each in (0, rate)]
+    machine = Machine(budgets, [[(duration, 0) for duration in durations]] * 2, access=access)
     slow = f"{'inf' if budgets[1] is None else budgets[1]}:{float(rate)}"
-    found = mz.solve(
-        asked.graph, memories={"fast": budgets[0], "slow": slow}, **asked.how, search="only", threads=1, time_limit=2,
-    )  # fmt: skip
-    exact = pools_best(whole, budgets, [0, rate], asked.mode, asked.most)
-    wide = pools_best(whole, budgets, [0, rate], "free" if asked.free else "first", asked.most)
+    return _ask_for_a_plan(asked, machine, "staged", "first", memories={"fast": budgets[0], "slow": slow})
+
+
+def paging(rng: random.Random, wanted: Features = NONE) -> list[str]:
+    """A slow memory that nothing is computed in."""
+    return _copying(Asked(rng, 3, several=True, wanted=wanted), devices=False)
+
+
+def devices(rng: random.Random, wanted: Features = NONE) -> list[str]:
+    """Two devices with copies between them."""
+    return _copying(Asked(rng, 3, several=True, wanted=wanted), devices=True)
+
+
+def _copying(asked: Asked, devices: bool) -> list[str]:
+    rng, graph = asked.rng, asked.graph
+    low = max(1, max(graph.working_sets))
+    budgets = [rng.choice([low, 2 * low]), rng.choice([low, 3 * low])]
+    rate, slower = rng.choice([0, 1, Fraction(1, 2), 3]), rng.choice([1, Fraction(3, 2), 3])
+    costs = [(ceil(size * rate), 0) for size in graph.sizes]
+    here, there = ([(ceil(duration * each), 0) for duration in graph.durations] for each in (1, slower))
+    machine = Machine(budgets, [here, there if devices else None], {(0, 1): costs, (1, 0): costs})
+    time = str(float(rate))
+    if devices:
+        given = {"gpu": budgets[0], "cpu": f"{budgets[1]}:{float(slower)}"}
+        return _ask_for_a_plan(asked, machine, "slots", "free", devices=given, copies={"time": time})
+    costs_of_copies = {"out_time": time, "in_time": time}
+    return _ask_for_a_plan(
+        asked, machine, "staged", "free", budget=budgets[0], slow_memory=budgets[1], paging=costs_of_copies
+    )
+
+
+def _ask_for_a_plan(asked: Asked, machine: Machine, staged: str, widest: str, **given: object) -> list[str]:
+    """What is wrong with an answer: exact ones are of the stages that claims are about, and of all plans in scope.
+
+    Raises:
+        InputError: the question is refused.
+    """
+    found = mz.solve(asked.graph, **given, **asked.how, search="only", threads=1, time_limit=2)
+    counts = [1 if v in asked.tiny.once else asked.most for v in range(asked.tiny.n)]
+    most = [counts if row is not None else [1] * asked.tiny.n for row in machine.compute]
+    exact = best_plan(asked.tiny, machine, "free" if asked.free else staged, most)
+    wide = exact if asked.free else best_plan(asked.tiny, machine, widest, most)
     _compare_plans(asked, found, exact, wide)
+    if found.valid and found.plan is not None:
+        plan = [(action.node, action.memory, action.source) for action in found.plan]
+        judged, peaks = account_of_plan(asked.tiny, machine, plan), found.details.simulation.peaks
+        asked.expect(not judged.flaws, f"{plan}: {judged.flaws}")
+        asked.expect(judged.totals[0] == found.duration, f"duration {found.duration} of {plan} is {judged.totals[0]}")
+        asked.expect(judged.peaks == peaks, f"peaks {peaks} of {plan} are {judged.peaks}")
+        asked.expect(plan_in_scope(asked.tiny, machine, plan, "free", most), f"{plan} is out of the question's scope")
     return asked.flaws
 
 
@@ -306,44 +370,11 @@ def _compare_plans(asked: Asked, found: mz.Result, exact: tuple | None, wide: tu
         asked.expect(found.status != "optimal" or exact is None or found.duration <= exact[0], f"optimal, but {exact}")
 
 
-def _copying(rng: random.Random, devices: bool, wanted: Features) -> list[str]:
-    asked = Asked(rng, 3, plain=True, wanted=wanted)
-    if asked.graph.computed_once or (asked.graph.has_workspaces and devices):
-        return []
-    whole, _ = merged(asked.tiny)
-    asked.free = True
-    low = max(1, max(asked.graph.working_sets))
-    budgets = [rng.choice([low, 2 * low]), rng.choice([low, 3 * low])]
-    rate = rng.choice([Fraction(0), Fraction(1), Fraction(1, 2), Fraction(3)])
-    cost = [ceil(size * rate) for size in asked.graph.sizes]
-    given: dict[str, object] = {}
-    if devices:
-        slower = rng.choice([Fraction(1), Fraction(3, 2), Fraction(3)])
-        durations = [list(asked.graph.durations), [ceil(each * slower) for each in asked.graph.durations]]
-        given["devices"] = {"gpu": budgets[0], "cpu": f"{budgets[1]}:{float(slower)}"}
-        given["copies"] = {"time": str(float(rate))}
-        most = [asked.most, asked.most]
-    else:
-        durations, most = [list(asked.graph.durations), None], [asked.most, 1]
-        given |= {"budget": budgets[0], "slow_memory": budgets[1]}
-        given["paging"] = {"out_time": str(float(rate)), "in_time": str(float(rate))}
-    found = mz.solve(asked.graph, **given, **asked.how, search="only", threads=1, time_limit=2)
-    try:
-        exact = copies_best(whole, budgets, durations, {(0, 1): cost, (1, 0): cost}, most)
-    except MemoryError:
-        return []
-    _compare_plans(asked, found, exact, exact)
-    return asked.flaws
-
-
-def paging(rng: random.Random, wanted: Features = NONE) -> list[str]:
-    """A slow memory that nothing is computed in."""
-    return _copying(rng, devices=False, wanted=wanted)
-
-
-def devices(rng: random.Random, wanted: Features = NONE) -> list[str]:
-    """Two devices with copies between them."""
-    return _copying(rng, devices=True, wanted=wanted)
+def is_refusal(error: Exception) -> bool:
+    """Is a question refused, as nothing handles its features together?"""
+    return (
+        isinstance(error, InputError) and re.search("(nothing|no .*) handles|does not handle", str(error)) is not None
+    )
 
 
 def allocate(rng: random.Random) -> list[str]:
@@ -415,7 +446,7 @@ KINDS: dict[str, tuple[float, Callable[[random.Random], list[str]]]] = {
 
 
 def ask(number: int, only: str | None = None) -> tuple[str, list[str]]:
-    """Ask one question: its kind, and what is wrong with the answers; an exception is a flaw as well."""
+    """Ask one question: its kind, and what is wrong with the answers; an exception that is no refusal is a flaw."""
     rng = random.Random(f"exact {number}")
     kind = rng.choices(list(KINDS), [weight for weight, _ in KINDS.values()])[0]
     kind = only or kind
@@ -424,4 +455,4 @@ def ask(number: int, only: str | None = None) -> tuple[str, list[str]]:
     except MemoryError:  # of the oracle: too many states
         return f"{kind} (oracle gave up)", []
     except Exception as error:
-        return kind, [f"{type(error).__name__}: {error}"]
+        return (f"{kind} (refused)", []) if is_refusal(error) else (kind, [f"{type(error).__name__}: {error}"])
