@@ -48,7 +48,7 @@ WAYS = (
     Ability("the least budget", OF_ONE_MEMORY | MODES - _BY_THE_CLOCK - {Feature.OFFSETS, Feature.FRONTIER},
             MappingProxyType({Feature.OFFSETS: "the least budget is for peaks",
                               Feature.ITERATIONS: "the least budget is sought by the clock"}), Feature.LEAST),
-    Ability("frontiers", OF_PROBLEMS - {Feature.GOALS} | MODES - _BY_THE_CLOCK - {Feature.OFFSETS, Feature.LEAST},
+    Ability("frontiers", OF_PROBLEMS | MODES - _BY_THE_CLOCK - {Feature.OFFSETS, Feature.LEAST},
             MappingProxyType({Feature.ITERATIONS: "a frontier takes many searches by the clock"}), Feature.FRONTIER),
 )  # fmt: skip
 """All ways of asking."""
