@@ -262,6 +262,7 @@ def frontier(
     devices: Mapping[str, Device | Amount | None] | None = None,
     copies: CopyCosts | Mapping[str, object] | None = None,
     memories: Mapping[str, MemoryPool | Amount | None] | None = None,
+    goal: Goal | Objective | None = None,
     formulation: FormulationName | None = None,
     solver: str | None = None,
     search: Search | None = None,
@@ -275,7 +276,8 @@ def frontier(
     interrupts: Interrupts = "keep",
     **own: Unpack[FormulationOptions],
 ) -> FrontierResult:
-    """Find the least duration for budgets from the least feasible one to the peak of the input order.
+    """Find the least duration, or with another goal its total, for budgets from the least feasible one to the peak of
+    the input order.
 
     Args:
         graph: the computation graph, or its file.
@@ -308,7 +310,7 @@ def frontier(
         "search": search, "threads": threads, "until_gap": criteria.gap, "seed": seed, "model": file_name(model),
         "like": like, **own,
     }  # fmt: skip
-    several, way = MemoriesGiven(paging, slow_memory, devices, copies, memories), frozenset({Feature.FRONTIER})
+    several, way = MemoriesGiven(paging, slow_memory, devices, copies, memories, goal), frozenset({Feature.FRONTIER})
     question = Question.of(options, memories=several, as_feature=way)
     variant = question.sweep(graph_given(graph))
     variant.stop = drive.over

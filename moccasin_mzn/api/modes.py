@@ -43,12 +43,12 @@ WAYS = (
     Ability("taking out concatenations", OF_ONE_MEMORY | MODES - {Feature.TILE, Feature.CERTIFICATE},
             MappingProxyType({Feature.TILE: _WHOLE_LAYERS}), Feature.ZERO_COPY),
     Ability("tiling",
-            OF_ONE_MEMORY - {Feature.SIDE_BY_SIDE} | MODES - {Feature.ZERO_COPY},
+            OF_PROBLEMS - {Feature.SIDE_BY_SIDE} | MODES - {Feature.ZERO_COPY},
             MappingProxyType({Feature.ZERO_COPY: _WHOLE_LAYERS}), Feature.TILE),
     Ability("the least budget", OF_ONE_MEMORY | MODES - _BY_THE_CLOCK - {Feature.OFFSETS, Feature.FRONTIER},
             MappingProxyType({Feature.OFFSETS: "the least budget is for peaks",
                               Feature.ITERATIONS: "the least budget is sought by the clock"}), Feature.LEAST),
-    Ability("frontiers", OF_PROBLEMS - {Feature.GOALS} | MODES - _BY_THE_CLOCK - {Feature.OFFSETS, Feature.LEAST},
+    Ability("frontiers", OF_PROBLEMS | MODES - _BY_THE_CLOCK - {Feature.OFFSETS, Feature.LEAST},
             MappingProxyType({Feature.ITERATIONS: "a frontier takes many searches by the clock"}), Feature.FRONTIER),
 )  # fmt: skip
 """All ways of asking."""

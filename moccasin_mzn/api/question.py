@@ -74,9 +74,14 @@ class Several(Protocol):
         """Refuse, by an `InputError`, the first of these arguments that is for one memory only."""
 
     def problem(
-        self, graph: ComputationGraph, options: Mapping[str, Any], *, budget: Any, order: Any, count_fixed: bool
-    ) -> tuple[PlanProblem, PlanFormulation]:
-        """Return the problem of a graph, and its formulation; raises `InputError`."""
+        self, graph: ComputationGraph, options: Mapping[str, Any], *, budget: Any, order: Any, count_fixed: bool,
+        whole: ComputationGraph | None,
+    ) -> tuple[PlanProblem, PlanFormulation]:  # fmt: skip
+        """Return the problem of a graph, and its formulation; fractions are of the peak of `whole`, if given.
+
+        Raises:
+            InputError: nonsense in an option, or options that do not go together.
+        """
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ class Question(ProblemOptions):
             self.memories.refuse_others([*self.how, *(name for name, value in of_problem.items() if value is not None)])
         if self.tiles is not None:
             check_order(self.order)
-            if self.tiles.rows is None and (self._keeps_order or Feature.FRONTIER in self.as_feature):
+            if self.tiles.rows is None and (self._are_given or Feature.FRONTIER in self.as_feature):
                 raise InputError(AUTO_IS_SEARCHED)
         self.limit  # noqa: B018 (an option is refused here, if at all)
         if isinstance(self.budget, str) and not is_least(self.budget):
@@ -202,7 +207,7 @@ class Question(ProblemOptions):
             InputError: the budget leaves nothing for outputs, or an option makes no sense for the graph.
         """
         graph = self.whole(graph, note)
-        if self.tiles is not None and self._keeps_order:
+        if self.tiles is not None and self._are_given:
             return self._of_given_parts(graph, note, stop)
         if self.tiles is not None:
             return tiled(graph, self.budget, self.count_fixed, self._of_parts, self.tiles, note, stop, target)
@@ -210,8 +215,11 @@ class Question(ProblemOptions):
             return within_least(self.within(graph, "100%"), note, stop)
         return self.within(graph, self.budget)
 
-    def within(self, graph: ComputationGraph, budget: Any) -> Request:
+    def within(self, graph: ComputationGraph, budget: Any, whole: ComputationGraph | None = None) -> Request:
         """Return the request about a graph as it is, within a budget.
+
+        Args:
+            whole: the graph before it was cut, of which fractions of several memories are; None: it was not.
 
         Raises:
             InputError: see `request`.
@@ -219,7 +227,7 @@ class Question(ProblemOptions):
         problem = {"budget": budget, "order": self.order, "count_fixed": self.count_fixed}
         if self.memories is not None:
             how = {**self.how, **({} if self.most is None else {"max_computations": self.most})}
-            planned, formulation = self.memories.problem(graph, how, **problem)
+            planned, formulation = self.memories.problem(graph, how, **problem, whole=whole)
             assert isinstance(self.options, SearchOptions)
             return Request(planned, self.options, formulation, self._plan_to_start(graph, planned), self.offsets)
         instance = Instance.build(graph, max_computations=self.counts(graph), **problem)
@@ -246,11 +254,12 @@ class Question(ProblemOptions):
             InputError: see `request`.
         """
         graph, question = self.whole(graph, note), replace(self, tile=None, max_computations=self.most)
+        whole = None if self.tiles is None else graph
         if self.tiles is not None:
             graph = cut_for_all(graph, self.tiles)
             question = replace(question, order="input" if self._keeps_order else FREE)
         own = self.memories is not None and self.memories.own_budgets
-        request = question.within(graph, None if own else "100%")
+        request = question.within(graph, None if own else "100%", whole)
         how = options or request.options
         if isinstance(request.problem, PlanProblem):
             assert isinstance(how, SearchOptions) and request.formulation is not None
@@ -271,16 +280,24 @@ class Question(ProblemOptions):
         """Whether parts keep the input order, as strategies and models of one's own need one; others are in any."""
         return self.strategy is not None or "model" in self.how
 
+    @property
+    def _are_given(self) -> bool:
+        """Whether parts are those that are given, not chosen by trials of searches in one memory."""
+        return self._keeps_order or self.memories is not None
+
     def _of_given_parts(self, graph: ComputationGraph, note: Note, stop: Callable[[], bool]) -> Request:
-        """Return the request about parts layer by layer; a fraction is of whole layers."""
+        """Return the request about parts that are given; a fraction is of whole layers."""
         assert self.tiles is not None
         parts = cut_for_all(graph, self.tiles)
         note(tiling_text(graph, parts))
-        question = replace(self, tile=None)
+        order = "input" if self._keeps_order else FREE
+        question = replace(self, tile=None, max_computations=self.most, order=order)
+        if self.memories is not None and self.memories.own_budgets:
+            return question.within(parts, self.budget, graph)
         if self.is_least:
             return within_least(question.within(parts, "100%"), note, stop)
         layers = Instance.build(graph, self.budget, count_fixed=self.count_fixed)
-        return question.within(parts, layers.budget + layers.fixed)
+        return question.within(parts, layers.budget + layers.fixed, graph)
 
     def _of_parts(self, parts: ComputationGraph, budget: int) -> Request:
         return replace(self, order=FREE, tile=None, max_computations=self.most).within(parts, budget)

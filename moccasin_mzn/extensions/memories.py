@@ -182,12 +182,14 @@ class MemoryOptions:
         budget: Amount | None,
         order: str | PathLike[str] | Iterable[int | str],
         count_fixed: bool = False,
+        whole: ComputationGraph | None = None,
     ) -> tuple[PlanProblem, PlanFormulation]:
         """Return the problem and its formulation.
 
         Args:
             options: all others that are there, by name.
             budget: of local memory; None where each memory has its own.
+            whole: the graph of whole layers, of whose peak fractions are, where `graph` is one of parts.
 
         Raises:
             InputError: nonsense in an option, or options that do not go together.
@@ -197,11 +199,11 @@ class MemoryOptions:
         if self.platform is not None:
             return _problem_in_file(graph, order, self.platform, form, most)
         if self.memory:
-            return pools_problem(graph, self._pools(), form, order, most, self._goal)
+            return pools_problem(graph, self._pools(), form, order, most, self._goal, whole)
         return several_memories_problem(
             graph, budget, paging=self._costs("paging") if self.paging else None, slow_memory=self.slow_memory,
             devices=self._devices() if self.device else None, copies=self._costs("copies"), goal=self._goal, form=form,
-            order=order, max_computations=most, count_fixed=count_fixed, spelled=_SPELLED,
+            order=order, max_computations=most, count_fixed=count_fixed, spelled=_SPELLED, whole=whole,
         )  # fmt: skip
 
     def _costs(self, what: str) -> dict[str, str]:
@@ -283,7 +285,7 @@ class MemoriesGiven:
 
     def problem(
         self, graph: ComputationGraph, options: Mapping[str, Any], *, budget: Amount | None, order: Any,
-        count_fixed: bool = False,
+        count_fixed: bool = False, whole: ComputationGraph | None = None,
     ) -> tuple[PlanProblem, PlanFormulation]:  # fmt: skip
         """Return the problem and its formulation, see `MemoryOptions.problem`.
 
@@ -293,12 +295,13 @@ class MemoriesGiven:
         form, most = options.get("formulation", "staged"), counts_of(options.get("max_computations"), graph)
         if self.memories is None:
             return several_memories_problem(
-                graph, budget, form=form, max_computations=most, order=order, count_fixed=count_fixed, **self.given()
-            )
+                graph, budget, form=form, max_computations=most, order=order, count_fixed=count_fixed, whole=whole,
+                **self.given(),
+            )  # fmt: skip
         if budget is not None or count_fixed:
             what = "count fixed" if budget is None else "budget"
             raise InputError(f"{what} is for one memory: each of several has its own")
-        return pools_problem(graph, self.memories, form, order, most, self.goal or "duration")
+        return pools_problem(graph, self.memories, form, order, most, self.goal or "duration", whole)
 
 
 def refuse_of_one_memory(names: Iterable[str], spelled: Callable[[str], str], several: str) -> None:
@@ -400,10 +403,12 @@ def several_memories_problem(
     max_computations: int | Sequence[int] | str | None = None,
     count_fixed: bool = False,
     spelled: Mapping[str, str] = MappingProxyType({}),
+    whole: ComputationGraph | None = None,
 ) -> tuple[PlanProblem, PlanFormulation]:
     """Return the problem and its formulation; the arguments are those of `moccasin_mzn.solve`.
 
     Args:
+        whole: the graph of whose peak fractions are; None: `graph`.
         goal: or what makes one of the duration of the input order with every node computed once.
         spelled: what people know the costs by, such as "paging: out_time", where that is something else.
 
@@ -419,7 +424,7 @@ def several_memories_problem(
             raise InputError("budget: expected one, of local memory")
         assert costs is not None
         instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
-        capacity = capacity_of(slow_memory, instance.baseline.peak)
+        capacity = capacity_of(slow_memory, _peak(instance, whole))
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
         return _handled(_towards(goal, PlanProblem(instance, platform)), PagingFormulation(form))
     if budget is not None or count_fixed:
@@ -435,7 +440,9 @@ def several_memories_problem(
             raise unknown_device(graph, name)
     first = next((device.budget for device in chosen.values()), None)
     instance = Instance.build(graph, first or "100%", order=order, max_computations=most)
-    peak = instance.baseline.peak
+    peak = _peak(instance, whole)
+    if first is not None and whole is not None:
+        instance = replace(instance, budget=first.resolve(peak))
     platform = device_platform(graph, chosen, _copy_costs(copies or {}, spelled), peak)
     if costs is not None:
         out, back = (
@@ -449,9 +456,12 @@ def several_memories_problem(
 def pools_problem(
     graph: ComputationGraph, pools: Mapping[str, MemoryPool | Amount | None], form: str,
     order: str | PathLike[str] | Iterable[int | str], most: int | Sequence[int] | str | None,
-    goal: Goal | Objective | Callable[[int], Goal] = "duration",
+    goal: Goal | Objective | Callable[[int], Goal] = "duration", whole: ComputationGraph | None = None,
 ) -> tuple[PlanProblem, PlanFormulation]:  # fmt: skip
     """Return the problem of one device with several memories, and its formulation.
+
+    Args:
+        whole: the graph of whose peak fractions are; None: `graph`.
 
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
@@ -459,8 +469,16 @@ def pools_problem(
     staged, most = _is_staged(form), 2 if most is None else most
     chosen = pools_of(pools)
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
-    platform = pools_platform(graph, chosen, instance.baseline.peak)
+    platform = pools_platform(graph, chosen, _peak(instance, whole))
     return _handled(_towards(goal, PlanProblem(instance, platform)), PoolsFormulation(staged))
+
+
+def _peak(instance: Instance, whole: ComputationGraph | None) -> int:
+    """The peak of which fractions are: that of a problem in its input order, or of whole layers where it has parts."""
+    if whole is None:
+        return instance.baseline.peak
+    single, order = with_single_outputs(whole, "input")
+    return Instance.build(single, "100%", order=order).baseline.peak
 
 
 def _is_staged(form: str) -> bool:

@@ -11,12 +11,12 @@ from typing import TextIO
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
 from moccasin_mzn.base.files import Json, JsonObject
 from moccasin_mzn.base.formatting import count_text, memory_text
-from moccasin_mzn.graphs.wording import graph_text
+from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 
 CSV_COLUMNS = (
     "budget", "budget_percent", "status", "duration", "tdi_percent", "duration_bound", "bound_percent", "gap_percent",
-    "peak", "pareto", "source", "bound_source", "seconds", "sequence",
+    "peak", "pareto", "source", "bound_source", "seconds", "value", "bound", "sequence",
 )  # fmt: skip
 
 Shower = Callable[[Json, int], JsonObject]
@@ -37,12 +37,14 @@ def as_dict(frontier: Frontier, shower: Shower | None = None) -> JsonObject:
         "size_unit": graph.size_unit,
         "duration_unit": graph.duration_unit,
         "baseline_peak": frontier.peak,
-        "baseline_duration": frontier.baseline,
+        "baseline_duration": frontier.baseline if frontier.objective == "duration" else None,
+        "baseline": frontier.baseline,
         "fixed_memory": frontier.fixed,
         "least_bound": frontier.least_bound,
         "least_found": frontier.least_found,
         "proofs": f"no schedule {frontier.scope}".strip(),
         "swept": frontier.swept or None,
+        "objective": frontier.objective,
         "interrupted": frontier.interrupted,
         "seconds": round(frontier.seconds, 3),
         "points": _points(frontier, shower or _ids(frontier)),
@@ -81,36 +83,43 @@ def _points(frontier: Frontier, shower: Shower) -> list[JsonObject]:
 
 
 def _point(frontier: Frontier, point: FrontierPoint, pareto: bool, shower: Shower) -> JsonObject:
-    bounded = point.status != "infeasible"
+    bounded, of_durations = point.status != "infeasible", frontier.objective == "duration"
+    found = shower(point.sequence, point.budget) if point.found else {}
+    duration = point.duration if of_durations else None
     return {
         "budget": point.budget,
         "budget_percent": frontier.budget_percent(point.budget),
         "status": point.status,
-        "duration": point.duration,
-        "tdi_percent": None if point.duration is None else frontier.increase_percent(point.duration),
-        "duration_bound": point.bound if bounded else None,
-        "bound_percent": frontier.increase_percent(point.bound) if bounded else None,
+        "duration": duration,
+        "tdi_percent": None if duration is None else frontier.increase_percent(duration),
+        "duration_bound": point.bound if bounded and of_durations else None,
+        "bound_percent": frontier.increase_percent(point.bound) if bounded and frontier.in_percent else None,
         "gap_percent": point.gap_percent,
         "peak": point.peak,
         "pareto": pareto,
         "source": point.source,
         "bound_source": point.bound_source,
         "seconds": point.seconds,
+        "value": point.duration,
+        "bound": point.bound if bounded else None,
         "sequence": None,
-        **(shower(point.sequence, point.budget) if point.found else {}),
+        **found,
     }
 
 
 # --- The table for people -------------------------------------------------------------------------------------
 
 
-_HEADINGS = ("budget", "% of peak", "peak", "TDI %", "bound %", "gap %", "status", "s")
+def _headings(frontier: Frontier) -> tuple[str, ...]:
+    unit = " %" if frontier.in_percent else ""
+    total = "TDI" if frontier.objective == "duration" else frontier.objective
+    return "budget", "% of peak", "peak", f"{total}{unit}", f"bound{unit}", "gap %", "status", "s"
 
 
 def print_frontier(frontier: Frontier, out: TextIO) -> None:
     """Print all points by ascending budget, and what is known of the least one; * marks the Pareto front."""
     to, chosen = console(out), frontier.pareto()
-    table = plain_table(graph_text(frontier.graph), _HEADINGS, left=("status",))
+    table = plain_table(graph_text(frontier.graph), _headings(frontier), left=("status",))
     for point in frontier.points:
         table.add_row(*_cells(frontier, point, point in chosen))
     print_table(to, table)
@@ -121,10 +130,16 @@ def _cells(frontier: Frontier, point: FrontierPoint, pareto: bool) -> list[str]:
     graph = frontier.graph
     cells = [memory_text(point.budget, graph.size_unit), f"{frontier.budget_percent(point.budget):.2f}"]
     cells.append("-" if point.peak is None else memory_text(point.peak, graph.size_unit))
-    cells.append(f"{frontier.increase_percent(point.duration):.3f}" if point.duration is not None else "-")
-    cells.append("-" if point.status == "infeasible" else f"{frontier.increase_percent(point.bound):.3f}")
+    cells.append("-" if point.duration is None else _total_text(frontier, point.duration))
+    cells.append("-" if point.status == "infeasible" else _total_text(frontier, point.bound))
     cells.append(f"{point.gap_percent:.3f}" if point.found else "-")
     return [*cells, f"{point.status} *" if pareto else point.status, f"{point.seconds:.1f}"]
+
+
+def _total_text(frontier: Frontier, total: int) -> str:
+    if frontier.in_percent:
+        return f"{frontier.increase(total):.3f}"
+    return total_text(frontier.graph, frontier.objective, total)
 
 
 def _summary(frontier: Frontier) -> list[str]:

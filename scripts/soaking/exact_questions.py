@@ -395,7 +395,7 @@ def allocate(rng: random.Random) -> list[str]:
 
 def tiles(rng: random.Random) -> list[str]:
     """A chain in parts: the answer is judged on the graph of the parts."""
-    rows, network = rng.choice([1, 2, 3, 4]), _chain_of_windows(rng)
+    rows, network = rng.choice([1, 2, 3, 4]), chain_of_windows(rng)
     cut = mz.tile(network, rows)
     cut = getattr(cut, "graph", cut)
     if len(cut.nodes) > 9:
@@ -420,7 +420,7 @@ def tiles(rng: random.Random) -> list[str]:
     return flaws
 
 
-def _chain_of_windows(rng: random.Random) -> mz.ComputationGraph:
+def chain_of_windows(rng: random.Random) -> mz.ComputationGraph:
     operators: list[Operator] = []
     rows, columns = rng.randint(1, 5), rng.choice([1, 3])
     shape = rows, columns, rng.randint(1, 2)

@@ -141,5 +141,3 @@ def test_a_frontier_of_parts():
     assert all(point.duration is not None for point in found.points)
     with pytest.raises(mz.InputError, match="^tile auto is for searches in any order, within one budget: "):
         mz.frontier(IMAGES, tile="auto", points=2, time_limit=1)
-    with pytest.raises(mz.InputError, match="^paging with tiling: nothing handles both"):
-        mz.frontier(IMAGES, tile=2, paging={"out_time": 1})

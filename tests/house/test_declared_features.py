@@ -74,7 +74,7 @@ def test_a_refusal_names_a_least_set_and_what_to_leave_out():
     for pair in (
         (Feature.IN_PLACE, Feature.POOLS),
         (Feature.CERTIFICATE, Feature.PAGING),
-        (Feature.TILE, Feature.PAGING),
+        (Feature.ZERO_COPY, Feature.TILE),
     ):
         with pytest.raises(InputError, match=f"^{pair[0].called} with|^{pair[1].called} with") as refused:
             refuse_ways(pair)

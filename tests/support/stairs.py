@@ -28,6 +28,8 @@ class Stairs:
     swept: str = ""
     input_increase: int = 0
     limited: bool = False
+    objective: str = "duration"
+    counted: bool = False
     graph: ComputationGraph = GRAPH
     asked: list[BudgetQuestion] = field(default_factory=list)
 

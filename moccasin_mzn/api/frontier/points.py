@@ -29,9 +29,10 @@ class FrontierPoint:
     budget: int
     """M, in the graph's size unit."""
     duration: int | None
-    """Duration of the shortest schedule known within the budget, in the graph's duration unit; None without one."""
+    """Duration of the shortest schedule known within the budget, in the graph's duration unit, or with another goal the
+    least total of that; None without one."""
     bound: int
-    """No schedule within the budget is shorter. Of no meaning if the point is infeasible."""
+    """No schedule within the budget has less. Of no meaning if the point is infeasible."""
     peak: int | None
     """Peak memory of the schedule, in the graph's size unit."""
     sequence: Schedule | None = field(repr=False)
@@ -97,7 +98,8 @@ class Frontier:
     peak: int
     """Peak of the input order with every node computed once, in the graph's size unit: 100 % of a budget."""
     baseline: int
-    """Duration of every node once, in the graph's duration unit: percentages of durations refer to it."""
+    """Duration of every node once, in the graph's duration unit: percentages of durations refer to it. With another
+    goal the total of that."""
     least_bound: int
     """Proven: no schedule fits less, in the graph's size unit."""
     least_found: int | None
@@ -116,6 +118,8 @@ class Frontier:
     cannot be computed there."""
     more_may_fit: bool = False
     """True if schedules with more computations per node than were allowed may need less than `least_found`."""
+    objective: str = "duration"
+    """What is least at each point: duration, energy or traffic."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", tuple(self.points))
@@ -158,3 +162,19 @@ class Frontier:
     def increase_percent(self, duration: float) -> float:
         """The duration increase (TDI): by how many percent a duration exceeds that of every node once."""
         return percent_over(duration, self.baseline)
+
+    @property
+    def in_percent(self) -> bool:
+        """True if totals are shown as increases; traffic, of which there may be none, as it is."""
+        return self.objective == "duration" or self.baseline > 0
+
+    def increase(self, total: float) -> float:
+        """What is shown of a total: by how many percent it exceeds the baseline, or itself."""
+        return self.increase_percent(total) if self.in_percent else float(total)
+
+    @property
+    def increase_title(self) -> str:
+        """What `increase` is, for axes."""
+        if self.objective == "duration":
+            return "duration increase (TDI), %"
+        return f"{self.objective} increase, %" if self.in_percent else self.objective

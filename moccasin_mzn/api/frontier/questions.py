@@ -63,7 +63,7 @@ class BudgetAnswer:
 
 @dataclass(frozen=True)
 class Measured:
-    """Peak and duration of a schedule, as judged."""
+    """Peak and duration of a schedule, as judged; with another goal the total of that."""
 
     peak: int
     duration: int
@@ -157,6 +157,11 @@ class Variant(ABC, Generic[Varied]):
         return ""
 
     @property
+    def objective(self) -> str:
+        """What is least: duration, energy or traffic."""
+        return self.problem.objective
+
+    @property
     def scope(self) -> str:
         """Scope of the proofs, to be read after "no schedule"."""
         return scope(self.problem, self.form, self.options.solver)
@@ -175,7 +180,7 @@ class Variant(ABC, Generic[Varied]):
         if not simulation.feasible:
             flaw = simulation.violations[0].message
             raise JudgeError(f"the simulator rejects a schedule of the frontier: {flaw}")
-        return Measured(self.peak_of(simulation), simulation.duration)
+        return Measured(self.peak_of(simulation), self.problem.value(simulation))
 
     def ask(self, question: BudgetQuestion) -> BudgetAnswer:
         """Search once with this budget.

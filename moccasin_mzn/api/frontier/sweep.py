@@ -241,8 +241,10 @@ class _Sweep:
         point, base = self.knowledge.point(budget), self.variant.baseline
         share = f" ({100 * budget / self.variant.peak:.2f} %)" if self.variant.peak else ""
         text = f"{self.deadline.elapsed():8.1f} s  budget {self._amount(budget)}{share}  {point.status}"
-        if point.duration is not None:
+        if point.duration is not None and (base or self.variant.objective == "duration"):
             text += f"  +{percent_over(point.duration, base):.3f} %  bound +{percent_over(point.bound, base):.3f} %"
+        elif point.duration is not None:
+            text += f"  {self.variant.objective} {point.duration}  bound {point.bound}"
         return text
 
     def _amount(self, budget: int) -> str:
@@ -255,7 +257,7 @@ class _Sweep:
         return Frontier(
             variant.graph, points, variant.peak, variant.baseline, known.least, known.least_found, variant.scope,
             variant.fixed, self.deadline.elapsed(), interrupted, variant.swept, variant.input_increase,
-            more_may_fit,
+            more_may_fit, variant.objective,
         )  # fmt: skip
 
 

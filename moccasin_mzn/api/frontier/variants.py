@@ -129,7 +129,7 @@ class Rematerialization(Variant[Instance]):
 # --- Plans for several memories as a variant for the sweep ----------------------------------------------------
 
 # Less memory there never helps: a plan within a budget is one within any larger one, and a bound holds at all smaller
-# ones. Durations are swept; limits on energy and traffic stay as they are.
+# ones. What is least at each budget is the objective of the goal; limits on totals stay as they are.
 
 
 SWEPT = 0
@@ -138,17 +138,9 @@ SWEPT = 0
 
 @dataclass
 class Plans(Variant[PlanProblem]):
-    """A problem of plans: the budget of its first memory is what is varied.
-
-    Raises:
-        InputError: the objective is not the duration.
-    """
+    """A problem of plans: the budget of its first memory is what is varied."""
 
     formulation: PlanFormulation = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.problem.objective != "duration":
-            raise InputError(f"frontier: durations are swept, not {self.problem.objective}")
 
     @property
     def compiled(self) -> tuple[CompiledSearch, ...]:
@@ -189,10 +181,10 @@ class Plans(Variant[PlanProblem]):
     @property
     def input_increase(self) -> int | None:
         place, nodes = self.problem.platform.memories[SWEPT], range(len(self.graph.nodes))
-        if self.problem.platform.one_device:
-            plan = plan_of_sequence(self.problem.instance.order, SWEPT)
-            return self.problem.judge(plan).duration - self.baseline
-        return sum(place.cost(v)[0] for v in nodes) - self.baseline if all(map(place.computes, nodes)) else None
+        if not self.problem.platform.one_device and not all(map(place.computes, nodes)):
+            return None
+        plan = plan_of_sequence(self.problem.instance.order, SWEPT)
+        return self.problem.value(self.problem.judge(plan)) - self.baseline
 
     def amount(self, budget: Budget | int | float | str) -> int:
         return max(0, super().amount(budget))
@@ -207,7 +199,8 @@ class Plans(Variant[PlanProblem]):
         """Return all that a file needs which `validate` judges."""
         problem = self.at(budget)
         document = answer_document(problem, schedule, problem.judge(schedule), None)
-        return {name: document[name] for name in ("peaks", "energy", "traffic", "plan", "goal", "platform")}
+        figures = ("peaks", "duration", "energy", "traffic")
+        return {name: document[name] for name in (*figures, "plan", "goal", "platform")}
 
     def at(self, budget: int) -> PlanProblem:
         platform = self.problem.platform

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
-from moccasin_mzn.base.formatting import count_text, duration_text
+from moccasin_mzn.base.formatting import count_text
+from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.report.plots.picture import MemoryScale
 
 _MARGIN = 0.03
@@ -76,7 +77,7 @@ class FrontierPicture:
     def top(self) -> float:
         """The upper end of the vertical axis, in percent; the lower one is 0 less a little."""
         increases = [mark.y for mark in self.marks]
-        increases += [self.frontier.increase_percent(point.bound) for point in self.bounded]
+        increases += [self.frontier.increase(point.bound) for point in self.bounded]
         increases += [self.input_order[1]] if self.input_order else []
         return 1.08 * max(increases, default=0.0) or 1.0
 
@@ -102,7 +103,7 @@ class FrontierPicture:
         if not chosen:
             return None
         edges = [self.frontier.budget_percent(point.peak) for point in chosen if point.peak is not None]
-        values = [self.frontier.increase_percent(point.duration) for point in chosen if point.duration is not None]
+        values = [self.frontier.increase(point.duration) for point in chosen if point.duration is not None]
         return Steps((*edges, max(self.right, edges[-1])), tuple(values))
 
     @cached_property
@@ -113,7 +114,7 @@ class FrontierPicture:
             budget = self.frontier.budget_percent(point.budget)
             if budget > edges[-1]:
                 edges.append(budget)
-                values.append(self.frontier.increase_percent(point.bound))
+                values.append(self.frontier.increase(point.bound))
         if edges[-1] < self.right:
             edges.append(self.right)
             values.append(0.0)
@@ -140,7 +141,7 @@ class FrontierPicture:
         """All points with a schedule."""
         f = self.frontier
         return tuple(
-            Mark(f.budget_percent(point.budget), f.increase_percent(point.duration), point)
+            Mark(f.budget_percent(point.budget), f.increase(point.duration), point)
             for point in f.points
             if point.duration is not None
         )
@@ -151,13 +152,13 @@ class FrontierPicture:
         f = self.frontier
         if f.input_increase is None:
             return None
-        return f.budget_percent(f.peak), f.increase_percent(f.baseline + f.input_increase)
+        return f.budget_percent(f.peak), f.increase(f.baseline + f.input_increase)
 
     @property
     def title(self) -> str:
         """The graph, in one line."""
         graph, swept = self.frontier.graph, self.frontier.swept or "memory"
-        return f"{graph.name or 'graph'}: duration against {swept}, {count_text(len(graph.nodes), 'node')}"
+        return f"{graph.name or 'graph'}: {self.frontier.objective} against {swept}, {count_text(len(graph.nodes), 'node')}"
 
     @property
     def subtitle(self) -> str:
@@ -189,9 +190,11 @@ class FrontierPicture:
         f, graph = self.frontier, self.frontier.graph
         lines = [f"budget {self.amount(point.budget)}, {point.status}"]
         if point.duration is not None and point.peak is not None:
-            duration = duration_text(point.duration, graph.duration_unit)
-            lines.append(f"duration {duration}, +{f.increase_percent(point.duration):.3f} %, by {point.source}")
+            total = total_text(graph, f.objective, point.duration)
+            more = f", +{f.increase(point.duration):.3f} %" if f.in_percent else ""
+            lines.append(f"{f.objective} {total}{more}, by {point.source}")
             lines.append(f"peak {self.amount(point.peak)}")
         by = f", by {point.bound_source}" if point.bound_source else ""
-        lines.append(f"bound +{f.increase_percent(point.bound):.3f} %{by}")
+        more = f"+{f.increase(point.bound):.3f} %" if f.in_percent else total_text(graph, f.objective, point.bound)
+        lines.append(f"bound {more}{by}")
         return lines

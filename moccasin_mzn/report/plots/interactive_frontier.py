@@ -95,5 +95,5 @@ def _lay_out_frontier(figure: Figure, picture: FrontierPicture) -> None:
         range=[picture.left, picture.right], title=f"budget, % of the input order's peak of {picture.peak_text}",
         ticksuffix=" %", zeroline=False, gridcolor=GRID,
     )  # fmt: skip
-    figure.update_yaxes(range=[picture.bottom, picture.top], title="duration increase (TDI), %", zeroline=False,
+    figure.update_yaxes(range=[picture.bottom, picture.top], title=picture.frontier.increase_title, zeroline=False,
                         gridcolor=GRID, automargin=True)  # fmt: skip

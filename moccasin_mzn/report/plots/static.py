@@ -347,7 +347,7 @@ def _lay_out_frontier(picture: FrontierPicture, axes: Axes) -> None:
     axes.set_xlim(picture.left, picture.right)
     axes.set_ylim(picture.bottom, picture.top)
     axes.set_xlabel(f"budget, % of the input order's peak of {picture.peak_text}")
-    axes.set_ylabel("duration increase (TDI), %")
+    axes.set_ylabel(picture.frontier.increase_title)
     axes.xaxis.set_major_formatter("{x:.10g}")
     axes.yaxis.set_major_formatter("{x:.10g}")
     axes.spines["right"].set_visible(False)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from dataclasses import replace
 
 import pytest
+from few import few
 from paging_cases import best, draw_problem
 from plan_graphs import paging_problem, u_graph
 from plan_oracle import best_plan, places_of
@@ -14,15 +16,14 @@ from plan_oracle import best_plan, places_of
 from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
 from moccasin_mzn.api.frontier.variants import Plans
-from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Goal, Link, Memory, Platform
-from moccasin_mzn.report.frontiers import as_dict
+from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
+from moccasin_mzn.report.frontiers import as_dict, print_frontier
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.interactive_frontier import render_frontier as render_page
 from moccasin_mzn.report.plots.static import render_frontier as render
@@ -142,10 +143,42 @@ def test_plan_frontier_in_any_order():
     assert front.points[1].status == "optimal"
 
 
-def test_only_durations_are_swept():
-    problem = replace(paging_problem(u_graph(), 6), goal=Goal("energy"))
-    with pytest.raises(InputError, match="frontier: durations are swept, not energy"):
-        Plans(problem, ALONE, formulation=PagingFormulation())
+OTHER_GOALS = [seed for seed in range(400) if draw_problem(seed, 4).objective != "duration"]
+
+
+@pytest.mark.parametrize("seed", few(OTHER_GOALS[:60], keep=5))
+def test_the_front_of_another_goal_is_that_of_brute_force(seed):
+    problem = draw_problem(seed, 4)
+    plans = Plans(problem, SearchOptions(threads=1, seed=0), formulation=PagingFormulation())
+    budgets = tuple(range(max(1, plans.least - 1), plans.peak + 1))[:5]
+    front = sweep(plans, SweepPlan(budgets=budgets, seconds=SECONDS))
+    at_total = OBJECTIVES.index(problem.objective)
+    for point in front.points:
+        exact = best(at(problem, point.budget), "staged")
+        assert point.duration == (exact and exact.totals[at_total]), (point, exact)
+        assert point.proven
+        if point.found:
+            simulation = judge_plan(at(problem, point.budget).platform, point.sequence, problem.goal)
+            assert simulation.feasible and simulation.total(problem.objective) == point.duration
+
+
+@pytest.mark.parametrize("objective", ["energy", "traffic"])
+def test_other_goals_have_their_own_words(objective):
+    """Traffic, of which nothing computed once has any, is shown as it is, not relative to that."""
+    problem = replace(paging_problem(u_graph(), 6), goal=Goal(objective))
+    plans = Plans(problem, replace(ALONE, search="only"), formulation=PagingFormulation())
+    front = sweep(plans, SweepPlan(budgets=(6, 8), seconds=10))
+    picture, document, lines = FrontierPicture(front), as_dict(front, plans.show), io.StringIO()
+    print_frontier(front, lines)
+    assert picture.title.startswith(f"U: {objective} against memory in local") and document["objective"] == objective
+    assert picture.input_order == (100, 0)
+    for point, row in zip(front.points, document["points"], strict=True):
+        judged = judge_plan(at(problem, point.budget).platform, point.sequence, problem.goal)
+        assert row["value"] == row[objective] == point.duration and row["duration"] == judged.duration
+        assert row["tdi_percent"] is None and row["duration_bound"] is None and row["bound"] == point.bound
+    assert f"{objective} %" in lines.getvalue() or objective == "traffic" and "traffic  " in lines.getvalue()
+    assert document["baseline_duration"] is None and document["baseline"] == problem.least_value()
+    assert objective.encode() in render(picture, "svg") and objective in render_page(picture)
 
 
 def test_pictures_say_what_is_swept():
@@ -222,7 +255,6 @@ def test_the_table_says_what_is_swept(command, graph):
         (["--device", "gpu", "--device", "cpu"], "device 'cpu': expected NAME=BUDGET"),
         (["--device", "gpu", "--precedence", "reservoir"], "--precedence is for one memory, it does not go with --dev"),
         ([*PAGING, "--index", "affine"], "--index is for one memory, it does not go with --paging"),
-        ([*PAGING, "--objective", "energy"], "frontier: durations are swept, not energy"),
         ([*PAGING, "--formulation", "checkmate"], "paging is formulated as staged or general, not as checkmate"),
         (["--page-out-time", "1"], "--page-out-time is for --paging"),
         (["--max-energy", "1"], "--max-energy is for --paging or --device"),
