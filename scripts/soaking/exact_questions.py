@@ -88,7 +88,7 @@ class Asked:
 
 
 def draw_graph(rng: random.Random, nodes: int, plain: bool = False, largest: int | None = None) -> mz.ComputationGraph:
-    """A graph of so many operations; plain ones have no further outputs and do not run in place."""
+    """A graph of a number of operations; plain ones have no further outputs and do not run in place."""
     operations, near = rng.randint(1, nodes), rng.choice([0.5, 0.8, 1.0])
     further = not plain and rng.random() < 0.35
     output_of: list[int | None] = []

@@ -21,7 +21,7 @@ NOWHERE = -1
 FIRST_TRIES = 20
 """The number of orders in which everything is placed before there seems to be no room."""
 MOST_TAKEN_OUT = 24
-"""So many intervals are taken out at once, at most."""
+"""This many intervals are taken out at once, at most."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A schedule of one memory becomes a plan when each of its retention intervals is given a memory (see `assign`). So first
 schedules are sought within budgets between what the fastest memory holds and what all hold together, as a shorter
 schedule need not be the better one where slow memory is costly. Then the best plan is changed a little, many times: an
-output is recomputed before one of its reads, or no longer, and what that touches is given a memory anew.
+output is recomputed before one of its reads, or no longer, and what that touches is given a memory again.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SECONDS_PER_BUDGET = 3.0
 FIRST_TURNS, TURNS = 2000, 60
 """Changes of memories of the first plan for a schedule, and after each change of the schedule."""
 MOST_OFFERED = 6
-"""So many of the latest schedules at each budget become plans: those before are longer."""
+"""This many of the latest schedules at each budget become plans: those before are longer."""
 MOST_AGAIN = 6
-"""So many recomputations are added at once, while no plan is known."""
+"""This many recomputations are added at once, while no plan is known."""
 
 Offer = Callable[[Plan], object]
 Stop = Callable[[], bool]
@@ -123,7 +123,7 @@ class PoolsSearch:
         return True
 
     def intervals(self, sequence: Sequence[int]) -> list[Interval] | None:
-        """The retention intervals of a schedule, one for each step; None: it is none."""
+        """The retention intervals of a schedule, one for each step; None: it is not a schedule."""
         latest, end, reads = dict[int, int](), list(range(len(sequence))), [0] * len(sequence)
         for t, v in enumerate(sequence):
             for u in self.graph.predecessors[v]:
@@ -172,7 +172,7 @@ class PoolsSearch:
             self._take(changed[0], offer, stop, changed[1])
 
     def _recomputed(self, sequence: list[int], places: list[int]) -> tuple[list[int], list[int]] | None:
-        """An output recomputed just before a read, at its place in that stage; what it splits is placed anew."""
+        """An output recomputed just before a read, at its place in that stage; what it splits is placed again."""
         t = self.rng.randrange(len(sequence))
         inputs = self.graph.predecessors[sequence[t]]
         if not inputs:
