@@ -115,7 +115,7 @@ def solve(
         max_computations: how often a node may be computed: one for all, one for each node, "auto", or a file. None: 2,
             and no limit for Checkmate's formulations or a strategy, which have none.
         count_fixed: the budget is for the graph's fixed memory too.
-        in_place: outputs overwrite inputs where the graph allows it, and nobody reads those later.
+        in_place: outputs overwrite inputs where the graph allows it, if those are not read later.
         zero_copy_concat: concatenations whose inputs, side by side in memory, are their output are taken out: they take
             no memory and no time. The answer's `graph` has none of them.
         tile: compute outputs in parts of this number of rows, such as 4, or tiles, such as (4, 16), in any order (with
@@ -141,7 +141,7 @@ def solve(
             None: "on", but "off" for Checkmate's.
         time_limit: seconds for everything; None: until proven.
         until_gap: stop at this gap, (duration - bound) / duration: a fraction, or text like "1%".
-        stop: a criterion of `moccasin_mzn.stop`, a `threading.Event`, or a sequence of them, of which the first that is
+        stop: a criterion of `moccasin_mzn.stop`, a `threading.Event`, or a sequence of them, where the first that is
             met ends the search. With `Iterations` the same seed gives the same result.
         threads: None: as many as there are cores.
         seed: of all searches; None: 0 and the solver's own.
@@ -451,7 +451,7 @@ def check_certificate(graph: Graph, certificate: str | PathLike[str]) -> Proven:
         certificate: its file, as `solve` writes it.
 
     Returns:
-        What it proves: `bound`, for schedules in `scope` within `budget`; None: there is none.
+        What it proves: `bound`, for schedules in `scope` within `budget`; None if absent.
 
     Raises:
         InputError: something is wrong with it, or it is about another graph.

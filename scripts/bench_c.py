@@ -3,7 +3,7 @@
     python scripts/bench_c.py [NETWORK[@BYTES] ... | MODEL.tflite@BYTES ...] [--time-limit 60] [--seed 0]
 
 Rows: TensorFlow Lite Micro as it places tensors, and with our plan of whole layers in the order of the file; C whole; C
-in parts within budgets. *arena*: the static array of C; of TensorFlow Lite Micro all that its arena takes, of which
+in parts within budgets. *arena*: the static array of C; of TensorFlow Lite Micro all that its arena takes, and in it
 *tensors* are inputs, outputs and what is between them; for C that is the arena and what the caller has. *MACs*: over
 computing everything once. *ms*: the fastest of some runs, C at -O2, TensorFlow Lite Micro with its reference kernels,
 as its Python package has them; *over TFLM*: over the faster of its two rows. *stack*, *code*, *constants*: for a
@@ -45,7 +45,7 @@ BUDGETS = {
 }  # fmt: skip
 """By network the bytes of arenas, from loose to tight."""
 TESTS, REPEATS, ROUNDS = 3, 15, 6
-"""Inputs of each test; runs of a process, and processes, `PAUSE` seconds apart, of which the fastest run counts."""
+"""Inputs of each test; runs of a process, and processes, `PAUSE` seconds apart; the fastest run counts."""
 PAUSE = 0.5
 """Seconds."""
 ARM = "arm-none-eabi-gcc"

@@ -70,7 +70,7 @@ class Net:
         self.channels: dict[str, int] = {}
 
     def add(self, kind: str, reads: list[str], channels: int, **attributes: Any) -> str:
-        """An operator; the name of what it puts out."""
+        """An operator; the name of its output."""
         name = f"{kind.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, reads, [name], name=name, **attributes))
         self.channels[name] = channels

@@ -47,7 +47,7 @@ from moccasin_mzn.report.tables import console, plain_table, print_table
 
 MEGABYTE = 10**6
 KEPT = {"MALLOC_TRIM_THRESHOLD_": "1000000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000000"}
-"""For the C library of Linux: it keeps memory that is freed. Otherwise it gives large blocks back, and gets them anew
+"""For the C library of Linux: it keeps memory that is freed. Otherwise it gives large blocks back, and gets them back
 page by page: then the same step takes some percent more or less from one process to the next."""
 _HEADINGS = (
     "net", "method", "budget", "predicted MB", "storages MB", "allocator MB", "predicted %", "ms", "over %", "equal",

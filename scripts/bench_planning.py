@@ -40,7 +40,7 @@ class Large:
     make: Callable[[Any, bool], Any]
     """From `execution_nets`, and whether it is to be small."""
     shape: Callable[[bool], tuple[int, int]]
-    """Of the batches of tokens."""
+    """The shape of the batches of tokens."""
     gradients: str
 
 
@@ -54,7 +54,7 @@ def gpt(blocks: int, width: int, heads: int, batch: int, gradients: str) -> Larg
 
 
 def llama(blocks: int) -> Large:
-    """Of Llama's kind, two sequences of 512."""
+    """A network like Llama, two sequences of 512."""
     return Large(
         lambda nets, small: nets.Llama(16, SMALL, 40, 8) if small else nets.Llama(1024, blocks, 32000, 512),
         lambda small: (16, 8) if small else (2, 512),
@@ -70,9 +70,9 @@ NETS = {
     "gpt2-xl": gpt(48, 1600, 25, 1, "accumulated"),
     "llama-80": llama(80),
 }
-"""By name."""
+"""The networks by name."""
 USUAL = ("gpt2", "llama")
-"""Without names."""
+"""The networks that are planned if none is named."""
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ class Run:
 
     @property
     def duration(self) -> float:
-        """Of its best schedule, also if it was killed; infinite without one."""
+        """The duration of its best schedule, also if it was killed; infinite without one."""
         durations = [point.value for point in self.attempt.trace if point.value is not None]
         return min(durations, default=math.inf)
 

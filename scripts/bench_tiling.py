@@ -122,7 +122,7 @@ def published_at(chain: Chain, budget: int) -> str:
 
 
 def parts_of(graph: mz.ComputationGraph, most: int | None) -> mz.ComputationGraph:
-    """Single rows, cut into columns of so many bytes at most."""
+    """Single rows, cut into columns of a number of bytes at most."""
     cuts: dict[int, dict[int, tuple[int, ...]]] = {}
     for v, operator in enumerate(graph.operators or ()):
         assert operator is not None

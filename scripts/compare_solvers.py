@@ -137,7 +137,7 @@ def _same(left: float, right: float) -> bool:
 
 
 def rejected(reference: Runner, model: Path, data: list[Path], goal: str, ours: Outcome) -> str:
-    """What the reference solver proves of a solution: "rejected" if it is none or its objective is another, "checked"
+    """What the reference solver proves of a solution: "rejected" if it is wrong or has another objective, "checked"
     if it is one, "" if nothing."""
     for name, text in (("solution.dzn", ours.solution), ("solution.mzn", _as_constraints(ours.solution))):
         with tempfile.TemporaryDirectory() as folder:

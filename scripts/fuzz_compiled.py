@@ -50,9 +50,9 @@ MOST_NODES = 14
 MOST_AGAIN = 12
 """Useless computations added to a schedule."""
 LOOKS = 5
-"""After so many looks at the clock a search is stopped."""
+"""After this many looks at the clock a search is stopped."""
 SECONDS = 0.06, 0.12
-"""Of a call of `solve` along the input order, and in free order."""
+"""The seconds of a call of `solve` along the input order, and in free order."""
 
 
 # Requests
@@ -169,7 +169,7 @@ def draw_question(draw: random.Random, staged: bool, in_place: bool = False) -> 
 
 
 class Looks:
-    """Stops a search after so many looks at the clock."""
+    """Stops a search after a number of looks at the clock."""
 
     def __init__(self, most: int = LOOKS) -> None:
         self.left = most
@@ -180,7 +180,7 @@ class Looks:
 
 
 def check(instance: Instance, sequence: Sequence[int], longest: int | None = None) -> int:
-    """Its duration; AssertionError: no schedule within budget and C_v, or longer than `longest`."""
+    """The schedule's duration; AssertionError: no schedule within budget and C_v, or longer than `longest`."""
     simulation = judge(instance.graph, sequence, instance.budget)
     assert simulation.feasible, simulation.violations[0].message
     assert all(count <= instance.max_computations[v] for v, count in Counter(sequence).items()), "more than C_v"
@@ -413,16 +413,16 @@ def few_moves() -> list[tuple[ModuleType, str, float]]:
 
 @dataclass
 class Tally:
-    """Of one kind of run."""
+    """Figures of one kind of run."""
 
     runs: int = 0
     errors: int = 0
     seconds: float = 0.0
-    """Of processors."""
+    """Figures of all processors."""
 
 
 def run(names: Sequence[str], count: int, seed: int, announce: Callable[[str], None]) -> dict[str, Tally]:
-    """So many runs, of the named kinds in turn."""
+    """A number of runs, of the named kinds in turn."""
     kinds = [name for name in names for _ in range(RUNS[name][1])]
     tallies = {name: Tally() for name in names}
     for number in range(count):

@@ -246,7 +246,7 @@ def resnet8() -> bytes:
 
 
 def autoencoder() -> bytes:
-    """That of MLPerf Tiny for sounds of machines: ten layers of one row."""
+    """The network of MLPerf Tiny for sounds of machines: ten layers of one row."""
     net = Builder(6, 1, 640)
     x = net.input
     for units in (128, 128, 128, 128, 8, 128, 128, 128, 128, 640):

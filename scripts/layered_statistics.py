@@ -44,7 +44,7 @@ class Line:
 
     @property
     def distance(self) -> float:
-        """Of the published value from the mean, in standard deviations."""
+        """The distance of the published value from the mean, in standard deviations."""
         if self.deviation == 0:
             return 0.0 if self.published == self.mean else float("inf")
         return abs(self.published - self.mean) / self.deviation

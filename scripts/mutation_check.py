@@ -23,7 +23,7 @@ TESTS = (
     *(f"formulations/test_{name}.py" for name in ("cross_check", "checkers", "models", "formulations", "windows")),
 )
 MOST_FAILURES = 4
-"""After so many the slip is caught, and the other tests are left out."""
+"""After this many failures the slip is caught, and the other tests are left out."""
 
 
 @dataclass(frozen=True)

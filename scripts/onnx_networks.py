@@ -331,7 +331,7 @@ def reduced(net: Network, read: str) -> None:
 
 
 def best(net: Network, read: str) -> None:
-    """Of exact numbers alone: by rounding another place may be the best one."""
+    """Arguments of exact numbers alone: by rounding another place may be the best one."""
     rank = net.values[read].ndim
     if read in net.exact:
         net.add(net.random.choice(["ArgMax", "ArgMin"]), [read], axis=net.random.randrange(rank),

@@ -41,7 +41,7 @@ DIMS = {
     "PP-OCRv6_rec_small": {"x[0]": 1, "x[3]": 320},
     "ch_ppocr_mobile_v2.0_cls_mobile": {"x[0]": 1, "x[2]": 48, "x[3]": 192},
 }
-"""Of the models that leave dimensions open: the sizes of image that rapidocr feeds them, one image at a time."""
+"""For models that leave dimensions open the sizes of image that rapidocr feeds them, one image at a time."""
 HEADINGS = (
     *("model", "input", "operators", "nodes", "edges", "outputs, bytes", "nodes, views merged", "MMAC"),
     *("parameters, MB", "peak, MB", "floor / peak", "peak in place", "floor in place"),

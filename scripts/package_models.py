@@ -63,7 +63,7 @@ MOST_MORE = 1.0
 KEEPING = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """For glibc: else it gives large blocks back to the system at once, which costs a session without an arena time."""
 LONGEST = 1.05
-"""Of the time of the runtime's default."""
+"""The share of the time of the runtime's default."""
 TIME = -2
 """Where a row has it."""
 HEADINGS = ("package", "file", "nodes", "budget", "again", "peak MiB", "measured %", "default MiB", "ours MiB",

@@ -41,7 +41,7 @@ def event(stage: int, node: int) -> int:
 
 
 def stages() -> Figure:
-    """The same schedule in stages: an event for each pair of a stage and a node in it, of which few are used."""
+    """The same schedule in stages: an event for each pair of a stage and a node in it, few of them used."""
     figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
     axes, n = figure.subplots(), len(GRAPH.nodes)
     picture = intervals()

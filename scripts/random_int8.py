@@ -46,7 +46,7 @@ class Scales:
         return value * float(10.0 ** random.uniform(-4.5, 4.5) if self.kind == "far" else random.uniform(0.4, 2))
 
     def weights(self, count: int) -> list[float]:
-        """Scales of weights, for each channel one, of which some are equal."""
+        """Scales of weights, for each channel one, some of them equal."""
         middle = float(self.random.uniform(0.001, 0.02))
         found = [self.near(middle) for _ in range(count)]
         return [found[int(self.random.integers(count))] for _ in found] if self.random.integers(2) else found

@@ -162,7 +162,7 @@ def vision_transformer(side: int = 128, patch: int = 8, width: int = 64, heads: 
 
 
 def autoencoder(width: int = 640, hidden: int = 128, code: int = 8) -> onnx.ModelProto:
-    """That of MLPerf Tiny: ten layers of one row."""
+    """The network of MLPerf Tiny: ten layers of one row."""
     net = Builder(1, width)
     x, widths = "x", [width, *[hidden] * 4, code, *[hidden] * 4, width]
     for depth, columns in zip(widths[:-2], widths[1:-1], strict=True):

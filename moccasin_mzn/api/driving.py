@@ -42,7 +42,7 @@ class Progress:
     """Seconds since the search began."""
     value: int | None
     """What is minimized, of the best answer so far: a duration or another objective, the peak of an order, the size of
-    an arena; None while there is none."""
+    an arena; None while absent."""
     bound: int
     """Lower bound on the value of all answers."""
     peak: int | None = None

@@ -26,7 +26,7 @@ class JsonLines:
         """Write any object.
 
         Raises:
-            KeyboardInterrupt: nobody reads any more, and this is `needed`. It is raised once: writing at the end of an
+            KeyboardInterrupt: the reader is gone, and this is `needed`. It is raised once: writing at the end of an
                 interrupted search does not interrupt it again.
         """
         self._out.write(json.dumps(line) + "\n")

@@ -81,7 +81,7 @@ def smallest(request: Request, seconds: float, stop: Callable[[], bool] = never)
     """Seek the least peak of a problem.
 
     Raises:
-        InputError: the problem is none of one memory without offsets, or the search is not by the clock.
+        InputError: the problem is not one of one memory without offsets, or the search is not by the clock.
     """
     (problem, options), deadline, known = _checked(request), Deadline(seconds), request.start
     interrupted = False

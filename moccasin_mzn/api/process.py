@@ -73,7 +73,7 @@ class _Transcript:
     error: dict[str, str] | None = None
 
     def take(self, line: str) -> None:
-        """Note one line of the stream; a line cut short by the end of the process is none."""
+        """Note one line of the stream; a line cut short by the end of the process is not counted."""
         try:
             event = json.loads(line)
         except ValueError:

@@ -105,7 +105,7 @@ def families_of(lines: Sequence[Published | None]) -> tuple[str, ...]:
 
 
 def number_of(text: str) -> float | None:
-    """Return a printed figure as a number; None where there is none."""
+    """Return a printed figure as a number; None where absent."""
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Questions: all that is asked about a graph, whoever asks; every door makes one, and a question makes the request.
+"""Questions: all that is asked about a graph, through any door; every door makes one, and a question makes the request.
 
 ::
 

@@ -35,7 +35,7 @@ MAKING_SHARE = 0.15
 TRIAL_SHARE = 0.4
 """Share of the time limit in which tilings are tried."""
 KEPT = 3
-"""So many tilings at least have another turn, while there is time."""
+"""This many tilings at least have another turn, while there is time."""
 TARGETS = 0.9, 0.98
 """Budgets that are tried for a lower peak, in peaks found: where the last one has been met, and otherwise."""
 ORDER_TURNS = 4
@@ -43,7 +43,7 @@ ORDER_TURNS = 4
 ORDER_SHARE, ORDER_SECONDS = 0.05, 1.0
 """Share of the time limit for an order of whole layers, and its most seconds."""
 PLACING_SECONDS = 0.2
-"""Most seconds of a search for offsets of a schedule, of which there is one each turn at most."""
+"""Most seconds of a search for offsets of a schedule; there is one each turn at most."""
 
 Weigh = Callable[[ComputationGraph, Sequence[int]], int]
 """Bytes that a schedule of a graph of parts takes in addition to its arena."""

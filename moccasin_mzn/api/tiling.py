@@ -164,7 +164,7 @@ class _Choice:
     """The last cuts that were asked for."""
 
     def of_rows(self) -> Request:
-        """That of given parts.
+        """The problem of given parts.
 
         Raises:
             InputError: there are too many of them.
@@ -253,7 +253,7 @@ def tiling_text(graph: ComputationGraph, parts: ComputationGraph, asked: Mapping
     """What a tiling has, in a line.
 
     Args:
-        asked: the cuts that were asked for, of which perhaps none could be made.
+        asked: the cuts that were asked for; perhaps none could be made.
     """
     names = {str(node) for node in graph.nodes}
     nodes = Counter(part.layer for part in parts.parts or () if part is not None and part.layer in names)

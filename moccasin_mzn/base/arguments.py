@@ -130,7 +130,7 @@ def file_name(given: str | PathLike[str] | None) -> str | None:
 
 
 def file_names(given: object, what: str) -> tuple[str, ...]:
-    """Return the paths of several files, of which one may stand alone; None: there are none.
+    """Return the paths of several files; one may stand alone, None: there are none.
 
     Raises:
         InputError: there is something else among them.

@@ -78,7 +78,7 @@ class Deadline:
         return self.seconds is not None and self.elapsed() >= share * self.seconds
 
     def short_of(self, seconds: float) -> bool:
-        """Return whether less than so many seconds are left; without a limit there never are."""
+        """Return whether less than this many seconds are left; without a limit there never are."""
         left = self.remaining()
         return left is not None and left < seconds
 

@@ -20,7 +20,7 @@ from moccasin_mzn.base.errors import InputError, explained, located, shown
 from moccasin_mzn.base.formatting import closest
 
 Json: TypeAlias = Any
-"""A JSON value that has not been checked yet: whoever reads it checks each part, see `graphs.checks`."""
+"""A JSON value that has not been checked yet: its reader checks each part, see `graphs.checks`."""
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object: its values are JSON values, by key."""
 SIZE_LIMIT = 2**30

@@ -24,7 +24,7 @@ AGAIN_SECONDS = 0.01
 def none_lost() -> Iterator[None]:
     """Have an interrupt that Python drops come again a little later, at the end of the block at the latest.
 
-    Python drops what is raised where nobody can catch it: in a finalizer, a callback of a weak reference, a function
+    Python drops what is raised where it cannot be caught: in a finalizer, a callback of a weak reference, a function
     that a library such as LLVM calls. ::
 
         main thread ── finalizer ── Ctrl-C ── dropped ──> sys.unraisablehook ── 10 ms ──> Ctrl-C once more

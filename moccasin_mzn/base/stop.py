@@ -27,7 +27,7 @@ MOST_ITERATIONS = 10**15
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """End after so many seconds of wall-clock time.
+    """End after this many seconds of wall-clock time.
 
     Raises:
         InputError: it is no positive number.
@@ -59,7 +59,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Iterations:
-    """End after so many iterations, and not by the clock: the same seed then gives the same result on any machine.
+    """End after this many iterations, and not by the clock: the same seed then gives the same result on any machine.
 
     In `solve` an iteration is one move of local search, rounded up to whole chunks of moves; bounds get an amount of
     work in proportion. In `order` it is one turn of a method.
@@ -79,7 +79,7 @@ class Iterations:
 
 @dataclass(frozen=True)
 class NoImprovement:
-    """End when there is an answer and none better has been found for so many seconds; bounds do not count.
+    """End when there is an answer and none better has been found for this many seconds; bounds do not count.
 
     Raises:
         InputError: it is no positive number.
@@ -94,7 +94,7 @@ class NoImprovement:
 
 Criterion: TypeAlias = TimeLimit | Gap | Iterations | NoImprovement | Event
 Stop: TypeAlias = Criterion | Sequence[Criterion]
-"""One criterion, or several, of which the first that is met ends the search."""
+"""One criterion, or several; the first that is met ends the search."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from moccasin_mzn.base.temporary import own_folder
 FAILED = 2
 """The exit status of a program that is interrupted, or whose stdout fails."""
 _GONE = errno.EPIPE, errno.EIO
-"""Errors that mean that nobody reads any more: the end of a pipe is closed, a terminal has hung up."""
+"""Errors that mean that the reader is gone: the end of a pipe is closed, a terminal has hung up."""
 
 
 class _Lasting(io.FileIO):

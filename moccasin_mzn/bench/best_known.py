@@ -201,7 +201,7 @@ def instance_of(row: Known, graph: ComputationGraph) -> Instance:
 
 
 def new_line(label: str, graph: ComputationGraph, budget: str, order: str, counts: str) -> Known:
-    """Make a line of an instance of which nothing is known yet.
+    """Make a line of an instance about which nothing is known yet.
 
     Args:
         label: the graph as the table has it, see `Known.graph`.

@@ -55,7 +55,7 @@ TRACE_COLUMNS: dict[str, type] = {
     "key": str, "position": int, "seconds": float, "duration": int, "bound": int, "source": str
 }  # fmt: skip
 """The columns of the table `traces`: one line for each improvement of a run, `position` from 0. duration, or what else
-is minimized, is none before the first schedule within the budget; source: who improved it or the bound."""
+is minimized, is empty before the first schedule within the budget; source: who improved it or the bound."""
 TRACE_VALUES = tuple(TRACE_COLUMNS)[2:]
 """The columns of an improvement that come from the run itself."""
 

@@ -112,7 +112,7 @@ class Experiment:
                 raise InputError(f"baseline: no method differs from {shown(label)} in one option{self._nearest(label)}")
 
     def _nearest(self, label: str) -> str:
-        """Return, for a message, in what the method nearest to a baseline differs from it; empty: there is none."""
+        """Return, for a message, in what the method nearest to a baseline differs from it; empty if absent."""
         base = next(method for method in self.methods if method.label == label)
         others = [(len(changed), one.label, changed) for one in self.methods if (changed := one.changed(base))]
         if not others or min(others)[0] > _FEW:

@@ -134,7 +134,7 @@ def _read_buffers(source: GraphSource, path: Path, shell: str) -> BenchGraph:
 
 
 def _find(source: GraphSource, folders: Sequence[Path]) -> Path | None:
-    """Return the first file that exists; None if there is none and the graph is optional, else raise `InputError`."""
+    """Return the first file that exists; None if absent and the graph is optional, else raise `InputError`."""
     found = next((path for folder in folders if (path := folder / path_of(source)).is_file()), None)
     if found is not None or source.optional:
         return found

@@ -204,7 +204,7 @@ class Method:
 
     @property
     def alignment(self) -> int:
-        """The number of which offsets, if there are any, are multiples."""
+        """The alignment of offsets, if there are any."""
         return int(self.options.get("alignment", 1))
 
     def fits(self, graph: str, buffers: bool = False) -> bool:

@@ -15,7 +15,7 @@ from moccasin_mzn.solvers.minizinc.solvers import check_solvers, find_backend
 
 
 def chosen(runs: Sequence[Run], patterns: Sequence[str]) -> list[Run]:
-    """Return the runs of which the graph, the budget, the method or the whole label matches one of the patterns.
+    """Return the runs whose graph, budget, method or whole label matches one of the patterns.
 
     Args:
         patterns: such as "RL *" or "RL G1 0.8 *"; none: all runs.

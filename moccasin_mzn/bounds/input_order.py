@@ -20,7 +20,7 @@ MOMENTS, MOMENTS_SHARE = 4, 0.02
 COUNTED_MOMENTS = 24
 """Bounds from several stages together where work is counted."""
 TOGETHER_SHARE, LARGE = 0.5, 500
-"""Share of the time for bounds from several stages together, on graphs with at least so many edges per second."""
+"""Share of the time for bounds from several stages together, on graphs with at least this many edges per second."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def _cover(stages: Stages, k: int) -> int | None:
 
 
 MOST_STAGES, EDGES_AND_STAGES = 64, 4_000_000
-"""Seen together at most; and so many times the number of edges, which is what time and memory grow with."""
+"""Stages seen together at most, and stages times edges at most, which is what time and memory grow with."""
 
 
 def moment_bound(instance: Instance, arrays: GraphArrays, k: int, stop: Callable[[], bool] = lambda: False) -> int:

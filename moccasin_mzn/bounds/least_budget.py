@@ -14,7 +14,7 @@ shortest path by its largest step. From S = a node and its inputs it is exactly 
 node alone.
 
 Where the graph runs in place, p may have overwritten one of its inputs, but none that is in S, which is still there; in
-the beginning S is a node and its inputs, of which it may overwrite one.
+the beginning S is a node and its inputs, one of which it may overwrite.
 
 There are many such ways where S is large, as are the gradients that a training step returns. So the memory for S, and
 for each set on a way, is bounded at once. A lack of p is what p reads outside of S, and its workspace. Of those of S
@@ -27,7 +27,7 @@ whose lack is at least e, one is computed last, while all the others are in memo
 
 The largest of these sums, over all e, is needed in any order. A p that may overwrite an input lacks less by its size.
 
-From above: compute a set one by one and each anew from nothing, as if the graph were a tree (Sethi and Ullman, "The
+From above: compute a set one by one and each from nothing, as if the graph were a tree (Sethi and Ullman, "The
 generation of optimal code for arithmetic expressions", 1970). Where that takes no more than a bound, the bound is met.
 """
 
@@ -46,7 +46,7 @@ from moccasin_mzn.problem.stages import sums_of_ranges
 _NODES = 64
 """Tried, in order of working set; the others rarely need more."""
 _WORK, _WORK_PER_SECOND = 2_000_000, 200_000
-"""Elements of sets handled in total, so that large graphs take seconds; fewer by so many per second of a time limit,
+"""Elements of sets handled in total, so that large graphs take seconds; fewer by this many per second of a time limit,
 which takes a tenth of that or less."""
 
 
@@ -100,7 +100,7 @@ def least_at_once(graph: ComputationGraph) -> LeastBudget:
 
 
 def enough_budget(graph: ComputationGraph) -> int:
-    """With any number of computations there is a schedule within this: each node computed anew from nothing, unless the
+    """With any number of computations there is a schedule within this: each node computed from nothing, unless the
     input order takes less; in the graph's size unit."""
     return min(max(memory_anew(graph.run_in_place(False))), simulate(graph, graph.input_order()).peak)
 
@@ -204,7 +204,7 @@ def memory_anew(graph: ComputationGraph) -> list[int]:
 
 
 def _one_by_one(graph: ComputationGraph, anew: Sequence[int], together: Iterable[int]) -> int:
-    """Memory that is enough to get `together` into it, each computed anew while those before it stay."""
+    """Memory that is enough to get `together` into it, each recomputed while those before it stay."""
     sizes, retained, enough = graph.sizes, 0, 0
     for _, v in sorted([(sizes[v] - anew[v], v) for v in together]):
         if retained + anew[v] > enough:

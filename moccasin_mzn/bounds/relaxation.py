@@ -268,7 +268,7 @@ class _Watch:
 
     @classmethod
     def of(cls, relaxation: Relaxation, v: int, j: int) -> _Watch:
-        """Its columns and constraints in the relaxation."""
+        """The moment's columns and constraints in the relaxation."""
         s, before, again = relaxation.stages, relaxation.before(j), relaxation.again[j]
         watch, own = cls(v, again[v]), {v, *s.inputs[v]}
         for k in range(before + 1, relaxation.last(j) + (j == len(relaxation.chosen))):

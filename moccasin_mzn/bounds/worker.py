@@ -6,7 +6,7 @@ that it watches, or moments, while no schedule is known. A schedule that exceeds
 
 A relaxation that is not solved at once is asked for a solution little over the bound (see `SolutionBelow`). Mostly
 there is none, which is proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to
-refine. Where that takes long, all begins anew with the stages that matter to the linear relaxation (see
+refine. Where that takes long, all starts again with the stages that matter to the linear relaxation (see
 `first_stages`).
 """
 
@@ -144,7 +144,7 @@ class Refinement:
 PATIENCE = 1.0
 """Seconds after which a relaxation is not solved to the end any more, if it is small."""
 CLAUSES_PER_SECOND = 10_000
-"""Large relaxations get more time, one second for so many clauses."""
+"""Large relaxations get more time, one second for this many clauses."""
 NEARLY_ALL = 0.05
 """If the bound lacks no more than this fraction of itself to the best schedule, all of it is asked for."""
 
@@ -194,14 +194,14 @@ def _asked_for(step: int | None, bound: int, known: int | None) -> int | None:
 # --- The worker -----------------------------------------------------------------------------------------------
 
 ANEW_SHARE, ANEW_SECONDS, ANEW_LATEST = 0.05, 4.0, 12.0
-"""Part of the time limit after which it begins anew, but after 4 s at the soonest and 12 s at the latest."""
+"""Part of the time limit after which it starts again, but after 4 s at the soonest and 12 s at the latest."""
 FIRST_SHARE = 0.15
 """How much of the time that is left then choosing stages may take."""
 STEP, SHARE = 0.08, 0.3
 """How much more than the bound is asked for where a relaxation is not solved at once: as a fraction of the bound, or of
 what it lacks to the best schedule, if that is less."""
 CLOSE = 4
-"""Solutions that cost at most so many times `STEP` more than the bound show what to refine."""
+"""Solutions that cost at most this many times `STEP` more than the bound show what to refine."""
 
 
 @dataclass
@@ -308,7 +308,7 @@ class Worker:
                 self.begin_anew()
 
     def is_late(self) -> bool:
-        """Is it time to begin anew?"""
+        """Is it time to start again?"""
         elapsed = self.state.deadline.elapsed()
         return elapsed > ANEW_SECONDS and (self.state.deadline.over(ANEW_SHARE) or elapsed > ANEW_LATEST)
 
@@ -339,7 +339,7 @@ class Worker:
     def solve(self, asked: SolutionBelow) -> Branched:
         """The answer to the question, but not to the end if that takes long.
 
-        One that is being looked for when further threads may join is looked for anew, by all of them.
+        One that is being looked for when further threads may join is looked for from scratch, by all of them.
         """
         from moccasin_mzn.solvers.cpsat.branching import branch  # not before it is asked: OR-Tools are slow to load
 
@@ -389,7 +389,7 @@ FIRST_WORK, QUICK_WORK = 0.5, 0.25
 """CP-SAT's deterministic seconds for a question, at first: doubled when they led to nothing; an answer that took fewer
 than the second came at once."""
 LEAST_WORK, CLAUSES_PER_WORK = 1e-3, 1_000_000
-"""What a question takes besides: so much, and one unit for so many clauses."""
+"""What a question takes besides: this much, and one unit for this many clauses."""
 
 
 @dataclass(kw_only=True)

@@ -254,7 +254,7 @@ def best_known(
 
 
 def _line_of(run: Run, graphs: list[BenchGraph], folder: Path, table_folder: Path) -> Known:
-    """Make the line of a run's instance, of which nothing is known yet; `folder` is that of the experiment."""
+    """Make the line of a run's instance, about which nothing is known yet; `folder` is that of the experiment."""
     from moccasin_mzn.bench.best_known import GENERATE, new_line
 
     graph = next(one for one in graphs if one.source.label == run.row["graph"])

@@ -204,7 +204,7 @@ def write_answer(
     Args:
         good: True if the result is an answer to the request.
         files: the files to write if it is.
-        stream: gets the result instead of stdout; None: there is none.
+        stream: gets the result instead of stdout; None if absent.
         print_result: prints the result for people.
         what: the kind of answer, for the message that there is none.
     """

@@ -64,7 +64,7 @@ def c(
     """Write the int8 TFLite MODEL as a folder of C99 that runs in one static array: the arena.
 
     The folder has kernels, the network with its weights, a Makefile, and a test with random inputs and what LiteRT's
-    reference kernels put out for them; `make` in the folder runs it. Inputs and outputs of the network are the
+    reference kernels output for them; `make` in the folder runs it. Inputs and outputs of the network are the
     caller's and not in the arena. Without --budget each operator is computed once, in the order of MODEL. With
     --tile, kernels compute outputs in parts, and read parts where they lie: nothing is copied or padded. With
     --zero-copy-concat, what reads a concatenation reads its inputs where they lie, side by side, wherever they can.

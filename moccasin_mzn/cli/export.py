@@ -49,7 +49,7 @@ def plot(
 ) -> int:  # fmt: skip
     """Draw SCHEDULE of GRAPH: retention intervals, and the memory with it and in the input order.
 
-    SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes, of which only the sequence and
+    SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes, whose sequence and
     the budget are used; or a plan for several memories, each of which gets a panel. It may exceed the budget. Pictures
     in files need more packages: pip install -e '.[plot]' in the checkout.
     """

@@ -247,7 +247,7 @@ def _estimated(
     model: nn.Module, loss: Callable[..., Tensor] | None, inputs: tuple[Input, ...], device: str, optimizer: str,
     options: OptionValues,
 ) -> Estimate:  # fmt: skip
-    """Estimate what a step takes with these inputs, of which only the forms matter."""
+    """Estimate what a step takes with these inputs; only their forms matter."""
     import torch
 
     from moccasin_mzn.pytorch.estimating import estimate

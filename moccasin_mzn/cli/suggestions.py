@@ -57,7 +57,7 @@ COMMANDS = {
 
 
 def meant_option(name: str, known: Iterable[str]) -> str:
-    """Return the option of a command that an unknown one may stand for; empty if there is none.
+    """Return the option of a command that an unknown one may stand for; empty if absent.
 
     A word that has a synonym is never taken for a misspelt other option.
 
@@ -77,7 +77,7 @@ def meant_option(name: str, known: Iterable[str]) -> str:
 
 
 def meant_command(name: str, context: click.Context) -> str:
-    """Return the command line that an unknown command may stand for; empty if there is none.
+    """Return the command line that an unknown command may stand for; empty if absent.
 
     Args:
         context: that of the group in which it was typed.

@@ -56,7 +56,7 @@ def validate(
     graph: Path | None, schedule: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool,
     zero_copy_concat: bool, arrays: bool, output: Path | None, best_known: Path | None, **model: OptionValue,
 ) -> int:  # fmt: skip
-    """Check that SCHEDULE, whoever made it, is a valid schedule of GRAPH within the budget.
+    """Check that SCHEDULE, wherever it comes from, is a valid schedule of GRAPH within the budget.
 
     Exit status 0: it is valid; 1: it is not, and the first violation is printed. SCHEDULE is a JSON list of node ids,
     or an object such as `solve --output` writes; a plan for several memories is judged by the platform in its file.

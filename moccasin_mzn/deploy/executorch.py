@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torch.export import ExportGraphSignature
 
 MOST_TRIES, TURNS = 8, 2000
-"""So often tensors are given memories, each time with less room where the last arena was too large; so many changes."""
+"""Most times that tensors are given memories, each with less room where the last arena was too large; most changes."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ class MemoryPlanning:
         """Place tensors, as `MemoryPlanningPass` asks for it.
 
         Args:
-            alignment: bytes of which all offsets are multiples.
+            alignment: all offsets are multiples of this, in bytes.
             specs: TensorSpecs with lifetimes, which get `mem_id` where they have none, `mem_offset` and `mem_obj_id`.
             graph_module: its `input_mem_buffer_sizes` are the bytes at the beginning of each memory that are taken.
             graph_signature: decides nothing.
             extra_padding: bytes to add at the end of each memory.
 
         Returns:
-            Bytes of each memory by `mem_id`, of which 0 stands for constants.
+            Bytes of each memory by `mem_id`, where 0 stands for constants.
 
         Raises:
             InputError: tensors of 2^53 bytes or more; some have no room in `memories`, as far as is found.

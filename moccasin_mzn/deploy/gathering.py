@@ -47,7 +47,7 @@ class Gathering(ABC, Generic[ValueT]):
     parts: dict[ValueT, Parts[ValueT]] = field(default_factory=dict, init=False)
     """By value that is not whole its parts."""
     joined: set[ValueT] = field(default_factory=set, init=False)
-    """Those of them that are there as a whole too."""
+    """Values in parts that are there as a whole too."""
     made: dict[tuple[object, ...], ValueT] = field(default_factory=dict, init=False)
     """Slices, concatenations and constants that are there, by what they are."""
 
@@ -65,7 +65,7 @@ class Gathering(ABC, Generic[ValueT]):
 
         Args:
             own: the places of the value.
-            inner: what is wanted of it, by axis of which not all is.
+            inner: what is wanted of it, by axis that is not wanted as a whole.
         """
 
     def keep_parts(self, value: ValueT, cuts: Cuts, made: Mapping[tuple[int, ...], ValueT]) -> None:
@@ -220,7 +220,7 @@ def _source(read: Read) -> int:
 
 
 def useful_cuts(graph: ComputationGraph, cuts: Mapping[int, Cuts]) -> dict[int, Cuts]:
-    """Those that make sense.
+    """The cuts that make sense.
 
     Where all who read an output read all of it, its parts are in memory together with the whole: it is cut only if it
     is smaller than what is read for it.

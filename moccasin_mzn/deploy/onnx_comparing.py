@@ -36,7 +36,7 @@ def equal(one: Sequence[object], other: Sequence[object]) -> bool:
 
 
 ROUNDING = 64
-"""So many units in the last place of the largest number of an output are rounding: ONNX Runtime adds up the products of
+"""This many units in the last place of the largest number of an output are rounding: ONNX Runtime adds the products of
 a convolution in an order that depends on the size of the image, which makes up to 7 units in one layer."""
 
 
@@ -86,7 +86,7 @@ class Reference:
 
     model: onnx.ModelProto
     inputs: Mapping[str, numpy.ndarray]
-    """What it was run on, by name."""
+    """The inputs of the run, by name."""
     in_order: Measured
     """In the order of its file."""
     usual: Measured

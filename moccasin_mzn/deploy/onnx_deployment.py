@@ -43,7 +43,7 @@ class Deployment:
     model: onnx.ModelProto
     """What follows the schedule."""
     original: onnx.ModelProto
-    """What it was made of: local functions inlined, open dimensions fixed, optimized if that was asked for."""
+    """The model it was made of: local functions inlined, open dimensions fixed, optimized if that was asked for."""
     computations: int
     """Computations of nodes of the graph, recomputations included."""
     nodes: int
@@ -51,7 +51,7 @@ class Deployment:
     planned_peak: int
     """Most bytes that outputs of operators take at a time, with workspaces if they are asked for, by the simulator."""
     planned_values: int
-    """The same without workspaces, which nobody sees who looks at values alone, and with operators in place where the
+    """The same without workspaces, which values alone do not show, and with operators in place where the
     schedule was made for some: what a run is measured against."""
     former_peak: int
     """`planned_peak` for the order of the file, nothing of it in parts."""
@@ -60,7 +60,7 @@ class Deployment:
     folded: bool
     """Are values that depend on constants alone constants now? ONNX Runtime may have rounded them otherwise."""
     draws: bool
-    """May the model put out something else in each run? Operators that draw random numbers are computed once."""
+    """May the model output something else in each run? Operators that draw random numbers are computed once."""
     notes: tuple[str, ...]
     """What was assumed, or done to the model, or is not confirmed."""
 
@@ -185,7 +185,7 @@ def read_sequence(schedule: str | PathLike[str], source: Source) -> tuple[int, .
 
     Raises:
         InputError: the file cannot be read, is for another model, is no schedule, or recomputes an operator that
-            would put out something else.
+            would output something else.
     """
     document = load_json(schedule, Page.PLAN_FORMAT)
     with located(schedule), explained(Page.PLAN_FORMAT):
@@ -199,7 +199,7 @@ def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
     """The model of a file, rewritten so that it follows a schedule of the source's graph, which the judge accepts.
 
     Raises:
-        InputError: it recomputes an operator that would put out something else; `onnx` refuses the new model.
+        InputError: it recomputes an operator that would output something else; `onnx` refuses the new model.
     """
     graph, trace, whole = source.graph, source.trace, source.whole or source
     _check_repeats(graph, sequence)

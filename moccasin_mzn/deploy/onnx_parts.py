@@ -35,7 +35,7 @@ class OnnxRecipe:
     boxes: Mapping[int, Box]
     """By input the part of it that is read; an input that is missing here is read whole."""
     kind: str | None = None
-    """Its type, of ONNX itself, if it is another one; empty: the part is what is read."""
+    """The step's type, of ONNX itself, if it is another one; empty: the part is what is read."""
     attributes: Mapping[str, Json] = field(default_factory=dict)
     """Attributes that are others; None: it has none of this name."""
     numbers: Mapping[int, Sequence[float]] = field(default_factory=dict)
@@ -43,9 +43,9 @@ class OnnxRecipe:
     dropped: Collection[int] = ()
     """Inputs that are left out, given or not."""
     crop: Box | None = None
-    """The places of what it puts out that are the part; None: all."""
+    """The places of what it outputs that are the part; None: all."""
     made: Box = ()
-    """All places of what it puts out, if it is cropped."""
+    """All places of what it outputs, if it is cropped."""
 
 
 def recipe_of(node: onnx.NodeProto, shapes: Shapes, box: Box) -> OnnxRecipe:
@@ -313,7 +313,7 @@ def _padded(part: _OnnxPart) -> OnnxRecipe:
 
 
 def _sliced(part: _OnnxPart) -> OnnxRecipe:
-    """Without steps, the part is a part of what is read."""
+    """If there are no steps, the part is a part of what is read."""
     read, strides = part.read(0), [0 if reach is None else reach.stride for reach in part.maps[0]]
     if 0 in strides or (max(strides) > 1 and part.call.version < 10):
         raise Unsplittable

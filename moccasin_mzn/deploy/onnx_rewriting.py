@@ -31,16 +31,16 @@ class Computation:
     """One computation of an operator."""
 
     operator: int
-    """Its position in the model's graph."""
+    """The operator's position in the model's graph."""
     number: int
     """The how-manieth of this operator it is, from 1."""
     reads: Mapping[str, int]
-    """For each value read that some computation puts out the position of that one among all computations."""
+    """For each value read that some computation outputs the position of that one among all computations."""
 
 
 @dataclass(frozen=True)
 class Execution:
-    """All computations of a model in their order, and which of them put out what the model returns."""
+    """All computations of a model in their order, and which of them output what the model returns."""
 
     computations: tuple[Computation, ...]
     returned: Mapping[str, int]
@@ -52,7 +52,7 @@ def execution_of(graph: onnx.GraphProto, sequence: Sequence[int], described: Ite
 
     Args:
         sequence: positions of operators; each after those it reads.
-        described: values that are known, which nothing puts out.
+        described: values that are known, which nothing outputs.
     """
     recording = _Recording(graph, frozenset(sequence), frozenset(described))
     for operator in sequence:
@@ -82,7 +82,7 @@ class _Recording:
         self._record(operator, {name: self.maker_of(name) for name in self.reads[operator]})
 
     def maker_of(self, name: str) -> int | None:
-        """The latest computation that puts out a value, made now if it is none of the sequence; None: none does."""
+        """The latest computation that outputs a value, made now if the sequence has none; None: none does."""
         operator = self.operator_of.get(name)
         if operator is None:
             return None
@@ -124,7 +124,7 @@ def rewritten(
 ) -> onnx.ModelProto:
     """The model that computes its operators in the order of a sequence.
 
-    The k-th computation of an operator puts out `name__k` for k > 1, and so do operators' names end; but what the model
+    The k-th computation of an operator outputs `name__k` for k > 1, and so do operators' names end; but what the model
     returns comes from the last computation, under its own name. All else stays: weights, inputs, outputs, operator
     sets, metadata, and what the file declares about values.
 
@@ -166,7 +166,7 @@ def _drop_unread(new: onnx.GraphProto, former: onnx.GraphProto) -> None:
 
 
 def _names(graph: onnx.GraphProto, execution: Execution) -> list[dict[str, str]]:
-    """For each computation the names of the values that it puts out, by their names in the graph."""
+    """For each computation the names of the values that it outputs, by their names in the graph."""
     taken = set(all_names(graph))
     names = []
     for at, each in enumerate(execution.computations):

@@ -84,7 +84,7 @@ class Measured:
     peak: int
     """Most bytes of values at a time, see `onnx_memory`: of this order, with the sizes of this run."""
     late: str | None
-    """The first operator that was not computed in the order of the file, or was taken apart; None if there is none."""
+    """The first operator that was not computed in the order of the file, or was taken apart; None if absent."""
     shapes: Mapping[str, tuple[int, ...]]
     """Shapes of the values that operators of the file output, by name."""
 
@@ -153,7 +153,7 @@ def _memory_inside(node: onnx.NodeProto, seen: Mapping[str, int], around: Mappin
 
 
 def _sizes(node: onnx.NodeProto, record: JsonObject) -> dict[str, int]:
-    """Bytes of what an operator put out, by the profiler; all of it as the first, if it does not distinguish them."""
+    """Bytes of the output of an operator, by the profiler; all of it as the first, if it does not distinguish them."""
     names = [name for name in node.output if name]
     total = int(record["output_size"])
     sizes = [_tensor_bytes(one) for one in record.get("output_type_shape", ())]
@@ -208,11 +208,11 @@ def peak_of(
     Args:
         graph: of the model.
         order: positions of the operators in the order in which they were computed.
-        sizes: bytes of the values they put out.
+        sizes: bytes of the values they output.
         inside: bytes that operators take for values in their subgraphs, by position.
         shared_views: Reshape and its like take no memory of their own.
         in_place: so do elementwise operators, and views, whose output is as large as an input that is read no more.
-        constants: what depends on constants alone takes memory too, but for what Constant puts out.
+        constants: what depends on constants alone takes memory too, but for what Constant outputs.
     """
     counted = _computed(graph) if constants else _varying(graph)
     last = {name: time for time, at in enumerate(order) for name in (*graph.node[at].output, *reads(graph.node[at]))}

@@ -103,7 +103,7 @@ class _OnnxTiling(Gathering[str]):
         self.taken = set(all_names(graph))
         self.stored = {tensor.name: tensor for tensor in graph.initializer}
         self.fixed = set[str]()
-        """Constants of which parts are stored: if they were inputs, whose values may be replaced, they are none now."""
+        """Constants stored in parts: if they were inputs, whose values may be replaced, they are not any more."""
         for node in graph.node:
             if is_standard(node) and node.op_type == "Constant" and node.attribute[0].HasField("t"):
                 self.stored[node.output[0]] = node.attribute[0].t
@@ -159,7 +159,7 @@ class _OnnxTiling(Gathering[str]):
         return read
 
     def _part(self, node: onnx.NodeProto, box: Box, cuts: Cuts) -> str:
-        """Add the operator of a part; the name of what it puts out."""
+        """Add the operator of a part; the name of what it outputs."""
         recipe = recipe_of(node, self.shapes, box)
         inputs = self._inputs(node, recipe)
         if recipe.kind == "":

@@ -45,9 +45,9 @@ _KERNELS = {
 """Bytes for each of a kernel's operators: of its options, and of what it prepares."""
 _ANY_KERNEL = 8, 48
 _BY_CHANNEL = ("CONV_2D", "DEPTHWISE_CONV_2D")
-"""Kernels that keep two arrays of 32 bits for each channel put out."""
+"""Kernels that keep two arrays of 32 bits for each output channel."""
 _SECONDS = 120
-"""The interpreter is ended after so many."""
+"""The interpreter is ended after this many seconds."""
 MODELS = "former", "new"
 MARGIN = 2**16
 """Bytes of an arena above what is expected."""
@@ -132,7 +132,7 @@ class Runs:
     former: Micro
     new: Micro
     equal: bool
-    """Both put out the same, bit for bit."""
+    """Both models output the same, bit for bit."""
 
 
 def is_installed() -> bool:
@@ -190,7 +190,7 @@ def _reported(folder: Path, asked: JsonObject) -> list[Micro] | str:
 
 
 def main(request: str) -> None:
-    """Run the models of a folder on its inputs, write what they put out, and print what their arenas take."""
+    """Run the models of a folder on its inputs, write what they output, and print what their arenas take."""
     import numpy as np
     from tflite_micro.python.tflite_micro import runtime  # type: ignore[import-untyped, import-not-found, unused-ignore]
 

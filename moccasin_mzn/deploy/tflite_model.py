@@ -1,6 +1,6 @@
 """A TFLite model whose operators stand in a plan's order, with the plan's offsets for TensorFlow Lite Micro.
 
-What is recomputed is an operator more, which puts out a tensor of its own, and is read by those that come after it.
+What is recomputed is an operator more, which outputs a tensor of its own, and is read by those that come after it.
 Offsets are metadata that TensorFlow Lite Micro follows: a buffer of int32 with the version 1, the subgraph, the number
 of tensors, and an offset for each, inputs of the network included; -1 for weights, which are elsewhere, and for tensors
 of the subgraphs that operators run, which it places itself.
@@ -50,8 +50,8 @@ def planned_model(model: ModelT, plan: RuntimePlan, taken_out: Container[NodeId]
         taken_out: the nodes of concatenations without which the plan's graph is.
 
     Raises:
-        InputError: it is none, or recomputes operators that depend on chance; the inputs are not its first steps, the
-            results not its last one, or an offset takes more than 31 bits.
+        InputError: it is invalid, or repeats operators that depend on chance; the inputs are not the first steps, the
+            results not the last one, or an offset takes more than 31 bits.
     """
     nodes = nodes_of(model)
     node_of = {node.id: node for node in nodes if node.id not in taken_out}
@@ -106,7 +106,7 @@ class _Joined:
     """The operator of each such tensor."""
     offsets: list[int]
     written: dict[tuple[int, ...], int] = field(default_factory=dict)
-    """By operator and tensors that it joins: the tensor that it puts out."""
+    """By operator and tensors that it joins: the tensor that it outputs."""
 
     def tensor_of(self, x: int, in_place: Mapping[int, int], operators: list[OperatorT]) -> int:
         """The tensor in place of x for what reads it now; a concatenation is added to the operators, if there is none.

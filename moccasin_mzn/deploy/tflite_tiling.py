@@ -300,7 +300,7 @@ class _Tiling(Gathering[int]):
     part_of: dict[int, Part] = field(default_factory=dict)
     """By number of a new operator the part that it computes."""
     added: set[int] = field(default_factory=set)
-    """Tensors that new operators put out, but for parts of what nothing reads in the original."""
+    """Tensors that new operators output, but for parts of what nothing reads in the original."""
 
     def __post_init__(self) -> None:
         self.model = copy(self.original)
@@ -349,7 +349,7 @@ class _Tiling(Gathering[int]):
         self.part_of = {number[at]: part for at, part in self.part_of.items() if at in number}
 
     def _number_anew(self) -> None:
-        """Drop tensors that nobody reads or puts out any more, which TensorFlow Lite Micro would place."""
+        """Drop tensors that are not read or outputs any more, which TensorFlow Lite Micro would place."""
         subgraph = self.subgraph
         ends = map(int, (*subgraph.inputs, *subgraph.outputs))
         used = {int(x) for operator in self.operators for x in (*_all(operator.inputs), *_all(operator.outputs))}
@@ -396,7 +396,7 @@ class _Tiling(Gathering[int]):
         return made
 
     def _part(self, operator: OperatorT, case: Case, box: Box, axes: list[int]) -> int:
-        """Add the operator of a part, and what it needs; the tensor that it puts out."""
+        """Add the operator of a part, and what it needs; the tensor that it outputs."""
         recipe, read = recipe_of(case, box), []
         for at, x in enumerate(map(int, operator.inputs)):
             if x < 0:
@@ -486,7 +486,7 @@ class _Tiling(Gathering[int]):
         return len(self.model.buffers) - 1
 
     def _constant_value(self, x: int) -> Any:
-        """The values of a constant; None: it is none, or is unpacked first."""
+        """The values of a constant; None: it is not one, or is unpacked first."""
         data = self.model.buffers[self.subgraph.tensors[x].buffer].data
         if x in self.maker or data is None or not len(data):
             return None

@@ -161,7 +161,7 @@ def unknown_device(graph: ComputationGraph, name: str) -> InputError:
 
 
 def _budget(given: Budget | int | float | Fraction | str | None) -> Budget | None:
-    """A budget, of which None and "inf" mean that there is none."""
+    """A budget, where None and "inf" mean that there is none."""
     return None if given is None or str(given).strip() == "inf" else Budget.of(given)
 
 
@@ -207,7 +207,7 @@ class MemoryPool:
     """
 
     budget: Budget | None = None
-    """What it holds; a fraction is of the input order's peak. None: as much as there may be."""
+    """The memory's budget; a fraction is of the input order's peak. None: as much as there may be."""
     access: Fraction = Fraction(0)
     """What reading or writing a unit of size takes, in the graph's duration unit."""
 
@@ -274,7 +274,7 @@ def exact(what: str, text: str) -> Fraction:
     """A decimal number of 0 or more, exactly.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not one.
     """
     plain = text.strip().replace(".", "", 1)
     if not (plain.isascii() and plain.isdigit() and len(plain) <= 30):
@@ -364,7 +364,7 @@ def parse_number(what: str, text: str, otherwise: str = "") -> Fraction:
         otherwise: what else may be there, for the message.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not one.
     """
     if not _NUMBER.fullmatch(text.strip()):
         raise InputError(f"{what} {shown(text)}: expected a number of 0 or more, such as 0.25{otherwise}")

@@ -70,7 +70,7 @@ class Checkmate(Formulation):
         return {"R": values.R, "S": values.S, "total_duration": values.objective}
 
     def parameters(self) -> str:
-        """Without its whole linear relaxation CP-SAT finds no bound here."""
+        """If it lacks its whole linear relaxation CP-SAT finds no bound here."""
         return "linearization_level:2"
 
 
@@ -134,7 +134,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
 
 
 def in_any_order(form: Searched) -> Searched | None:
-    """The form of a formulation that leaves the order open, with the same precedence; None: there is none."""
+    """The form of a formulation that leaves the order open, with the same precedence; None if absent."""
     if isinstance(form, PlanFormulation):
         return form.in_any_order()
     if not form.staged:

@@ -68,7 +68,7 @@ def mixed_integer_program(form: Formulation, data: str, kind: str) -> str:
     """A formulation with its data as a file of a mixed-integer program, "mps" or "lp".
 
     Raises:
-        InputError: the formulation is none, or its model cannot be written as one.
+        InputError: there is no such formulation, or its model cannot be written as one.
     """
     if form.limited:
         raise InputError(f"{form.called} is no mixed-integer program: checkmate-milp is one")

@@ -81,7 +81,7 @@ class Formulation(Searched[Instance, ModelData, Sequence[int]]):
     index: str = "affine"
     """Numbering of staged events, "affine" or "triangular"; see `Moccasin`."""
     family: str = ""
-    """Whose published figures are its own, as columns of a table of published figures name it; empty: nobody's."""
+    """The method whose published figures are its own, as columns of a table of these name it; empty: there are none."""
     variants: tuple[Variant, ...] = field(default=(Variant(), Variant("alone", {"search": "off"})), compare=False)
     """The variants that a comparison runs."""
 
@@ -109,7 +109,7 @@ class Formulation(Searched[Instance, ModelData, Sequence[int]]):
 
     @property
     def called(self) -> str:
-        """Its name, or that of the model in its place."""
+        """The formulation's name, or that of the model in its place."""
         return self.file.stem if self.model else self.name
 
     @property
@@ -200,7 +200,7 @@ class Formulation(Searched[Instance, ModelData, Sequence[int]]):
         """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`; what has its default is left out.
 
         Args:
-            incumbent: the warm start, as a sequence or as what stands for it in the model; None: there is none.
+            incumbent: the warm start, as a sequence or as what stands for it in the model; None if absent.
             duration_limit: only schedules that take no longer count, in the model's duration unit; None: all count.
             objective: see `choices`.
         """

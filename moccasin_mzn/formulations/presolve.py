@@ -49,11 +49,11 @@ class ModelData:
     entry: int = 0
     """Nodes 1..entry are computed before the window of stages that the data is about; 0 for a whole instance."""
     absent: frozenset[int] = frozenset()
-    """Those of them of which no copy is in memory when the window begins."""
+    """Nodes of them without a copy in memory when the window begins."""
     exit: int = 0
     """1 if the last node stands for the reads after the window, 0 if there is no such node."""
     output_of: tuple[int, ...] = ()
-    """For each node the one whose computation makes it too, as a further output, or 0; empty if there is none."""
+    """For each node the one whose computation makes it too, as a further output, or 0; empty if absent."""
     presolved: bool = True
     """If not, the models derive memory and stages for themselves."""
 

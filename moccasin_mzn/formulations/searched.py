@@ -84,7 +84,7 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
         """The items of the `.dzn` file.
 
         Args:
-            incumbent: the warm start, an answer that is a solution of this formulation; None: there is none.
+            incumbent: the warm start, an answer that is a solution of this formulation; None if absent.
             limit: only answers whose objective is at most this count, in the problem's unit; None: all count.
             objective: "peak" for phase 1, if `two_phase`; "elastic" for both in one, if it is that; otherwise the
                 problem's own.
@@ -122,7 +122,7 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
 
     @property
     def called(self) -> str:
-        """Its name, or that of the model in its place."""
+        """The formulation's name, or that of the model in its place."""
         return self.name
 
     def solution_items(self, data: DataT, values: Solution) -> dict[str, Value]:
@@ -130,7 +130,7 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
         return {}
 
     def parameters(self) -> str:
-        """Parameters for CP-SAT, as text protocol buffer; they matter to nobody else."""
+        """Parameters for CP-SAT, as text protocol buffer; no other solver reads them."""
         return ""
 
 
@@ -171,7 +171,7 @@ class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
     # What follows has a default.
 
     def in_any_order(self) -> PlanFormulation | None:
-        """The form of this formulation that leaves the order open; None: there is none."""
+        """The form of this formulation that leaves the order open; None if absent."""
         return None
 
     def title(self) -> str:
@@ -189,7 +189,7 @@ class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
 
         Args:
             offer: takes a plan, which is judged: it must be a solution of this formulation within budgets and limits.
-            better: the best plan of all so far, whoever found it.
+            better: the best plan of all so far, wherever it comes from.
         """
 
     def checked(

@@ -85,7 +85,7 @@ class Cut:
     slack: np.ndarray
     """Memory not in use, at each position before the window."""
     read_after: frozenset[int]
-    """Nodes of which a copy from before the end of the window is read after it."""
+    """Nodes with a copy from before the end of the window that is read after it."""
     counts: Sequence[int]
     """How often the whole incumbent computes each node."""
     fixed_duration: int

@@ -150,7 +150,7 @@ def shifted(rank: int, before: dict[int, int], strides: dict[int, int] | None = 
 
     Args:
         rank: of the input.
-        before: by axis the places of padding before the first one; below 0: so many are left out.
+        before: by axis the places of padding before the first one; below 0: that number is left out.
         strides: by axis the distance of the places that are read; default 1.
     """
     steps = strides or {}

@@ -38,7 +38,7 @@ class GraphArrays:
     """Durations, sizes and both directions of the edges in compressed sparse rows.
 
     Nodes are numbered 0..n-1 along an order, so every edge goes from a smaller to a larger number. All arrays are
-    contiguous. They are not marked read-only, because numba compiles a function anew for read-only arrays; treat
+    contiguous. They are not marked read-only, because numba compiles a function again for read-only arrays; treat
     them as such.
 
     Raises:

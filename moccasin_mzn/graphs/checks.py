@@ -28,7 +28,7 @@ coefficients before CP-SAT's limit of 2**62 is reached.
 """
 
 MANY = 1000
-"""So many edges are worth arrays."""
+"""The number of edges from which arrays are worth it."""
 _ID_LIMIT = 2**63
 TAKEN_OUT = "zero_copy_concat"
 """Attribute of a graph without concatenations: the alignment that they were taken out for, and their inputs by id; see
@@ -64,7 +64,7 @@ def positions(
 ) -> tuple[Json, ...]:  # fmt: skip
     """Positions of nodes, or pairs and rows of them, where text is an id, and an integer a position. An integer that is
     an id stands for its node only where no id is also a position: 10 and 20 do in a graph of those two nodes, 1 and 2
-    do not. What is none of these is returned as it is, for the check of positions.
+    do not. Anything else is returned as it is, for the check of positions.
 
     Args:
         attributes: those of the graph, for messages.

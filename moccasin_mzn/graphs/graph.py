@@ -102,14 +102,14 @@ class ComputationGraph:
 
     Lists and arrays are accepted where tuples are stored, and numpy's integers where ints are. `edges`, `order` and
     `computed_once` may also name nodes by their ids: a text is an id ("7" that of 7), an integer a position, unless it
-    is none and no id of the graph is one; all are stored as positions. Everything is checked at birth, in
+    is not one and no id of the graph is; all are stored as positions. Everything is checked at birth, in
     time proportional to nodes and edges (but for the heap that breaks ties in `topological_order`).
 
     Raises:
         InputError: an empty graph; an id that is not an int or a printable non-empty str, is given twice, or is written
             like another (1 and "1"); a size or duration that is no integer (16.0 is one; fractions, bool and str are
             refused) or is negative; a total over `TOTAL_LIMIT`; a workspace that is no size; an output that may
-            overwrite what its node does not read, or what is smaller; a node to be computed once that is none, or is
+            overwrite what its node does not read, or what is smaller; a node to be computed once that is missing, or is
             given twice; a further output that has a duration, a workspace or an output of its own, may overwrite
             anything, or has memory where the first has none; outputs to be read as one that cannot lie side by side; a
             label that is no str, a `backward` that is no bool; an operator that reads what is no predecessor; an amount
@@ -150,7 +150,7 @@ class ComputationGraph:
     """For each node those of its predecessors whose memory its output may take, none smaller than it; see `simulate`.
     None: no node may do so, which is also what nothing for all becomes. Done only if the graph `runs_in_place`."""
     computed_once: tuple[int, ...] = ()
-    """Nodes that put out something else each time, or cost more again than in the graph, ascending: no search repeats
+    """Nodes that output something else each time, or cost more again than in the graph, ascending: no search repeats
     them."""
     runs_in_place: bool = False
     """Do computations overwrite what they may? A matter of how the graph is run, which no file has."""
@@ -495,7 +495,7 @@ class ComputationGraph:
     @cached_property
     def places(self) -> tuple[tuple[int, int] | None, ...]:
         """For each node its block, named by the first node in order of addresses, and its place in it, from 0, in
-        `size_unit`; None: nobody reads it as one with others."""
+        `size_unit`; None: it is not read as one with others."""
         groups = (group for row in self.adjacent or () for group in row)
         return tuple(map(blocks_of(self.sizes, groups).place_of, range(len(self.nodes))))
 
@@ -511,7 +511,7 @@ class ComputationGraph:
         return tuple(map(sum, zip(own, self.workspace_of, inputs, strict=True)))
 
     def working_set(self, node: int) -> int:
-        """That of the node at this position."""
+        """The id of the node at this position."""
         return self.working_sets[node]
 
     def largest_working_set(self) -> WorkingSet:

@@ -47,7 +47,7 @@ class Reach:
     window: int = 1
     dilation: int = 1
     before: int = 0
-    """Places of padding before the first one; less than 0: so many are left out."""
+    """Places of padding before the first one; less than 0: that number is left out."""
     divisor: int = 1
     """More than 1 where the output has more places than the input, as in resizing."""
     exact: bool = False
@@ -91,7 +91,7 @@ class Read:
     """One input of an operator that is no parameter.
 
     Raises:
-        InputError: a shape that is none; another number of reaches than axes.
+        InputError: a malformed shape; another number of reaches than axes.
     """
 
     source: int | None
@@ -115,7 +115,7 @@ class Operator:
     """What a node computes.
 
     Raises:
-        InputError: a name that is none, a shape that is none, or a reach along an axis that the output does not have.
+        InputError: a malformed name or shape, or a reach along an axis that the output does not have.
     """
 
     name: str
@@ -173,7 +173,7 @@ class Part:
     """What a node of a tiled graph is: a part of the output of a layer, see `graphs.tiling`.
 
     Raises:
-        InputError: a layer without a name; a box that is none.
+        InputError: a layer without a name; a malformed box.
     """
 
     layer: str
@@ -253,7 +253,7 @@ def operator_of(value: Json, index: Mapping[NodeId, int]) -> Operator:
         index: positions of ids.
 
     Raises:
-        InputError: it is none, or names a node that is not there.
+        InputError: it is malformed, or names a node that is not there.
     """
     found = _object(value, "operator", ("name", "shape", "reads"), ("accumulator", "unchanged"))
     reads = []
@@ -279,7 +279,7 @@ def part_of(value: Json) -> Part:
     """The part that `part_json` made.
 
     Raises:
-        InputError: it is none.
+        InputError: it is malformed.
     """
     found = _object(value, "part", ("layer", "box"), ("step",))
     return Part(found["layer"], tuple(_list(found["box"], "box")), found.get("step"))
@@ -314,7 +314,7 @@ def operators_in(nodes: Iterable[NodeId], given: Sequence[Mapping[str, Json]]) -
     """The operators of nodes, from their values of "operator"; None if none has any.
 
     Raises:
-        InputError: one is none; the message has its node.
+        InputError: one is malformed; the message has its node.
     """
     ids = tuple(nodes)
     index = {node: at for at, node in enumerate(ids)}
@@ -325,7 +325,7 @@ def parts_in(nodes: Iterable[NodeId], given: Sequence[Mapping[str, Json]]) -> tu
     """What parts nodes are, from their values of "part"; None if none is one.
 
     Raises:
-        InputError: one is none; the message has its node.
+        InputError: one is malformed; the message has its node.
     """
     return _in(nodes, given, "part", part_of)
 

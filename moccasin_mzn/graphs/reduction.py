@@ -1,10 +1,10 @@
 """Smaller graphs with the same schedules: operations that run in the memory of their producer become part of it. ::
 
-    conv --> bn --> relu --> conv           bn and relu each read one output, which nobody else reads and which is as
+    conv --> bn --> relu --> conv           bn and relu each read one output, which nothing else reads and which is as
     -------------------      ----           large as their own: they can run in place, right after it is computed
       one node, conv         conv
 
-Let v read u alone, let nobody else read u, and let both outputs be of one size. Then no schedule is lost: in any
+Let v read u alone, let nothing else read u, and let both outputs be of one size. Then no schedule is lost: in any
 schedule of the graph let v be computed in place right after u each time that a v follows before the next u, let its
 output stand wherever the one of u or of v stood, and drop all other computations of v. That takes no more memory at
 any time and no more computations of any node. Nor is any gained that could not be executed: u and v have the peak of

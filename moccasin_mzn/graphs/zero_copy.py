@@ -100,7 +100,7 @@ def zero_copy_concat(graph: ComputationGraph, alignment: int = 1) -> ZeroCopy:
 
     Returns:
         Nodes keep their ids, and their order. The graph attribute "zero_copy_concat" lists what was taken out. A graph
-        without any such concatenation is itself, and so is one out of which some were taken before: for another
+        without any such concatenation is itself, and so is one that some were taken out of before: for another
         alignment others would have been, and one attribute has one alignment.
 
     Raises:

@@ -35,7 +35,7 @@ NOTHING, INCUMBENT, DRAFT = "nothing", "incumbent", "draft"
 Found = TypeVar("Found")
 """The answers of a search: schedules, plans."""
 Start = TypeVar("Start")
-"""What its rounds begin with."""
+"""What the search's rounds begin with."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class Annealing(ABC, Generic[Found, Start]):
     cold: float
     """Temperature at the end of a round, in mean costs."""
     patience = 1
-    """A round that finds nothing within the budget goes on until it has made so many times its moves."""
+    """A round that finds nothing within the budget goes on until it has made this many times its moves."""
     chunks_per_report = 1
-    """After a round's first incumbent, better ones are reported after so many chunks."""
+    """After a round's first incumbent, better ones are reported after this many chunks."""
 
     def __init__(self, seed: int, unit: float, penalties: Sequence[float], chunk: int, kept: Sequence[float]) -> None:
         self._unit, self._chunk = unit, chunk
         self.moves = 0
-        """Number of moves made so far: whoever counts them in `stop` gets the same answers for a seed."""
+        """Number of moves made so far: a `stop` that counts them gets the same answers for a seed."""
         self._penalties = np.array(penalties)
         self._control = np.array([0.0, *penalties, *kept])
         self._generator = generator_of(seed)
@@ -92,7 +92,7 @@ class Annealing(ABC, Generic[Found, Start]):
                 (None: any); the search goes on from there.
             draft: asked before rounds for something to start from, over the budget or not; a short round starts from
                 each, and later ones do again.
-            max_rounds: end after so many rounds, those from new drafts aside, for reproducible results.
+            max_rounds: end after this many rounds, those from new drafts aside, for reproducible results.
             on_peak: gets what is over the budget by less and less, while nothing is within it.
         """
         self._on_peak = on_peak

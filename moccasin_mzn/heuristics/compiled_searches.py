@@ -5,7 +5,7 @@
     Runner ── a searcher's thread ──> join ── kept? ─┬─ yes ──────────────────────> ready: loaded, in this process
                                                      └─ no ──> a process of low priority compiles and keeps them
 
-Whoever needs a search at once calls `ready`, which compiles here what is not kept.
+Code that needs a search at once calls `ready`, which compiles here what is not kept.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class CompiledSearch:
     name: str
     """The name in messages."""
     module: str
-    """Its `compile_all()` calls every compiled function of the search once, as the search itself does."""
+    """The module's `compile_all()` calls every compiled function of the search once, as the search itself does."""
 
 
 def check_address_space() -> None:
@@ -317,7 +317,7 @@ def small_instance(order: str = "input") -> Instance:
 
 
 def later(times: int) -> Callable[[], bool]:
-    """A condition to stop that is false so many times, then true."""
+    """A condition to stop that is false a number of times, then true."""
     left = itertools.repeat(False, times)
     return lambda: next(left, True)
 

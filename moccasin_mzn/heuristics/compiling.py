@@ -189,7 +189,7 @@ def _output_of(instance: Instance) -> np.ndarray:
 
 @compiled
 def slot_at(problem, places, v, place):
-    """The first slot of v at a place, a stage or a position, of which `places` has one for each; NONE: none is."""
+    """The first slot of v at a place, a stage or a position, one for each slot in `places`; NONE: none is."""
     for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
         if places[slot] == place:
             return slot
@@ -197,5 +197,5 @@ def slot_at(problem, places, v, place):
 
 
 def size_unit(total: int, events: int) -> int:
-    """The unit in which all sizes together, summed over so many events, stay within 2**62."""
+    """The unit in which all sizes together, summed over that number of events, stay within 2**62."""
     return max(1, -(-total * events // 2**62))

@@ -180,7 +180,7 @@ def capacity_of(given: object) -> int | None:
 
 
 def steps(buffers: tuple[Buffer, ...], alignment: int) -> list[int]:
-    """Return for each buffer the number of which its offset must be a multiple."""
+    """Return for each buffer the alignment of its offset."""
     return [math.lcm(buffer.alignment, alignment) for buffer in buffers]
 
 

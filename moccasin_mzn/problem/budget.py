@@ -68,7 +68,7 @@ class Budget:
         """An int is an amount, a float or Fraction a fraction, a str is read as by `parse`.
 
         Raises:
-            InputError: the value is none of these, or nonsense.
+            InputError: the value is something else, or nonsense.
         """
         value = plain(value)
         if isinstance(value, Budget):

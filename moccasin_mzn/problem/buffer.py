@@ -69,7 +69,7 @@ class Buffer:
     alignment: int = 1
     """The offset must be a multiple of it."""
     offset: int | None = None
-    """Its address, given; None: that is to be found."""
+    """The buffer's address, if given; None: it is to be found."""
     hint: int | None = None
     """The address at which a search puts it first, if there is room; it need not stay there."""
     gaps: tuple[Gap, ...] = ()
@@ -77,7 +77,7 @@ class Buffer:
     block: str | None = None
     """Buffers of one block, by its name, lie as far apart as their places are; None: it lies where there is room."""
     place: int = 0
-    """Its address in its block."""
+    """The buffer's address in its block."""
 
     def __post_init__(self) -> None:
         if type(self.name) is not str:

@@ -55,7 +55,7 @@ class Feature(Enum):
 
     @property
     def called(self) -> str:
-        """Its name for people."""
+        """The name for people."""
         return self.value[0]
 
     @property
@@ -65,7 +65,7 @@ class Feature(Enum):
 
     @property
     def description(self) -> str:
-        """What it is, in a few words."""
+        """What the feature is, in a few words."""
         return self.value[2]
 
 
@@ -89,7 +89,7 @@ class Component(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name for people."""
+        """The name for people."""
 
     @property
     def handles(self) -> Features:

@@ -41,7 +41,7 @@ class _Chain:
     start: int
     size: int
     place: int
-    """Its address relative to the copies that are read as one with it."""
+    """The copy's address relative to the copies that are read as one with it."""
     ends: list[tuple[int, int]] = field(default_factory=list)
     """Last position and size of each copy."""
 

@@ -203,7 +203,7 @@ class PlanProblem:
         return 1 if self.platform.memories[memory].durations is None else self.instance.max_computations[node]
 
     def out_of_scope(self, plan: Plan) -> str | None:
-        """The first node with too many retention intervals in a memory, in one line; None: there is none."""
+        """The first node with too many retention intervals in a memory, in one line; None if absent."""
         platform = self.platform
         of = Counter((action.node, platform.device_of(action.memory)) for action in plan)
         for (v, m), count in of.items():

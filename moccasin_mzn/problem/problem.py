@@ -65,7 +65,7 @@ class Problem(Protocol[Step, Judged, Placed]):
 
     @property
     def features(self) -> Features:
-        """What it has in addition to graph, order and budget."""
+        """What the problem has in addition to graph, order and budget."""
 
     @property
     def instance(self) -> Instance:
@@ -73,7 +73,7 @@ class Problem(Protocol[Step, Judged, Placed]):
 
     @property
     def platform(self) -> Platform:
-        """The memories, of which there is at least one, and the links between them."""
+        """The memories, at least one, and the links between them."""
 
     @property
     def objective(self) -> str:

@@ -58,7 +58,7 @@ class RuntimePlan:
     """Steps that read nothing but what earlier ones wrote and is still retained; judged at birth, with its offsets.
 
     Raises:
-        InputError: a number that is none; a step that reads what is not retained, or an older copy of a node than there
+        InputError: a malformed number; a step that reads what is not retained, or an older copy of a node than there
             is; an end that is not the last read; a node with two sizes or with other inputs than before; a copy of
             another node; offsets for some steps only, that overlap, or are negative or misaligned; what is read as one
             and does not lie side by side.

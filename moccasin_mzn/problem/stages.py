@@ -55,7 +55,7 @@ class Stages:
 
     @classmethod
     def of(cls, instance: Instance) -> Stages:
-        """Renumber, scale, and find the nodes and stages of which recomputations can be of use."""
+        """Renumber, scale, and find the nodes and stages whose recomputations can be of use."""
         from moccasin_mzn.graphs.arrays import graph_arrays
 
         graph, order = instance.graph, instance.order
@@ -108,7 +108,7 @@ def useful_stages(
         most: C_v, copies from before the window included.
         once: a node is computed once in a stage at most; else in any order, and so any number of times.
         entry: nodes computed before the window of stages that this is about.
-        absent: those of them of which no copy is in memory when it begins.
+        absent: those of them without a copy in memory when it begins.
         last: the last stage in which anything may be recomputed; None: the last of all.
         workspace: of each node; none are given: 0 of all.
     """

@@ -25,7 +25,7 @@ Key = TypeVar("Key", bound=tuple[int, ...])
 
 def repeats(graph: ComputationGraph, sequence: Sequence[int]) -> tuple[str, ...]:
     """Return a note, if a schedule recomputes what the graph marks as computed once; that is no violation of the
-    problem, but whoever executes the schedule may refuse it."""
+    problem, but what executes the schedule may refuse it."""
     counts = Counter(sequence)
     again = [node_text(graph, v) for v in graph.computed_once if counts[v] > 1]
     note = f"recomputes what the graph marks as computed once: {some_of(again)}"
@@ -196,7 +196,7 @@ class ClaimedArena:
     placed: tuple[tuple[int, int, int, int], ...]
     """Node, start and end, closed, and offset of each."""
     alignment: int
-    """The number of which all offsets claim to be multiples."""
+    """All offsets claim to be multiples of this number."""
     size: int | None
     """The size of the arena as claimed; None: nothing is."""
     budget: int | None

@@ -1,4 +1,4 @@
-"""The verdict on a schedule or a plan, whoever made it: what the command `validate` prints, and `validate` returns."""
+"""The verdict on a schedule or a plan, from any source: what the command `validate` prints, and `validate` returns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Verdict:
     """What is claimed of arenas; empty without offsets."""
     offsets: Mapping[Place, int]
     budget: int | None = None
-    """The budget of a schedule, in the graph's size unit; None: there is none, or it is a plan."""
+    """The budget of a schedule, in the graph's size unit; None if absent, or it is a plan."""
     platform: Platform | None = None
     """The memories of a plan; None: it is a schedule."""
     notes: tuple[str, ...] = field(default=())

@@ -61,7 +61,7 @@ _AGAIN = 0.7
 """Fraction of the time limit until which a search for a plan of a larger batch is begun."""
 _COMPUTATIONS = 2
 _GROWTH = 8
-"""While batches fit, the next one that is tried is so many times as large."""
+"""While batches fit, the next one that is tried is this many times as large."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def largest_batch(
     """Find the largest batch for which there is a plan within a budget. THIS RUNS THE NETWORK'S CODE.
 
     Args:
-        make_inputs: returns the inputs for a batch of so many, as for `plan`: a sequence, or values by name. It is
+        make_inputs: returns the inputs for a batch of this many, as for `plan`: a sequence, or values by name. It is
             called for larger batches too, with tensors that have no memory where that can be.
         budget: of the step, as for `plan`; an amount.
         loss, differentiate, gradients: as for `plan`.
@@ -226,7 +226,7 @@ class _Trials:
         return self.deadline.over(_CONFIRMED if self.measured or self.without_memory else _BISECTED)
 
     def plan_of(self, batch: int) -> Plan | None:
-        """The plan that was found while the batch was tried; None: there is none."""
+        """The plan that was found while the batch was tried; None if absent."""
         if batch not in self.fitting:
             return None
         traced, sequence = self.fitting[batch]

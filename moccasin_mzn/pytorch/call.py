@@ -158,7 +158,7 @@ class Step:
 
 
 def misfit(step: Step, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> str | None:
-    """The message for a call that the network's `forward` has no such arguments for; None: it has, or nobody knows."""
+    """The message for a call that the network's `forward` has no such arguments for; None: it has, or that is open."""
     positional = args[:-1] if step.takes_target else args
     try:
         inspect.signature(step.model.forward).bind(*positional, **kwargs)

@@ -73,7 +73,7 @@ def aot_step(graph_module: fx.GraphModule, outputs: int, static: Collection[int]
     """Read a joint graph; it is put in order: the forward pass, its copies into primals, the backward pass.
 
     Args:
-        outputs: so many of its results are of the forward pass.
+        outputs: how many of its results belong to the forward pass.
         static: the primals, by number, that are there before the step and after it: parameters and buffers.
 
     Raises:
@@ -244,7 +244,7 @@ class CompiledPlan:
     budget: int
     predicted_peak: int
     unplanned_peak: int
-    """Without recomputation."""
+    """The peak without recomputation."""
     recomputations: int
     predicted_increase: float
     """Increase of the duration over that without recomputation, as a fraction."""
@@ -424,7 +424,7 @@ class CompiledStep:
         return failed
 
     def _sought(self, amount: int, most: Sequence[int], *, proves: bool = True) -> Result | None:
-        """The same for so many computations at most; each search is asked for less than the one before has found."""
+        """The same for this many computations at most; each search is asked for less than the one before has found."""
         known, asked = self.measured.schedules, amount
         for _ in range(_TRIES):
             if asked < 1:

@@ -1,10 +1,10 @@
-"""Which computation makes which version of which memory: a traced step as a program without side effects. ::
+"""The computation that makes each version of each piece of memory: a traced step as a program without side effects. ::
 
     y = conv(x); y.relu_(); z = y * 2; y.add_(1)
 
     conv + relu_  makes y                 fused: nothing has read y in between
     mul           reads y of conv + relu_
-    add_          reads y of conv + relu_, makes y anew, in a copy
+    add_          reads y of conv + relu_, makes y again, in a copy
 
 Every memory, a `Root`, is allocated by one traced node or given (a parameter, an input). Who overwrites it makes a new
 version, in a copy unless nothing has read the old one, so that any computation can be repeated at any time. What is
@@ -82,9 +82,9 @@ class Member:
 
     node: fx.Node
     outputs: tuple[int, ...]
-    """Those that the computation makes; empty: all."""
+    """The values that the computation makes; empty: all."""
     copied: tuple[Root, ...] = ()
-    """What the node overwrites, of which the computation takes a copy first."""
+    """What the node overwrites; the computation takes a copy of it first."""
 
 
 @dataclass(eq=False)
@@ -97,7 +97,7 @@ class Computation:
     makes: list[Root]
     backward: bool
     once: bool = False
-    """It may not be recomputed."""
+    """The computation may not be repeated."""
     read: bool = field(default=False, repr=False)
 
     @property

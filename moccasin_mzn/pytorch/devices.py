@@ -30,7 +30,7 @@ _BLOCK = 512
 
 
 def kind_of_device(device: str) -> str:
-    """Without its number."""
+    """The kind of the device, without its index."""
     return device.partition(":")[0]
 
 
@@ -44,7 +44,7 @@ def device_of(node: fx.Node) -> str:
 
 
 def given_out(size: int, device: str) -> int:
-    """Bytes that the allocator of a device gives out for so many."""
+    """Bytes that the allocator of a device gives out for a request of that number."""
     return -(-size // _BLOCK) * _BLOCK if kind_of_device(device) == CUDA else size
 
 

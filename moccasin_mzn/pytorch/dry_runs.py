@@ -214,7 +214,7 @@ def _kept(model: torch.nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unseen(hidden: bool) -> Iterator[None]:
-    """Libraries that look whether a tensor is fake, to take another path then, find that it is none."""
+    """Libraries that look whether a tensor is fake, to take another path then, find that it is not."""
     import torch
 
     class NoTensor:

@@ -37,7 +37,7 @@ class Code:
     added: tuple[int, ...]
     """The placeholders that the backward function takes after the tangents: parameters that it gives gradients to."""
     outputs: int
-    """So many of what the forward function gives are outputs; the others are kept."""
+    """How many values of what the forward function gives are outputs; the others are kept."""
     constants: tuple[torch.Tensor, ...] = ()
     """Tensors of the network that are neither parameters, nor buffers, nor inputs, and that the backward function
     reads."""

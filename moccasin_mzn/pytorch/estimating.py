@@ -119,7 +119,7 @@ class Estimate(Shown):
 
     @property
     def least_peak(self) -> int | None:
-        """Bytes of all that at the worst moment with the plan of least peak that was found; None: there is none."""
+        """Bytes of all that at the worst moment with the plan of least peak that was found; None if absent."""
         return None if self.least is None else self.fixed + max(self.least.step, self.optimizer_peak)
 
     @property
@@ -278,7 +278,7 @@ def estimate(
         inputs, kwargs, loss, differentiate: as for `plan`. Of tensors of numbers only the forms matter; the values of
             small ones of whole numbers, such as masks, are read if the network reads them.
         optimizer: a name such as "adamw", a class of `torch.optim` or another function of parameters, or the optimizer
-            of this network, which is left as it is; its state is what its step makes. None: there is none.
+            of this network, which is left as it is; its state is what its step makes. None if absent.
         device: whose memory is meant: "cpu", "cuda", or a card such as "cuda:H100" or "cuda:80GiB", which need not be
             here; None: the one that the network is on. The operators are those of the device that the network is on, or
             of the CPU.

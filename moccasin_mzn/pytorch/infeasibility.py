@@ -35,7 +35,7 @@ _PERCENT = 100
 _MUCH = 0.1
 """A fraction of a step's peak: gradients that take more are named where there is no plan."""
 _NAMED = 3
-"""So many of the tensors in memory are named in a message."""
+"""This many of the tensors in memory are named in a message."""
 
 
 @dataclass(frozen=True)

@@ -52,13 +52,13 @@ class Instruction:
     args: tuple[PyTree, ...]
     kwargs: Mapping[str, PyTree]
     value: Value
-    """What it gives: a tensor, or several, which further instructions take apart."""
+    """What the instruction gives: a tensor, or several, which further instructions take apart."""
     makes: tuple[Storage, ...] = ()
     """The memory that it allocates."""
     workspace: int = 0
     """Bytes that it takes in addition to that while it runs."""
     pure: bool = False
-    """It need not be called if nothing reads what it gives."""
+    """The instruction need not be called if nothing reads what it gives."""
     node: fx.Node | None = None
     """The traced node that it is an instance of."""
     grad: Storage | None = None
@@ -95,7 +95,7 @@ def values_in(arguments: PyTree) -> list[Value]:
 
 
 def needed(instructions: Sequence[Instruction], results: Iterable[Value]) -> list[Instruction]:
-    """Without the pure ones whose value nothing reads."""
+    """The instructions without the pure ones whose value nothing reads."""
     read = set(results)
     found = []
     for instruction in reversed(instructions):

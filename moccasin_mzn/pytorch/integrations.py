@@ -54,7 +54,7 @@ class Plans:
             options: others of `plan`, but for the inputs.
 
         Raises:
-            InputError: the network is none, or compiled, or `check_every` is no number of steps.
+            InputError: the network is not a module, or compiled, or `check_every` is no number of steps.
             TypeError: an option is unknown.
         """
         known = {*inspect.signature(plan).parameters} - {"model", "inputs", "kwargs", "shapes", "how"}
@@ -110,7 +110,7 @@ class _WhileTraining:
     def __init__(self, *, budget: AskedBudget, **options: Any) -> None:
         self.budget, self.options = budget, options
         self.plans: Plans | None = None
-        """Those of the last training."""
+        """The plans of the last training."""
 
     def _begin(self, model: torch.nn.Module) -> None:
         self.plans = Plans(model, budget=self.budget, **self.options).install()

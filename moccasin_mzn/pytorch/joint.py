@@ -127,7 +127,7 @@ def trace_joint(
         forms: of the tensors among them.
         differentiate: the outputs that get a gradient, see `differentiated`.
         numbers: the tensors among them: the step is run on copies of them and of the network's buffers, and what it
-            reads is compared in each step of a plan. None: on fake tensors, of which nothing can be read.
+            reads is compared in each step of a plan. None: on fake tensors, from which nothing can be read.
         apart: positions of parameters, buffers and inputs whose gradients are returned summand by summand.
         strides: of the gradients of outputs, by name, where they are laid out in another way than the outputs.
         check: called before each operator, for as long as tracing may take; what it raises ends that.

@@ -84,7 +84,7 @@ class KeptCosts:
 
 
 KEPT = KeptCosts()
-"""That of this process."""
+"""The kept costs of this process."""
 
 
 def name_of(key: object, device: str) -> str:

@@ -318,7 +318,7 @@ class ByShape:
         self.model, self.make, self.original, self.is_installed = model, make, original, installed
         self.plans: list[PlannedCalls] = []
         self._guards: Guards | None = None
-        """Those of the first plan: they know the call and the modules, whatever the shapes and the mode."""
+        """The guards of the first plan: they know the call and the modules, whatever the shapes and the mode."""
         self._budget: int | None = None
         """Bytes: what the budget of the first plan came to."""
         self._ways: dict[_Key, list[_Way]] = {}

@@ -29,7 +29,7 @@ _Returned = TypeVar("_Returned")
 _LOG_LEVEL, _SILENT = "KINETO_LOG_LEVEL", "10"
 """The profiler's library reads this once, when it is used first; otherwise it writes lines to stderr."""
 _SEPARATOR = 1_000_003
-"""Bytes of what is allocated between two calls, as a mark; nothing else has so many."""
+"""Bytes of what is allocated between two calls, as a mark; nothing else has this many."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class StepPeaks:
 
 
 def backward(outputs: Sequence[torch.Tensor], gradient_of: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Run the backward pass of outputs, with gradients that nobody else has, as those that a loss outside makes.
+    """Run the backward pass of outputs, with gradients that nothing else refers to, as those that a loss outside makes.
 
     Single numbers, such as losses, get their gradients from here, as from `loss.backward()`.
 
@@ -253,7 +253,7 @@ def lacks_memory(error: RuntimeError) -> bool:
 
 
 def free_memory(device: str = "cpu") -> int | None:
-    """Bytes that nobody uses; None: it is unknown here."""
+    """Unused bytes; None: it is unknown here."""
     if not _is_cpu(device):
         import torch
 
@@ -326,7 +326,7 @@ class _StorageMeter:
     """Bytes of each storage, by its id."""
 
     def follow(self, storage: torch.UntypedStorage) -> None:
-        """Count a storage, anew if its size has changed."""
+        """Count a storage, again if its size has changed."""
         key, size = id(storage), storage.nbytes()
         if key not in self.live:
             weakref.finalize(storage, self._free, key).atexit = False

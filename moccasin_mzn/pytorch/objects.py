@@ -2,7 +2,7 @@
 
     Batch(x=tensor, sizes=[tensor, tensor], name="a")  --->  tensors [x, sizes.0, sizes.1], the rest Batch(name="a")
 
-An object that is returned is made anew at each call, with the tensors of that call.
+An object that is returned is made again at each call, with the tensors of that call.
 """
 
 from __future__ import annotations

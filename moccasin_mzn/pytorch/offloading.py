@@ -42,7 +42,7 @@ class Slow:
             meter.follow(self)
 
     def read(self) -> tuple[torch.Tensor, torch.cuda.Event | None]:
-        """The tensor anew in fast memory, and the event that it is there; None: it is."""
+        """The tensor back in fast memory, and the event that it is there; None: it is."""
         import torch
 
         whole = torch.empty(self.host_copy.shape, dtype=self.host_copy.dtype, device=self.device)

@@ -52,7 +52,7 @@ class OperatorCosts:
     known: dict[object, OperatorCost | None] = field(default_factory=dict)
     """None: the call failed."""
     untimed: dict[object, OperatorCost] = field(default_factory=dict, repr=False)
-    """Calls of which only the memory is known, for where there is no time now either."""
+    """Calls for which only the memory is known, for where there is no time now either."""
     crashing: set[tuple[str, ...]] = field(default_factory=set, repr=False)
     """Operators in which a process has crashed when they were to make only some of their outputs."""
     kept: KeptCosts | None = None
@@ -199,7 +199,7 @@ def _crash_name(node: fx.Node) -> str:
 
 
 def _call(node: fx.Node, mask: Sequence[bool] | None) -> OperatorCall | None:
-    """The call of a traced operator; None: it is none of `torch.ops`."""
+    """The call of a traced operator; None: it is not one of `torch.ops`."""
     import torch
     from torch import fx
 
@@ -387,7 +387,7 @@ def _bytes_touched(node: fx.Node) -> int:
 
 
 def _rates(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[object, float]:
-    """The median time per byte of each operator of which calls could be measured."""
+    """The median time per byte of each operator whose calls could be measured."""
     calls: dict[object, list[fx.Node]] = {}
     for node in nodes:
         cost = costs.known.get(_key(node))

@@ -86,7 +86,7 @@ class Worker:
         self, calls: Sequence[OperatorCall | None], repeats: int, deadline: Deadline = NO_DEADLINE,
         end: Deadline = NO_DEADLINE, partly: Sequence[bool] = (), crashing: set[tuple[str, ...]] | None = None,
     ) -> list[OperatorCost | None]:  # fmt: skip
-        """What calls take, so many samples each, or fewer or none when time is over, though each is called for what
+        """What calls take, from some samples each, or fewer or none when time is over, though each is called for what
         memory it takes; None: there is no such call, it failed, or the process died of it; `UNCALLED`: after the end
         it was not called.
 
@@ -209,7 +209,7 @@ def _leave_out(crashing: set[tuple[str, ...]], calls: Sequence[tuple[OperatorCal
 
 
 def worker() -> Worker:
-    """That of this process, with which it ends."""
+    """The worker of this process, with which it ends."""
     return _worker_of(os.getpid())
 
 

@@ -36,7 +36,7 @@ _ENOUGH = 0.5
 _MOMENT = 0.5
 """Seconds for the memory of some calls, before their time is measured."""
 _SHORTEST = 50_000
-"""Nanoseconds: short calls are timed so many at once that they take about as long."""
+"""Nanoseconds: short calls are timed in groups so large that they take about as long."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class OperatorSettings:
 
     @classmethod
     def current(cls) -> OperatorSettings:
-        """Those of this process."""
+        """The settings of this process."""
         import torch
 
         cudnn = torch.backends.cudnn
@@ -333,7 +333,7 @@ def _memory_of_some(
 
 
 def main() -> None:
-    """Do the jobs that come in by the connection whose file descriptor is the argument, until nobody asks."""
+    """Do the jobs that come in by the connection whose file descriptor is the argument, until that is closed."""
     import torch  # noqa: F401 - while nobody waits for it
 
     asker = Connection(int(sys.argv[1]))

@@ -29,7 +29,7 @@ def maker_of(optimizer: Chosen, together: bool) -> Maker | None:
         together: update all parameters together, as PyTorch's optimizers do on CUDA by default.
 
     Raises:
-        InputError: it is none of these.
+        InputError: it is not one of these.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""A solver for the knapsack of PyTorch's own partitioner, and the peak of a partition, whoever made it."""
+"""A solver for the knapsack of PyTorch's own partitioner, and the peak of a partition, wherever it comes from."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Values = dict["fx.Node", Value]
 
 
 def read_halves(forward: fx.Graph, backward: fx.Graph, outputs: int, workspace: Callable[[fx.Node], int]) -> Linear:
-    """What two graphs do, of which the second takes what the first one returns after its outputs, then the tangents.
+    """What two graphs do in turn; the second takes what the first one returns after its outputs, then the tangents.
 
     Args:
         workspace: bytes that an operator takes while it runs.
@@ -120,7 +120,7 @@ def _bytes(node: fx.Node, number: int) -> int:
 
 
 _SIZES = 12
-"""So many sizes of knapsacks are tried, from nothing to everything."""
+"""This many sizes of knapsacks are tried, from nothing to everything."""
 _BANS = (
     "ban_if_used_far_apart",
     "ban_if_long_fusible_chains",
@@ -187,7 +187,7 @@ def _answer(budget: Budget, memory: Sequence[float], question: _Question) -> tup
 
 
 class _Question:
-    """A joint graph, and the nodes of which each is to be kept or recomputed."""
+    """A joint graph, and the nodes that are each to be kept or recomputed."""
 
     def __init__(self, graph: fx.Graph, info: NodeInfo, nodes: Sequence[fx.Node]) -> None:
         self.graph, self.info, self.nodes = graph, info, nodes

@@ -79,7 +79,7 @@ def read_plan(
     loss: Callable[..., PyTree] | None,
     found: Sequence[str],
 ) -> tuple[Traced, tuple[Action, ...], JsonObject]:  # fmt: skip
-    """Read a plan: the step, traced anew, the actions, and what was found with it, by these names.
+    """Read a plan: the step, traced again, the actions, and what was found with it, by these names.
 
     Raises:
         InputError: the file cannot be read, or is no plan of a PyTorch training step, or broken.

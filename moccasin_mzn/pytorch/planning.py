@@ -134,7 +134,7 @@ def plan(
         kwargs: the same by name.
         loss: a function of the network's outputs, such as `lambda out: out.loss`, or of them and a target, which is
             then the last of the inputs. None: the loss is an output of the network, or computed from its outputs by
-            whoever calls the step.
+            the caller of the step.
         differentiate: the outputs whose gradients the backward pass is called with: names such as "loss" or
             "hidden_states.0", positions, or "all". None: those called loss; else the only one that is a single number
             and requires a gradient; else all that require one. A gradient of another output is refused.

@@ -47,7 +47,7 @@ _PREDICTED = ("peaks", "unplanned")
 _DIFFERENT = 0.05
 """A report has the measured increase as well as the predicted one where they differ by more."""
 _SHOWN = 3
-"""So many of the computations that are repeated are named in a report."""
+"""This many of the computations that are repeated are named in a report."""
 
 
 @dataclass(frozen=True, eq=False)

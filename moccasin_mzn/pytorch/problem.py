@@ -3,7 +3,7 @@
     forward computations ---> cut ---> tangents, backward computations ---> results
 
 The cut reads what the step returns and what goes back into buffers. Outputs, tangents and gradients stay to the end, as
-whoever calls the step holds them; but gradients that are accumulated are read by nodes that add them to `.grad`, right
+the caller of the step holds them; but gradients that are accumulated are read by nodes that add them to `.grad`, right
 after they are made.
 """
 

@@ -140,7 +140,7 @@ class _Writer:
         self._emit(torch.ops.aten.copy_.default, (buffer, value), {}, Value(None))
 
     def _accumulate(self, each: Accumulation) -> None:
-        """A gradient goes to `.grad`, its own memory if there is none and nobody else has that."""
+        """A gradient goes to `.grad`, its own memory if there is none and nothing else refers to it."""
         value = self._resolve(each.gradient, self.program.final.__getitem__, {}, {})
         fake, form = each.gradient.meta["val"], self.program.joint.given[each.parameter].form
         own = value.storage is not None and value.storage.given is None and value.storage not in self.taken
@@ -302,7 +302,7 @@ class _Writer:
         self, node: fx.Node, version: Callable[[Root], Computation | None], local: dict[Root, Value],
         views: dict[fx.Node, Value],
     ) -> Value:  # fmt: skip
-        """The value of a traced node as one who reads it now sees it: views of the latest version, made anew."""
+        """The value of a traced node as one who reads it now sees it: views of the latest version, made again."""
         from torch import fx
 
         program = self.program

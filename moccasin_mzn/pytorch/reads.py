@@ -39,7 +39,7 @@ _MOST_MET = 300
 """The classes of what is in a collection with more entries are not instrumented."""
 _DEEPEST = 4
 _MOST_CALLS = 4
-"""Arguments of a function are looked at for so many calls."""
+"""Arguments of a function are looked at for this many calls."""
 _LOADS = "LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"
 _PADDING = "CACHE", "PUSH_NULL", "NOP", "EXTENDED_ARG", "PRECALL"
 
@@ -47,9 +47,9 @@ Keys = frozenset[object] | None
 """Constant keys of a dictionary; None: it is used in another way, too."""
 _DYNAMIC, _FILLED = object(), object()
 ANY_KEY: Keys = frozenset((_DYNAMIC,))
-"""It is read by keys that are computed."""
+"""The object is read by keys that are computed."""
 GROWS: Keys = frozenset((_DYNAMIC, _FILLED))
-"""It is written by such keys, as a cache is."""
+"""The object is written by such keys, as a cache is."""
 _TAKES = {"BINARY_SUBSCR": 2, "STORE_SUBSCR": 2, "DELETE_SUBSCR": 2, "BINARY_OP": 2, "COMPARE_OP": 2, "CONTAINS_OP": 2}
 """How many values an instruction takes from the stack, of those that may lie above the one that is followed."""
 

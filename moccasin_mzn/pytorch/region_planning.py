@@ -68,9 +68,9 @@ _SHORTEST, _TRACING_SHARE, _SEARCH_SHARE = 0.2, 0.5, 0.8
 _MORE = 110
 """Percent of its peak without recomputation that a region may take, if it keeps less for that."""
 _NAMED = 3
-"""So many of the submodules that are run as they are are named in a message."""
+"""This many of the submodules that run as they are get named in a message."""
 _ROUNDS = 8
-"""So many times the choice is measured and corrected."""
+"""This many times the choice is measured and corrected."""
 
 
 @dataclass(eq=False)
@@ -317,7 +317,7 @@ def _without(traced: Traced) -> Choice:
 
 
 def _useful(choices: Sequence[Choice]) -> list[Choice]:
-    """Those that no other one is as good as in all respects, after the first one."""
+    """The choices that no other one is as good as in all respects, after the first one."""
 
     def figures(each: Choice) -> tuple[int, ...]:
         return each.duration, each.kept, each.peaks.forward, each.peaks.backward

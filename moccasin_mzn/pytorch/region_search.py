@@ -181,7 +181,7 @@ class _Reading:
     end: int
     """Autograd's nodes of the call have sequence numbers between these."""
     state: int
-    """So many of the positions are those of parameters and buffers."""
+    """How many of the positions are those of parameters and buffers."""
 
 
 def _sequence_number() -> int:

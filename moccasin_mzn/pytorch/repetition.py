@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MOST = 1000
 """Tensors that are made of more numbers are not compared."""
 _SILENT = "aten.detach.default"
-"""It has no numbers, and looking at a tensor calls it."""
+"""A fake tensor has no numbers, and looking at a tensor calls it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Calls:
 
     made: list[NotedCall] = field(default_factory=list)
     expected: Sequence[NotedCall] | None = None
-    """Those of another run; None: it is the first."""
+    """The values of another run; None: it is the first."""
     place: str = ""
     """The user's line of the first call that is not the expected one."""
     tensors: set[int] = field(default_factory=set)

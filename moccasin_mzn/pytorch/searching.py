@@ -211,7 +211,7 @@ class Searching:
         return next((other._without_recomputation(amount) for other in fits), None)
 
     def _moved_within(self, memory: OneMemory, amount: int) -> tuple[Plan, bool] | None:
-        """A plan in another order of the backward pass, where one is made without a search; None: there is none."""
+        """A plan in another order of the backward pass, where one is made without a search; None if absent."""
         for other in self.others:
             start = other._start(memory, amount)
             if start is not None:
@@ -250,7 +250,7 @@ class Searching:
         return searching._plan(result, amount), result.interrupted
 
     def _start(self, memory: OneMemory, amount: int) -> tuple[int, ...] | None:
-        """A schedule within an amount to begin with, made without a search; None: there is none."""
+        """A schedule within an amount to begin with, made without a search; None if absent."""
         if self.most < 2 or memory.options.search == "off":  # noqa: PLR2004
             return None
         asked = amount

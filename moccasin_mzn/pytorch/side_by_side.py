@@ -232,7 +232,7 @@ class _Side:
         return Measured(*self._peaks, tuple(self._seconds[:steps]))
 
     def _begin(self) -> None:
-        """Without gradients, or with those of a loop that adds to them and has set them to 0."""
+        """Begin without gradients, or with those of a loop that adds to them and has set them to 0."""
         import torch
 
         _forget_gradients(self._leaves)

@@ -1,6 +1,6 @@
 """Schedules to begin a search with: the checkpoints of the network itself, and checkpoints around its modules. ::
 
-    forward     [ a  b  c ][ d  e  f ]  cut           blocks, of which only what others read is retained
+    forward     [ a  b  c ][ d  e  f ]  cut           blocks; only what others read is retained
     backward                                d e  F E D  a b  C B A
 
 A network that has checkpoints of its own is trained within less memory than a plan without recomputation takes. So a
@@ -40,7 +40,7 @@ def start_within(
     stop: Callable[[], bool] = never,
     limit: Deadline = NO_LIMIT,
 ) -> tuple[int, ...] | None:
-    """The shortest schedule within a budget that is made by blocks or on demand; None: there is none.
+    """The shortest schedule within a budget that is made by blocks or on demand; None if absent.
 
     Args:
         budget: in the graph's size unit.

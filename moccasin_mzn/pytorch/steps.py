@@ -121,11 +121,11 @@ def scratch_of(
 
 
 _STEPS, _ENOUGH = 5, 500_000_000
-"""A step is timed so often, or until that has taken so many nanoseconds."""
+"""A step is timed this often, or until that has taken this many nanoseconds."""
 _LEAST_TURNS, _TURNS, _ENOUGH_TURNS = 2, 25, 4_000_000_000
 """The same for several steps run in turns."""
 SAFELY = 4
-"""A step that was not asked for is run if so many times its memory is free."""
+"""A step that was not asked for is run if this many times its memory is free."""
 _UNTIMED = 3
 """Turns in which libraries prepare something that they keep, and memory is got that is kept."""
 

@@ -117,7 +117,7 @@ def _left(copies: Copies, call: Callable[..., PyTree]) -> _Left:
 def _known(
     wanted: _Left, found: _Left, copies: Copies, eager: Callable[..., PyTree], joints: Sequence[Joint]
 ) -> str | None:
-    """The known reason for a difference; None: there is none.
+    """The known reason for a difference; None if absent.
 
     Raises:
         PlanError: there is one for which none is known.
@@ -179,7 +179,7 @@ class Checks:
         """Begin to count.
 
         Args:
-            every: so many calls; None: none but the first ones.
+            every: a number of calls; None: none but the first ones.
             verify: are first calls of plans compared that were not when they were made?
         """
         self.every, self.verify, self._calls = every, verify, 0
@@ -196,7 +196,7 @@ class Checks:
         """Compare a call that is about to be made, if it is one of those.
 
         Args:
-            runtimes: those of all values that the network may read, of which one is for this call.
+            runtimes: those of all values that the network may read; one is for this call.
             need: bytes that the step as it is takes.
 
         Raises:

@@ -97,7 +97,7 @@ def _is_outside(args: Sequence[PyTree]) -> bool:
 
 
 def _shapes(made: PyTree) -> str:
-    """The shape of a tensor, or those of several; "" for what is none."""
+    """The shape of a tensor, or those of several; "" for other values."""
     import torch
 
     tensors = made if isinstance(made, tuple | list) else [made]

@@ -383,7 +383,7 @@ def _content(cell: CellType) -> object:
 
 
 def _filled(kind: Callable[[Any], object], function: FunctionType, name: str) -> object:
-    """Default arguments of a function, of which there may be none."""
+    """Default arguments of a function; there may be none."""
     return kind(getattr(function, name) or ())
 
 

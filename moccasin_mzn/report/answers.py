@@ -191,7 +191,7 @@ class Result(ProvenAnswer):
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks, one line each: what was left undone and why, a solver that failed, what a solver claims in floating
-        point and nobody has proven."""
+        point and that is unproven."""
         details = self.details
         return *details.notes, *(note for note in (details.failure, details.claim) if note)
 

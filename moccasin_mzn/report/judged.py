@@ -64,12 +64,12 @@ class JudgedSchedule(Shown):
 
     @property
     def budgets(self) -> dict[str, int | None]:
-        """The budget of each memory, by its name; None: there is none."""
+        """The budget of each memory, by its name; None if absent."""
         return {memory.name: memory.budget for memory in self._platform.memories}
 
     @property
     def budget(self) -> int | None:
-        """The budget of a schedule; None: there is none, or there are several memories, see `budgets`."""
+        """The budget of a schedule; None if absent, or there are several memories, see `budgets`."""
         return self.details.budget
 
     @property
@@ -197,7 +197,7 @@ def validate(
     in_place: bool = False,
     zero_copy_concat: bool = False,
 ) -> JudgedSchedule:
-    """Judge a schedule or a plan, whoever made it, with the simulator. ::
+    """Judge a schedule or a plan, wherever it comes from, with the simulator. ::
 
         judged = mz.validate("graph.json", ["x", "a", "b", "x", "z"], "1.5GiB")
         print(judged.valid, judged.peak, [violation.message for violation in judged.violations])
@@ -209,7 +209,7 @@ def validate(
         budget: as for `solve`. None: that in the file, if there is one; a plan is judged by those in its file.
         order: the input order, to whose peak a fraction refers; see `solve`.
         count_fixed: the budget is for the graph's fixed memory too.
-        in_place: outputs overwrite inputs where the graph allows it, and nobody reads those later.
+        in_place: outputs overwrite inputs where the graph allows it, and those are not read later.
         zero_copy_concat: concatenations are taken out as for `solve`, for the alignment in the file, if any.
 
     Returns:

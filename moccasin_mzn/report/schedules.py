@@ -120,7 +120,7 @@ def print_result(result: Result, out: TextIO, offered: str = "") -> None:
 
 
 def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
-    """What it is, of the input order, and of the schedule."""
+    """The name of a figure, its value in the input order, and in the schedule."""
     graph, instance, baseline = result.instance.graph, result.instance, result.instance.baseline
     peak, duration = "", ""
     if result.found:

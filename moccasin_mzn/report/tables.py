@@ -143,7 +143,7 @@ class ProgressLines(Lines):
         return f"{start}incumbent +{percent_over(progress.value, baseline):.3f} %  {bound}  gap {gap:.3f} %{unplaced}"
 
     def _of_plan(self, progress: Progress) -> str:
-        """What it takes of the objective."""
+        """The node's share of the objective."""
         what, graph = self._problem.objective, self._problem.graph
         incumbent = "no schedule yet" if progress.value is None else f"{what} {total_text(graph, what, progress.value)}"
         bound = f"bound {total_text(graph, what, progress.bound)}"

@@ -54,9 +54,9 @@ class Board(Generic[Step, Judged]):
     bound_source: str = ""
     """Name of who proved the bound; empty: it is that of every node computed once."""
     infeasible_source: str = ""
-    """Name of who proved that there is no answer; empty if nobody has."""
+    """Name of who proved that there is no answer; empty if not proven."""
     claim: str = ""
-    """Claim of a solver in floating point that nobody has proven; empty if there is none."""
+    """Claim of a solver in floating point that is not proven; empty if absent."""
     least_peak: int | None = None
     """Least peak of sequences over the budget before any schedule, in the graph's size unit; None without any."""
     floor: int = 0
@@ -205,7 +205,7 @@ class Board(Generic[Step, Judged]):
                 self.claim = f"{who} claims that {what}, not provable in floating point"
 
     def proved_by(self, status: str) -> str:
-        """Return who settled a search that ended with this status; empty: nobody has."""
+        """Return who settled a search that ended with this status; empty if unsettled."""
         if status not in ("optimal", "infeasible"):
             return ""
         return self.infeasible_source or self.bound_source or INSTANT

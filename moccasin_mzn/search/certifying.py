@@ -90,7 +90,7 @@ def _better(one: Proof, other: Proof | None) -> Proof:
 def _in_blocks(
     instance: Instance, duration: int | None, deadline: Deadline, stopped: Callable[[], bool]
 ) -> Proof | None:
-    """Prove by the block relaxation that a search with CP-SAT refines; None: there is none."""
+    """Prove by the block relaxation that a search with CP-SAT refines; None if absent."""
     from moccasin_mzn.bounds.input_order import duration_bound
 
     more = replace(instance, max_computations=(AUTO_COMPUTATIONS,) * len(instance.graph.nodes))

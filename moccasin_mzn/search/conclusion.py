@@ -172,7 +172,7 @@ def _share_meant(budget: int, needed: int) -> str:
 
 
 LARGEST = 250_000
-"""Largest sum of which the usual tolerance of 10^-6 hides no more than a quarter of a unit."""
+"""Largest sum in which the usual tolerance of 10^-6 hides no more than a quarter of a unit."""
 
 CONFIRMED = ", confirmed by "
 """Text between the name of a solver and that of who confirmed its claim."""

@@ -54,7 +54,7 @@ COUNTED = Ability(
 
 
 def is_counted(options: object) -> TypeGuard[Options]:
-    """Return whether a search is to end after so many iterations."""
+    """Return whether a search is to end after this many iterations."""
     return isinstance(options, Options) and options.iterations is not None
 
 

@@ -35,7 +35,7 @@ class Progress(Generic[Step]):
     there is none yet, but one that computes nodes more often than the problem allows, whose value is left out;
     "addresses": offsets of an answer are still to be found, see `unplaced`."""
     value: int | None
-    """Value of the incumbent; None while there is none."""
+    """Value of the incumbent; None while absent."""
     bound: int
     """Lower bound on the value of all answers."""
     figures: JsonObject
@@ -71,7 +71,7 @@ class TracePoint:
     seconds: float
     """Seconds since the search began."""
     value: int | None
-    """Value of the best answer; None while there is none."""
+    """Value of the best answer; None while absent."""
     bound: int
     source: str = ""
     """Name of who improved one of them: "local search", "bounds", a solver, "cp-sat on a window", a strategy."""
@@ -191,14 +191,14 @@ class RacerResult:
     """The part of one solver in a race; over all its runs, if it had more than one."""
 
     solver: str
-    """Its name; "search": local search and bounds."""
+    """The racer's name; "search": local search and bounds."""
     status: RacerStatus
     """Status of its own latest answer, as in `Result`; "unknown" also if it was stopped before it gave one; "failed";
     "not-started"."""
     value: int | None
     """Value of its best answer, except one that it started from."""
     bound: int
-    """Its own bound."""
+    """The racer's own bound."""
     seconds: float
     """Wall-clock time of its processes, their start included."""
     cpu_seconds: float
@@ -254,13 +254,13 @@ class SearchResult(Generic[Step, Judged]):
     solver_version: str | None = None
     """Name and version of the solver itself, such as "Gecode 6.2.0"; None for a strategy, or if none was needed."""
     claim: str = ""
-    """Claim of a solver in floating point that nobody has proven, in one line; else empty."""
+    """Claim of a solver in floating point that is not proven, in one line; else empty."""
     failure: str = ""
     """Failure of the solver, in one line, if the others went on without it; else empty."""
     found_by: str = ""
     """Name of who found the answer: a search, a solver of the model, a strategy; empty without an answer."""
     proved_by: str = ""
-    """Name of who proved that nothing is better, or that there is no answer; empty if nobody has."""
+    """Name of who proved that nothing is better, or that there is no answer; empty if not proven."""
     shortfall: Shortfall | None = None
     """Shortfall of the problem as it was posed, if it has no schedule within the budget, or none was found."""
     arenas: Any = None

@@ -54,9 +54,9 @@ LONGEST_WITHOUT_ANSWER = 10.0
 HEAD_START_SHARE, LONGEST_SHARE = 0.1, 0.3
 """Largest shares of the time limit for the head start and for the wait without an answer."""
 LONELY_SECONDS = 30.0
-"""Without a time limit, endless searches end so long after the latest improvement if nothing else is going on."""
+"""If there is no time limit, endless searches end so long after the latest improvement if nothing else is going on."""
 GIVE_WAY = 5
-"""Steps of priority, of which each is a quarter more or less of a busy core."""
+"""Steps of priority; each is a quarter more or less of a busy core."""
 MOMENT = 0.01
 """Least time limit of a search inside another one, in seconds."""
 LONG = 1e9
@@ -92,7 +92,7 @@ class Searcher(ABC):
         """
 
     def endless(self, runner: Runner) -> bool:
-        """Return whether it does not end by itself, so that nobody waits for it once it finds nothing more."""
+        """Return whether it does not end by itself, so that it is not waited for once it finds nothing more."""
         return False
 
 
@@ -128,7 +128,7 @@ class Runner:
     enough: Callable[[], bool] = never
     """Function that ends the search by returning true; a search inside another one ends so."""
     flow_bounds: FreeOrderBound | None = None
-    """Bounds by flows of the graph, from an earlier search; None: they are begun anew."""
+    """Bounds by flows of the graph, from an earlier search; None: they are started again."""
     shared: Shared = field(default_factory=Shared)
     backend: Backend | None = None
     """The solver of the model; None without the model."""

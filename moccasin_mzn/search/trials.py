@@ -47,7 +47,7 @@ ORDER_FREE = f"--order {FREE}"
 SHARES = {MORE: 0.25, HINT: 0.1}
 """Shares of the time limit for the trials: its last part."""
 PATIENCE, LONGEST = 60.0, 20.0
-"""Without a time limit: seconds without a schedule before the trials, and seconds of all of them."""
+"""If there is no time limit: seconds without a schedule before the trials, and seconds of all of them."""
 LONGEST_AFTER, LEAST_AFTER = 10.0, {MORE: 10.0, HINT: 1.0}
 """Seconds of all trials after a proof that there is no schedule: as many as that took, between these."""
 CALM_SECONDS, CALM = 1.0, 2.0

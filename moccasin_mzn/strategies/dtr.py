@@ -44,7 +44,7 @@ from moccasin_mzn.strategies.strategy import Stop, Strategy
 
 
 class EvictionCost:
-    """It gets every eviction and computation, and gives what each output would cost if it were evicted next.
+    """The listener gets every eviction and computation, and gives what each output would cost if it were evicted next.
 
     This one is 1 for all: only size or staleness decides.
     """
@@ -295,7 +295,7 @@ THRESHOLDS = 4
 """Thresholds tried: budget * (peak / budget) ** (k / THRESHOLDS) for k = 0, 1, ..."""
 
 THRASHING = 20
-"""DTR is given up when it has made more than so many computations per node, on average."""
+"""DTR is given up when it has made more than this many computations per node, on average."""
 
 
 def thresholds(instance: Instance) -> list[int]:

@@ -27,7 +27,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.strategy import Stop, Strategy
 
 MOST_PATCHES = 6
-"""The output of the first block is divided into so many patches at most along each axis."""
+"""The output of the first block is divided into this many patches at most along each axis."""
 MOST_REPEATED = 4.0
 """A block that computes more than this, over everything in it once, is not taken, nor longer ones."""
 
@@ -168,7 +168,7 @@ def _fused(instance: Instance, stop: Stop) -> Iterator[Sequence[int]]:
 
 
 def _blocks(chain: TiledChain, first: int) -> Iterator[tuple[int, list[int]]]:
-    """Blocks that begin with a layer, and the last layer of each: that layer alone, then longer ones, of which each
+    """Blocks that begin with a layer, and the last layer of each: that layer alone, then longer ones, where each
     part of the output is a group."""
     for last in range(first, len(chain.layers)):
         nodes = chain.layers[last]

@@ -54,7 +54,7 @@ class Chain:
         """Recognise a training chain.
 
         Raises:
-            NotApplicableError: it is none; the message names the first node, or edge, that shows it.
+            NotApplicableError: it is not a chain; the message names the first node, or edge, that shows it.
         """
         passes = Passes.of(instance)
         name = [node_text(instance.graph, v) for v in passes.order]

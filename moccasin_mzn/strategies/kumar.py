@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 MIN_FILL_NODES = 500
-"""Graphs of so many nodes or more are decomposed by least degree only: least fill-in takes too long for them."""
+"""Graphs of this many nodes or more are decomposed by least degree only: least fill-in takes too long for them."""
 
 Bags = dict[int, set[int]]
 
@@ -186,7 +186,7 @@ def separator_schedule(
         order: a topological order, positions in `graph.nodes`.
         components: of the whole graph.
         backwards: whether the last part comes first.
-        levels: below so many levels of components, what is needed there is computed in the given order, without
+        levels: below this many levels of components, what is needed there is computed in the given order, without
             recursion; None: recursion to the end, as published.
     """
     recursion = _Recursion(graph, order, -1 if backwards else 1)

@@ -27,7 +27,7 @@ class Strategy:
 
     `schedules(instance, stop)` makes candidates, one by one, as sequences of positions in `graph.nodes`. Every
     candidate computes all nodes in a valid order; its peak may be over the budget, as most rules do not look at the
-    budget or only estimate memory. Whoever asks has the simulator judge all candidates and takes the shortest that
+    budget or only estimate memory. The caller has the simulator judge all candidates and takes the shortest that
     fits, or, if none does, the one with the least peak; see `apply`. No candidate: the rule gave up within this budget.
 
     Raises:
@@ -44,9 +44,9 @@ class Strategy:
     """One line: what is known of its schedules, and for which graphs it is."""
     schedules: Callable[[Instance, Stop], Iterable[Sequence[int]]]
     compiled: tuple[CompiledSearch, ...] = ()
-    """What it needs of `compiled_searches`."""
+    """What the strategy needs of `compiled_searches`."""
     family: str = ""
-    """Whose published figures are its own, as columns of a table of published figures name it; empty: nobody's."""
+    """The method whose published figures are its own, as columns of a table of these name it; empty: there are none."""
 
 
 RULES = Ability(
@@ -135,7 +135,7 @@ def _mirrored(inputs: Sequence[Sequence[int]]) -> tuple[bool, ...] | None:
 MOST_NODES = 10_000
 """A matrix takes the square of the nodes in bytes."""
 MOST_COMPUTATIONS = 5_000_000
-"""Nobody wants to run a longer sequence; the square of the nodes can be more than fits in memory."""
+"""A longer sequence is of no use; the square of the nodes can be more than fits in memory."""
 
 
 def nothing_kept(nodes: int) -> np.ndarray:

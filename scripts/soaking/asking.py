@@ -37,7 +37,7 @@ class Reply:
     """What was printed on stderr, or the traceback."""
     seconds: float
     steps: tuple[tuple[int | None, int, tuple[int, ...] | None], ...] = field(default=())
-    """Of a function: duration, bound and sequence of each progress it reported."""
+    """For a function: duration, bound and sequence of each progress it reported."""
 
     def document(self) -> dict[str, Any]:
         """The object printed.
@@ -130,7 +130,7 @@ def _call(question: Question) -> Reply:
 
 
 def _arguments(question: Question) -> dict[str, Any]:
-    """Of the function."""
+    """The arguments of the function."""
     read = {"time-limit": float, "threads": int, "seed": int, "until-gap": float}
     given: dict[str, Any] = {
         name.replace("-", "_"): read.get(name, lambda value: value)(value) for name, value in question.options.items()

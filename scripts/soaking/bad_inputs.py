@@ -22,7 +22,7 @@ OPTIONS = (
     "copy-time", "slow-memory", "output", "plot", "no-such-option",
 )  # fmt: skip
 NAMES = ("formulation", "strategy", "solver", "precedence", "index", "search", "order", "objective", "no-such-option")
-"""Of the options, those to which no-such-name is nonsense whatever the graph."""
+"""The options for which no-such-name is nonsense whatever the graph."""
 FILES = ("", "out.json", "graph.json", "out.png", "out", "no-such-folder/out.json")
 """To write to, within the folder of the question."""
 FLAGS = ("check", "addresses", "paging", "count-fixed", "two-phase", "one-phase", "json-stream")
@@ -32,7 +32,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def bad_command(rng: random.Random, problem: Problem, folder: Path) -> list[str]:
-    """A command line of which something is broken, or may be."""
+    """A command line in which something is broken, or may be."""
     options = {"budget": problem.budget, "search": rng.choice(["only", "on"]), "time-limit": "2"}
     question = Question("solve", "here", problem, options)
     words = question.arguments(folder)
@@ -91,7 +91,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def is_nonsense(words: list[str]) -> bool:
-    """Must the command line be refused, whatever is in its files? Without a model nobody asks for a solver."""
+    """Must the command line be refused, whatever is in its files? Without a model no solver is asked for."""
     pairs = list(zip(words, words[1:], strict=False))
     named = [name for name in NAMES if (f"--{name}", "no-such-name") in pairs]
     return "--no-such-option" in words or named not in ([], ["solver"]) or (named == ["solver"] and "only" not in words)

@@ -16,7 +16,7 @@ from soaking.questions import SMALL, Question
 from soaking.witnesses import Claim, Witnesses
 
 CAREFUL = "not provable in floating point"
-"""What a solver's claim is called that nobody can confirm."""
+"""What a solver's claim is called that cannot be confirmed."""
 REFUSALS = (
     "is for training chains", "chains", "backward", "linearise", "2**53", "32 bit", "32-bit", "too large", "alignment",
     "has no parts",

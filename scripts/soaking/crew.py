@@ -31,7 +31,7 @@ class Plan:
     """What to do."""
 
     seed: int
-    """Of the first graph."""
+    """The seed of the first graph."""
     graphs: int
     jobs: int
     seconds: float | None

@@ -32,7 +32,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a proof ranges over: schedules of a kind, with at most so many computations of each node."""
+    """What a proof ranges over: schedules of a kind, with limited computations of each node."""
 
     kind: str
     most: tuple[int, ...]

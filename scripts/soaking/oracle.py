@@ -3,7 +3,7 @@
 A state is what is in memory, what has been computed so far and, in stages, from where in the input order a stage may go
 on. There are two moves: to compute a node in addition to all that is there, and to drop something, which costs nothing.
 How often nodes were computed is left out at first: so there are few states, and what each still costs at least follows
-for all of them by going backwards from the ends. With that as the estimate, A* finds the best schedule with so many
+for all of them by going backwards from the ends. With that as the estimate, A* finds the best schedule with that many
 computations of each node; where no limit matters, it walks straight to the end.
 """
 

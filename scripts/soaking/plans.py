@@ -28,7 +28,7 @@ class Places:
     names: tuple[str, str]
     budgets: tuple[int, int]
     durations: tuple[tuple[int, ...] | None, tuple[int, ...] | None]
-    """Of computing each node in each memory; None: nothing is computed there."""
+    """The cost of computing each node in each memory; None: nothing is computed there."""
     copies: dict[tuple[int, int], tuple[int, ...]]
     """By source and target, of copying each output."""
     most: tuple[int, int]
@@ -36,7 +36,7 @@ class Places:
     paging: bool
 
     def cost(self, step: Step) -> int | None:
-        """Of a step; None: it is not possible."""
+        """The cost of a step; None: it is not possible."""
         v, m, source = step
         costs = self.durations[m] if source is None else self.copies.get((source, m))
         return None if costs is None else costs[v]

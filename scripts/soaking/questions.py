@@ -21,7 +21,7 @@ API, HERE, PROCESS = "api", "here", "process"
 SMALL = 9
 """Most nodes of a graph for the oracle."""
 COMMANDS = {"order": "order", "frontier": "frontier"}
-"""Of the kinds of questions that are not `solve`."""
+"""Names of the kinds of questions that are not `solve`."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Problem:
 
     @cached_property
     def peak(self) -> int:
-        """Of the input order."""
+        """The peak of the input order."""
         return account(self.graph, self.positions).peak
 
     def amount(self, free: bool, count_fixed: bool) -> int:

@@ -26,7 +26,7 @@ KINDS = {
 """Kinds of questions, and how often each is asked."""
 QUESTIONS = 5
 LARGE_SHARE, LARGE = 0.06, (20, 60)
-"""Of the graphs, those that are beyond the oracle, and their nodes."""
+"""The share of graphs that are beyond the oracle, and their nodes."""
 
 
 @dataclass

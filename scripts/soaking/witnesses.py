@@ -39,7 +39,7 @@ class Witnesses:
     claims: list[tuple[Claim, str]] = field(default_factory=list)
     """Earlier ones that nothing has refuted, with what made them."""
     answers: dict[Claim, Answer] = field(default_factory=dict)
-    """Of the oracle, by claims without a bound."""
+    """Answers of the oracle, by claims without a bound."""
     given_up: int = 0
 
     def best(self, order: tuple[int, ...], budget: int, scope: Scope) -> Answer:

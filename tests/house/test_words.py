@@ -115,9 +115,46 @@ def test_what_is_found_and_what_is_not():
     assert found("the rule `held`, `tree-decomposition-held`, of course") == []
 
 
-def test_docstrings_have_a_subject():
-    """None begins with "Of", which leaves the reader to guess what it is that is described."""
+OPENING = re.compile(
+    r"Of (?!course)|(Without|Those|They|Them|Its?|Whoever|Nobody|That of|What (they|its?)|So (many|much|often|long))\b"
+)
+"""What leaves the reader to guess what it is that is described."""
+PARTITIVE = "".join(f"(?<!{word} )" for word in ("each", "all", "none", "one", "some", "both", "first", "last"))
+UNPLAIN = re.compile(
+    rf"\b(so many|{PARTITIVE}of which|(?<!there )is none|anew|puts? out|nobody|whoever)\b", re.IGNORECASE
+)
+"""Words of docstrings for which there are plainer ones: this many, whose, is absent, again, outputs, no caller."""
+
+
+def docstrings(source: str) -> Iterator[str]:
+    """Docstrings of a module, those of constants and fields included."""
+    for node in ast.walk(ast.parse(source)):
+        for one in getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ():
+            if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) and isinstance(one.value.value, str):
+                yield one.value.value
+
+
+def unclear(docstring: str) -> list[str]:
+    """The opening of a docstring that has no subject, and words for which there are plainer ones."""
+    words = [found[0] for found in UNPLAIN.finditer(docstring) if not found[0].endswith("None")]
+    return [found[0] for found in [OPENING.match(docstring.strip())] if found] + words
+
+
+@pytest.mark.parametrize("folder", ["moccasin_mzn", "examples", "scripts"])
+def test_docstrings_have_a_subject_and_plain_words(folder):
     found = []
-    for path in sorted((ROOT / "moccasin_mzn").rglob("*.py")):
-        found += re.findall(r'""" ?Of (?!course)[^\n]*', path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for docstring in docstrings(path.read_text(encoding="utf-8")):
+            found += [f"{path.relative_to(ROOT)}: {word!r} in {docstring[:80]!r}" for word in unclear(docstring)]
     assert found == []
+
+
+def test_what_is_unclear_and_what_is_not():
+    assert unclear("Without its number.") == ["Without"] and unclear("The kind of the device, without its index.") == []
+    assert unclear("What they prove.") == ["What they"] and unclear("What the cases prove.") == []
+    assert unclear("Its name.") == ["Its"] and unclear("It ends.") == ["It"] and unclear("Items, of course.") == []
+    assert unclear("After so many rounds, of which each is one.") == ["so many", "of which"]
+    assert unclear("A text, which is None, or there is none; two rows, each of which is read.") == []
+    assert unclear("What is none, made anew, puts out what nobody reads, whoever asks.") == [
+        "is none", "anew", "puts out", "nobody", "whoever",
+    ]  # fmt: skip

@@ -174,7 +174,7 @@ class Variant(ABC, Generic[Varied]):
         """Peak and duration of an answer.
 
         Raises:
-            JudgeError: it is none, or is over the budget.
+            JudgeError: it is not one, or is over the budget.
         """
         simulation = self.at(budget).judge(schedule)
         if not simulation.feasible:

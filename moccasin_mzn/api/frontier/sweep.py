@@ -35,7 +35,7 @@ LEAST_SHARE = 0.2
 FIRST_SHARE = 0.5
 """Share of the time by which every point has had its first turn."""
 LONGER = 2
-"""Bounds are sought anew in every turn, so a later one takes at least this many times what the point has had before."""
+"""Bounds are sought again each turn, so a later one takes at least this many times what the point has had before."""
 SHORTEST = 0.2
 """Seconds: a shorter turn is not worth it."""
 UNUSED = 0.5

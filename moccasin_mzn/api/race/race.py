@@ -1,6 +1,6 @@
 """The race: who runs when, on how many threads and for how long, and what becomes of their reports.
 
-All racers meet in one `Board`, in the caller's thread: every schedule is judged here, whoever found it, and whoever
+All racers meet in one `Board`, in the caller's thread: every schedule is judged here, from any racer, and a racer that
 starts later starts from the best of them. The first proof ends the race: an answer of one racer, or a bound of one that
 a schedule of another reaches.
 """
@@ -44,9 +44,9 @@ from moccasin_mzn.solvers.minizinc.solvers import Backend, check_integers, find_
 HEAD_START, HEAD_START_SHARE = 10.0, 0.3
 """Seconds, and share of the time limit, for which the solvers wait at most for a first schedule of the local search."""
 RESERVE, RESERVE_SHARE = 1.0, 0.05
-"""Seconds, and share of the time limit, that are kept for stopping whoever runs at the end."""
+"""Seconds, and share of the time limit, that are kept for stopping the racers that run at the end."""
 LEAST_SLICE = 3.0
-"""Nobody gets fewer seconds, those for compiling aside, unless fewer are left: a process takes one to begin."""
+"""No racer gets fewer seconds, those for compiling aside, unless fewer are left: a process takes one to begin."""
 FIRST_SECONDS, FIRST_SHARE = 10.0, 0.5
 """Seconds, and share of the time left, that local search gets first where it shares a single thread with the others."""
 OVERTAKEN_SECONDS, OVERTAKEN_SHARE = 60.0, 0.5
@@ -125,7 +125,7 @@ class _Race:
         self._keep_start()
 
     def run(self, on_progress: Listener) -> None:
-        """Run until it is settled, time is up, nobody is left or the user has had enough.
+        """Run until it is settled, time is up, no racer is left or the user has had enough.
 
         Raises:
             InputError: see `race`.

@@ -46,7 +46,7 @@ class Racer:
     threads: int = 0
     """Number of threads in its latest run."""
     seconds_given: float | None = None
-    """Its slice in the latest run; None: no limit."""
+    """The racer's slice in the latest run; None: no limit."""
     begin: float = 0.0
     """Beginning of the latest run, in seconds from the beginning of the record."""
     start_value: int | None = None
@@ -88,7 +88,7 @@ class Racer:
     def note_end(self, attempt: Attempt, best: int | None) -> None:
         """Take note of the end of a run, when the best answer that anybody has is worth `best`.
 
-        A bound that meets it is a proof, even if the race was over before its own result came; one above it is none: it
+        A bound that meets it is a proof, even if the race was over before its own result came; one above it is not: it
         was computed in floating point, and is refuted.
         """
         self.seconds += attempt.ending.seconds
@@ -204,7 +204,7 @@ def thread_share(free: int, waiting: int, parallel: bool) -> int:
     Shared out to all at once, T threads make T // S for each of S racers, and one more for those first in line.
 
     Args:
-        free: threads that nobody uses; may be negative where all run at once.
+        free: unused threads; may be negative where all run at once.
         waiting: racers that are to start, this one included.
         parallel: can it use more than one?
     """

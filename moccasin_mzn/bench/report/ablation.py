@@ -1,6 +1,6 @@
 """Ablation: methods compared with a baseline from which they differ in one option, run by run.
 
-Two runs are a pair if problem and seed are the same; pairs of which both failed are left out. A run without a proof
+Two runs are a pair if problem and seed are the same; pairs whose runs both failed are left out. A run without a proof
 counts with twice the longer time limit (`statistics.PENALTY`), so that there is a ratio of two times wherever one of
 them proved something. Means are geometric: twice as fast here and half as fast there is no difference. Their intervals
 are percentiles of a bootstrap over problems (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13),

@@ -1,7 +1,7 @@
 """The block relaxation (see `bounds.relaxation`) as the judge's rules, and cases that prove its bound.
 
 Variables and rules are those of `problem/judges/certificates.py`. Only rules that can matter are taken: an output of
-size 0 is retained for ever, and what nobody reads any more is neither retained nor recomputed.
+size 0 is retained for ever, and what is not read any more is neither retained nor recomputed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rule = tuple[str, int, int] | tuple[str, int, int, int]
 """The name of a rule of the judge, its block, and its nodes, positions in `graph.nodes`."""
 INTEGRAL = 1e-6
 TRIED = 6
-"""Variables to branch on of which both cases are looked at, to take the one that gains most."""
+"""Variables to branch on whose cases are both looked at, to take the one that gains most."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Row:
     """sum of terms >= demand: a rule of the judge."""
 
     rule: Rule
-    """Its name, block and nodes."""
+    """The name, block and nodes of the rule."""
     terms: Terms
     demand: int
 
@@ -120,7 +120,7 @@ class Blocks:
         return Row(rule, {**terms, **dict.fromkeys(unless, max(0, demand))}, demand)
 
     def _in_unknowns(self, row: Row) -> Row:
-        """Without what is known to be retained, or not to be there yet."""
+        """The row without what is known to be retained, or not to be there yet."""
         known = {of: value for of, _ in row.terms if (value := self._known(of)) is not None}
         terms = {one: w for one, w in row.terms.items() if one[0] not in known}
         return Row(
@@ -182,7 +182,7 @@ class _Relaxed:
         self._unmet.SetBounds(0.0, 0.0 if costs else self._solver.infinity())
 
     def solve(self, decided: Decided) -> tuple[dict[int, float], dict[Variable, float] | None]:
-        """Duals of rows, by index, and the values of the solution; None: there is none, and the duals prove that."""
+        """Duals of rows, by index, and the values of the solution; None if absent, and the duals prove that."""
         for of in {*self._fixed, *decided} & self.columns.keys():
             value = decided.get(of)
             self.columns[of].SetBounds(*((0.0, 1.0) if value is None else (float(value),) * 2))

@@ -85,7 +85,7 @@ class Residues:
     """int64[k, n]: none above the demand, 0 for nodes that are decided."""
 
     def unmet(self, values: Array, least: float) -> Array:
-        """Inequalities of which `values`, float64[n], leaves a larger share than `least`, the largest share first."""
+        """Inequalities for which `values`, float64[n], leaves a larger share than `least`, the largest share first."""
         share = np.where(self.demand > 0, 1 - self.weights @ values / np.maximum(self.demand, 1), 0.0)
         order = np.argsort(-share, kind="stable")
         return order[: int((share > least).sum())]
@@ -186,7 +186,7 @@ class Multipliers:
     factors: tuple[tuple[int, int], ...] = ()
 
     def bound(self, left: Residues, durations: Sequence[int]) -> int:
-        """What they prove of the cost of nodes that are not decided, rounded up."""
+        """A lower bound on the cost of undecided nodes that the cases prove, rounded up."""
         value, prices = 0, dict[int, int]()
         for k, factor in self.factors:
             demand = int(left.demand[k])
@@ -271,7 +271,7 @@ LEVELS = (1e-6, 0.3, 0.7, 1 - 1e-6)
 GAIN = 0.002
 """Part by which a bound is to grow, or values that are no integers are asked for no more inequalities."""
 DEEPEST = 3
-"""With so many nodes decided only integers are asked."""
+"""With this many nodes decided only integers are asked."""
 NEVER = 2**200
 """The bound of a case that cannot be."""
 

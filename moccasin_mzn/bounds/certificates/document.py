@@ -53,7 +53,7 @@ class Proof:
     order: Sequence[int] | None
     """The order of first computations in the schedules that it ranges over; None: all schedules."""
     bound: int | None
-    """No such schedule is shorter; None: there is none."""
+    """No such schedule is shorter; None if absent."""
     unit: int
     """Durations are counted in this."""
 
@@ -139,7 +139,7 @@ def certificate_text(document: JsonObject) -> str:
 
 
 def _tree(proof: Proof) -> tuple[list[int], list[JsonObject]]:
-    """The inequalities that the cases use, by index, and the cases, in which they are numbered anew."""
+    """The inequalities that the cases use, by index, and the cases, in which they are renumbered."""
     graph, unit = proof.of.graph, proof.unit
     enough = NEVER if proof.bound is None else (proof.bound - graph.total_duration) // unit
     number: dict[int, int] = {}

@@ -16,7 +16,7 @@ PRICED_NODES = 24
 FIRST_WORK = 0.5
 """CP-SAT's deterministic seconds for a program, at first: doubled when they led to nothing."""
 LEAST_WORK, FLOWS_PER_WORK = 1e-3, 1e8
-"""What a program takes besides: so much, and one unit for so many arcs that flows go along."""
+"""What a program takes besides: this much, and one unit for this many arcs that flows go along."""
 
 
 @dataclass

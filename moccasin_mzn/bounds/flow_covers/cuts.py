@@ -31,7 +31,7 @@ workspace, a flow with retained <= size proves of every schedule within the budg
 
     sum of again[u] over u that are computed more than once >= value + size(v) + workspace(v) - budget.
 
-This holds for any number of computations. Outputs that nobody reads cost nothing to hold: nothing leads on from f_u.
+This holds for any number of computations. Outputs that are not read cost nothing to hold: nothing leads on from f_u.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class MomentNetwork:
         """With nothing in it.
 
         Args:
-            earlier: pairs of which the first is computed before the second for the first time, as for edges, in each
-                schedule of which something is to be proven.
+            earlier: pairs whose first node is computed before the second for the first time, as for edges, in each
+                schedule about which something is to be proven.
         """
         from ortools.graph.python.max_flow import SimpleMaxFlow
 
@@ -153,7 +153,7 @@ class MomentNetwork:
         return MomentFlow(node, value, before=x, resident=c & ~f, recomputed=x & ~c, **found)
 
     def least(self, before: Array, after: Array, resident: Sequence[int], again: Array, retained: Array) -> int:
-        """What a least cut pays at any moment of which more is known than whose first computation it is.
+        """What a least cut pays at any moment about which more is known than whose first computation it is.
 
         Args:
             before: bool[n], x = 1.

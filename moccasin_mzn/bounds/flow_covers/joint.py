@@ -5,7 +5,7 @@ Moments are first computations of some nodes and last recomputations of others. 
     x[u]  u was computed before p        h[u]  a copy of it is in memory at p
     a[u]  x, and u is recomputed after p
 
-as in `cuts`, where a and h may now both be true. Besides what `cuts` states of one moment, for two of which p comes
+as in `cuts`, where a and h may now both be true. Besides what `cuts` states of one moment, for two where p comes
 before q
 
     what was computed before p was so before q,
@@ -229,7 +229,7 @@ class Solution:
         return memory - room
 
     def worst(self, most: int, over: Callable[[], bool], firsts: bool) -> tuple[list[int], list[int]]:
-        """First computations and last recomputations that exceed the budget by most or have least room, so many.
+        """First computations and last recomputations that exceed the budget by most or have least room, `most` of each.
 
         Args:
             firsts: first computations alone, if one exceeds the budget. A last recomputation is compared with all other

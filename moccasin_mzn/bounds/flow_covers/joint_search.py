@@ -53,7 +53,7 @@ class Precedences:
         """Pairs with v, the others being implied.
 
         Only what v's least cut would have otherwise can be refuted there. What is not refuted of a node is not refuted
-        of those either of which it implies less.
+        of a node that implies less either.
         """
         network = self.moments.network
         before, after = network.sides(v)
@@ -126,7 +126,7 @@ class JointSearch:
     probing: float = 0.0
     """Seconds of this thread spent on them."""
     known: Covers = field(init=False)
-    """Those of the search; with precedences, others of their own."""
+    """The covers of the search; with precedences, others of their own."""
 
     def __post_init__(self) -> None:
         self.known = self.covers.covers

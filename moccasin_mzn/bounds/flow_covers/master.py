@@ -26,7 +26,7 @@ LARGEST_SUM = 2**28
 """Limit of the sum of weights of an inequality for CP-SAT; weights are rounded so that it implies no more."""
 CUTS_PER_ROUND, ENOUGH = 40, 10
 PRICED_PER_ROUND, PRICING, PRICING_SHARE, NEIGHBOURS = 12, 0.5, 0.3, 8
-"""At least so many nodes get prices, for so many seconds or such a share of the time so far, and so many of each
+"""At least this many nodes get prices, for this many seconds or such a share of the time so far, and this many of each
 side of one that has a better price than all before."""
 FIRST_SHARE, LONGEST_FIRST = 0.1, 10.0
 """Fraction of the time, and most seconds of this thread, to look at all nodes and their prices first."""
@@ -35,8 +35,8 @@ MOST_TERMS = 1_000_000
 WIDENING = 0.2
 """Seconds for more inequalities, at least."""
 STALE, STALE_SHARE, MUCH = 2.0, 0.1, 1.05
-"""Without a bound better by this factor for so many seconds, or such a share of the time so far, inequalities leave the
-rest to others."""
+"""If no bound is better by this factor for this many seconds, or this share of the time so far, inequalities make room
+for others."""
 PATIENCE = 1.0
 """Seconds after which any set will do for the next inequalities; longer each time that this was of no use."""
 

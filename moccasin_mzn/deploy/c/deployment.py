@@ -1,4 +1,4 @@
-"""A folder of C for a network: its plan, its files, and a test with what LiteRT's reference kernels put out."""
+"""A folder of C for a network: its plan, its files, and a test with what LiteRT's reference kernels output."""
 
 from __future__ import annotations
 

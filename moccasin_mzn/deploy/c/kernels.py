@@ -51,7 +51,7 @@ class Kernel:
     """The call that computes a layer."""
 
     function: str
-    """Without its prefix, such as "convolution" of mc_convolution."""
+    """The name without its prefix, such as "convolution" of mc_convolution."""
     structure: str = ""
     """The type of its parameters; empty: it has none."""
     members: Mapping[str, Value] | None = None
@@ -250,7 +250,7 @@ def _binary(given: Given) -> Kernel:
 
 
 def _unary(given: Given) -> Kernel:
-    """A table, of what LiteRT puts out for each of 256 inputs."""
+    """A table, of what LiteRT outputs for each of 256 inputs."""
     _check_kinds(given.read[0], given.output)
     _check(given.read[0].extents == given.output.extents)
     model, graph, operator = copy(given.model), copy(given.model.subgraphs[0]), copy(given.operator)

@@ -56,9 +56,9 @@ class Layer:
     """One operator with its kernel."""
 
     node: int
-    """Its position in the model without what is folded, which is its node's id."""
+    """The layer's position in the model without what is folded, which is its node's id."""
     name: str
-    """The name of what it puts out."""
+    """The name of what it outputs."""
     kernel: Kernel
     reads: tuple[Tensor, ...]
     """What the kernel reads as activations, in its order; constants among them are in the model."""
@@ -153,7 +153,7 @@ def _views(layers: Mapping[int, Layer], made: set[int], ends: set[int]) -> dict[
     """By tensor that is another one in another shape, and needs no memory, that one.
 
     Args:
-        made: tensors that layers put out.
+        made: tensors that layers output.
         ends: outputs of the network.
     """
     found: dict[int, Tensor] = {}

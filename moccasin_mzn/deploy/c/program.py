@@ -71,7 +71,7 @@ class Program:
     arena: int
     """Bytes."""
     alignment: int
-    """Bytes of which all offsets are multiples."""
+    """The alignment of all offsets, in bytes."""
     places: tuple[Place, ...]
     constants: tuple[Tensor, ...]
     """Constants that are read as activations, in the order of their bases."""
@@ -216,7 +216,7 @@ class _Making:
         return (self.given[tensor.number],)
 
     def _joined(self, node: int, tensor: Tensor, by_layer: Mapping[int, Sequence[int]]) -> int:
-        """The place of a concatenation, of which all that it joins lies side by side."""
+        """The place of a concatenation; all that it joins lies side by side."""
         places = tuple(by_layer[cast(int, leaf)][0] for leaf in self.taken_out[node])
         if (node, *places) not in self.joined:
             rows, columns = _spans(tensor, None)

@@ -1,4 +1,4 @@
-"""LiteRT's reference kernels, in one thread and without delegates: what C has to put out.
+"""LiteRT's reference kernels, in one thread and without delegates: what C has to output.
 
 A kernel may end its process, such as that of SOFTMAX for hundreds of classes of about the same probability. So models
 run in a process of their own, which is asked for one model after the other::

@@ -59,7 +59,7 @@ class CompiledSizes:
     """Bytes by a compiler."""
 
     compiler: str
-    """Its command, options and target."""
+    """The compiler's command, options and target."""
     code: int
     """All functions of the network and the kernels."""
     stack: int

@@ -22,14 +22,14 @@ class Tensor:
     name: str
     shape: tuple[int, ...]
     kind: str
-    """Its type, such as "INT8"."""
+    """The tensor's type, such as "INT8"."""
     scales: tuple[float, ...]
     """One, one for each channel, or none."""
     zeros: tuple[int, ...]
     axis: int
     """The axis of the channels that `scales` are for."""
     values: ndarray | None
-    """Those of a constant."""
+    """The values of a constant."""
 
     @cached_property
     def extents(self) -> tuple[int, int, int, int]:
@@ -68,14 +68,14 @@ class Given:
     options: Any
     """As the schema has them."""
     read: tuple[Tensor, ...]
-    """Without those that it may have and has not."""
+    """The inputs that are there, without optional ones that are not."""
     output: Tensor
 
     def numbers(self, at: int) -> list[int]:
         """The integers of an input that is a constant.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not one.
         """
         values = self.read[at].values
         if values is None or not self.read[at].kind.startswith("INT"):

@@ -266,7 +266,7 @@ def _neighbours(program: Program) -> Iterator[tuple[str, int, str, int]]:
 
 
 def test_program(program: Program, sets: Sequence[tuple[Sequence[ndarray], Sequence[ndarray]]], prefix: str) -> str:
-    """A program that runs the network on inputs and compares what it puts out.
+    """A program that runs the network on inputs and compares what it outputs.
 
     Args:
         sets: inputs, and the outputs that are expected.

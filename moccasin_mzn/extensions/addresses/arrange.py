@@ -202,7 +202,7 @@ EFFORT_SECONDS, LAST_SECONDS = 60.0, 5.0
 EXACT_BUFFERS = 100
 """The model of the least arena is tried for no more."""
 MODEL_SECONDS, AGAIN_SECONDS = 60.0, 60.0
-"""Without a time limit: of each model here, and of each search at a lower budget."""
+"""Seconds if there is no time limit: of each model here, and of each search at a lower budget."""
 ROUNDS, SEARCH_SHARE = 3, 0.2
 """Searches at lower budgets, at most, and what share of a round is for the search; the rest is for its allocation."""
 STEPS = 0.8, 1.0, 1.5
@@ -214,14 +214,14 @@ WINDOW_SECONDS, PLACING_SECONDS, WINDOW_SHARE = 4.0, 8.0, 0.1
 """The most seconds of a search with a window of all stages and of an allocation then; the share of what remains."""
 NARROW, PLACINGS, PROMISING = 0.25, 3, 0.004
 """The search with a window takes as much of that as it has of all stages, at least such a share; and where an arena is
-over the budget by no more than such a share of it, so many allocations are made."""
+over the budget by no more than this share of it, this many allocations are made."""
 NEAR = "local search near a schedule"
 JOINT = "the joint model of schedule and offsets"
 CLOSE = 0.002
 """Bisection ends when two budgets are as near as this, as a share of the larger one, and no step down is less."""
 
 Search = Callable[[Instance, float | None], Result]
-"""Solves an instance, in so many seconds; None: until proven."""
+"""Solves an instance, in a number of seconds; None: until proven."""
 
 
 def solve_with_addresses(
@@ -255,7 +255,7 @@ def solve_with_addresses(
 class _Schedules(Arrangement):
     problem: Instance
     proven: str = ""
-    """Who proved that there is no schedule with such an arena; empty if nobody has."""
+    """Who proved that there is no schedule with such an arena; empty if not proven."""
 
     def run(self) -> Result:
         limit = self.deadline.seconds

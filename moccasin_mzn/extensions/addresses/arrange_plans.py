@@ -34,13 +34,13 @@ EXACT_BUFFERS, MODEL_SECONDS = 60, 30.0
 TRIED = 5
 """How many of the best plans found on the way get arenas."""
 AGAIN_SECONDS = 60.0
-"""Without a time limit: of each search at lower budgets."""
+"""Seconds if there is no time limit: of each search at lower budgets."""
 ARRANGEMENT = "the search for arenas"
 ROUNDS = 5
 """Searches at lower budgets, at most."""
 
 PlanSearch = Callable[[PlanProblem, float | None, Listener, Plan | None], Result]
-"""Finds a plan of a problem in so many seconds, None: until proven; from a plan to start from, if there is one."""
+"""Finds a plan of a problem in a number of seconds, None: until proven; from a plan to start from, if there is one."""
 
 
 def plan_with_arenas(

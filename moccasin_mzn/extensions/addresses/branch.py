@@ -10,7 +10,7 @@ Array = np.ndarray
 MOST = 700
 """With more buffers the state, which is quadratic, is not made."""
 CHUNK_WORK, MOST_NODES = 3e7, 100_000
-"""Nodes between two looks at the clock are so many divided by the square of the number of buffers, at most so many."""
+"""Nodes between two looks at the clock: the first number by the square of that of buffers, at most the second."""
 
 
 class Branching:
@@ -52,7 +52,7 @@ class Branching:
         self.control[DEPTH] = 0
 
     def go_on(self, nodes: int) -> int:
-        """Search so many nodes; see `branching.search`."""
+        """Search this many nodes; see `branching.search`."""
         from moccasin_mzn.extensions.addresses.branching import search
 
         return search(
@@ -114,7 +114,7 @@ def _concurrent(b: int, spans: Array) -> Array:
 
 
 def _apart(first: Array, behind: Array) -> list[Array]:
-    """Buffers in parts of which no two have a section in common, nor one after the other that anything links."""
+    """Buffers in parts; no two have a section in common, nor one after the other that anything links."""
     order = np.argsort(first, kind="stable")
     furthest = np.maximum.accumulate(behind[order])
     breaks = np.flatnonzero(first[order][1:] >= furthest[:-1]) + 1

@@ -59,7 +59,7 @@ def ranks_before(a, b, ranking, boxes, most):
 
 @compiled
 def gather(d, begin, count, low, high, ranking, boxes, offset, total, most, pool, frames):
-    """A frame for those of a list that wait and live in sections low..high - 1, ranked anew; how many there are."""
+    """A frame for those of a list that wait and live in sections low..high - 1, ranked again; how many there are."""
     at = frames[BEGIN, d] = begin + count
     found = 0
     for k in range(begin, begin + count):
@@ -192,7 +192,7 @@ def search(
     nodes, capacity, ranking, boxes, spans, overlaps, sections, offset, solution, lowest, floor, total, cuts, stamps,
     most, pool, moved, raised, frames, control,
 ):  # fmt: skip
-    """Go on with a search for so many nodes; see `Branching`, whose state all arrays are.
+    """Go on with a search for this many nodes; see `Branching`, whose state all arrays are.
 
     Returns:
         `FOUND`: the offsets are in `solution`; `EXHAUSTED`: there are none; `RUNNING`.

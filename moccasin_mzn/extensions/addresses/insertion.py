@@ -139,7 +139,7 @@ def insertion(order, start, end, size, limit, moves, per_look, control, generato
 
     Args:
         order: int64[n], a permutation of the buffers; where the search stands.
-        start, end, size: int64[n]; sizes in units of which all together stay below 2**31, int32[n].
+        start, end, size: int64[n]; sizes in units such that all together stay below 2**31, int32[n].
         per_look: moves between two looks at which buffers are in such chains.
         control: float64[3]: temperature, factor for each move, size of the arena of `best_order`; updated.
         workspace: critical and lower, int64[n] each; head and tail, int32[n] each; top, int32, one for each time;

@@ -95,13 +95,13 @@ def place(order, boxes, best_fit, in_time, limit, placed, offset):
 def repair(order, boxes, best_fit, limit, moves, generator, placed, offset):
     """Change `order` until all ends within `limit`: the buffer that does not moves to a random earlier place.
 
-    This is squeaky wheel optimization (Joslin and Clements, 1999): whoever fails is served earlier next time.
+    This is squeaky wheel optimization (Joslin and Clements, 1999): what fails is served earlier next time.
 
     Args:
-        moves: at most so many; for the others see `place`.
+        moves: at most this many; for the others see `place`.
 
     Returns:
-        The size of the arena, whose offsets are in `offset`; -1 if there is none after so many moves.
+        The size of the arena, whose offsets are in `offset`; -1 if there is none after this many moves.
     """
     for _ in range(moves):
         top, k = place(order, boxes, best_fit, False, limit, placed, offset)

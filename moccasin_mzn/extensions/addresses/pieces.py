@@ -41,7 +41,7 @@ def barred(b, boxes, first, pieces, placed, count, offset, low, high):
 
 @compiled
 def chosen(found, low, high, step, wanted, best_fit):
-    """The wanted offset, if it is none barred; else the lowest one, or the one with the least room above."""
+    """The wanted offset, if it is not barred; else the lowest one, or the one with the least room above."""
     if wanted >= 0 and wanted % step == 0:
         free = True
         for k in range(found):
@@ -65,7 +65,7 @@ def place_pieces(order, pinned, boxes, first, pieces, wanted, best_fit, in_time,
     """Give each buffer of `order`, one after the other, an offset at which it fits; see `kernel.place`.
 
     Args:
-        pinned: so many buffers at the beginning of `order` lie at `wanted`, in each other's way or not.
+        pinned: this many buffers at the beginning of `order` lie at `wanted`, in each other's way or not.
         first: int64[n + 1]: pieces[:, first[b] : first[b + 1]] are those of buffer b, by start; there may be several
             at one time.
         pieces: int64[4, m]: start, end, lowest and first higher address, from the offset of the buffer on.

@@ -24,7 +24,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 
 PARTS = 25
-"""The first windows have one of so many parts of the stages, at least `FEWEST_STAGES`; the next ones are twice as wide,
+"""The first windows have one of that many parts of the stages, at least `FEWEST_STAGES`; the next are twice as wide,
 and so on, up to all stages."""
 FEWEST_STAGES = 3
 LEAST_RELEASED = 0.1

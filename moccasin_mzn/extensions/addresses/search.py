@@ -30,15 +30,15 @@ SCARCE = (0.9, 0.95, 0.98, 0.99, 1.0)
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.03)
 """Aims of repair: by such a share of the distance to the bound the arena shall shrink."""
 CHUNK_WORK, REPAIRS = 2e7, 8
-"""Moves of repair between two looks at the clock are so many divided by the square of the number of buffers; an aim is
-given up after so many times without an arena."""
+"""Moves of repair between two looks at the clock are this number by the square of the number of buffers; an aim is
+given up after this many times without an arena."""
 INSERTION_WORK, MOST_MOVES = 5e9, 10_000
-"""Without a time limit: a cooling takes so many steps, and no more moves."""
+"""If there is no time limit: a cooling takes this many steps, and no more moves."""
 CHUNK_STEPS = 1e8
 """Steps of insertion between two looks at the clock; a move takes twice the sum of all lifespans, and more."""
 PER_LOOK = 6
 HOT, WARM, COLD = 0.7, 0.3, 0.02
-"""Temperatures of insertion, in median sizes; every second cooling begins hot where there is time for so many moves of
+"""Temperatures of insertion, in median sizes; every second cooling begins hot where time allows this many moves of
 each buffer:"""
 MANY_MOVES = 300
 BASINS, COOLINGS = 4, 6
@@ -46,9 +46,9 @@ BASINS, COOLINGS = 4, 6
 REPAIRED = 0.03
 """Share of a time limit after which repair is over."""
 BRANCHED, LOOKS = 0.3, 200
-"""Share of a time limit after which branch and bound is over; without a limit it goes on so many times."""
+"""Share of a time limit after which branch and bound is over; without a limit it goes on this many times."""
 UNITS = 2**30
-"""Insertion counts in units, of which all sizes together are not many more."""
+"""Insertion counts in units; all sizes together are not many more."""
 ROUNDS = 20
 """Rounds of repair from the best arena known, without a time limit, where there is no insertion."""
 MOST_BUFFERS = 20_000

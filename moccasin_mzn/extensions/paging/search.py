@@ -117,7 +117,7 @@ class PagingSearch:
         self, offer: Offer, stop: Callable[[], bool], better: Callable[[], Plan | None] = lambda: None,
         max_rounds: int | None = None,
     ) -> None:  # fmt: skip
-        """Search until `stop()`, or for so many rounds; see `PlanFormulation.search`."""
+        """Search until `stop()`, or for this many rounds; see `PlanFormulation.search`."""
         self._offer(plan_of_sequence(self._instance.order), offer)
         if len(self._sets.tail) == 0 or stop():
             return None

@@ -27,7 +27,7 @@ class PoolsData:
 
     problem: PlanProblem
     model: ModelData
-    """Its budget is that of all memories together; its durations are not used."""
+    """The instance; its budget is that of all memories together; its durations are not used."""
     scale: int
     """Costs times this are in the graph's duration unit."""
     budgets: tuple[int, ...]
@@ -58,7 +58,7 @@ def budgets_of(platform: Platform) -> tuple[int, ...]:
 
 
 def fastest(platform: Platform) -> int | None:
-    """The first memory in which no access takes more than in another one; None: there is none."""
+    """The first memory in which no access takes more than in another one; None if absent."""
     rows = [[memory.access(v) for v in range(len(platform.graph.nodes))] for memory in platform.memories]
     least = [min(column) for column in zip(*rows, strict=True)]
     return next((m for m, row in enumerate(rows) if row == least), None)

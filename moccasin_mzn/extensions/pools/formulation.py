@@ -147,7 +147,7 @@ def instant_bound(problem: PlanProblem) -> int:
 
 
 def _outside_of_the_fastest(problem: PlanProblem, again: Sequence[int]) -> int:
-    """What it takes at least that not all of a stage fits the fastest memory, where there is one for all nodes.
+    """The least cost that follows because not all of a stage fits the fastest memory, where there is one for all nodes.
 
     Args:
         again: what another computation of each node takes at least, by position in `graph.nodes`.

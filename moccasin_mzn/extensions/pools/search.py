@@ -30,11 +30,11 @@ SECONDS_PER_BUDGET = 3.0
 FIRST_TURNS, TURNS = 2000, 60
 """Changes of memories of the first plan for a schedule, and after each change of the schedule."""
 MOST_OFFERED = 6
-"""So many of the latest schedules at each budget become plans: those before are longer."""
+"""This many of the latest schedules at each budget become plans: those before are longer."""
 IN_PLACE = 0.8
 """How often what may overwrite an input is put where that is, when a plan is changed."""
 MOST_AGAIN = 6
-"""So many recomputations are added at once, while no plan is known."""
+"""This many recomputations are added at once, while no plan is known."""
 
 Offer = Callable[[Plan], object]
 Stop = Callable[[], bool]

@@ -23,7 +23,7 @@ Each node may have a "label", and in a training graph "backward": true for the n
 have one, or none has; so with "device_durations", such as {"gpu": 3, "cpu": 12, "npu": null}, where null is for what a
 device cannot compute. A node may have a "workspace": memory that a computation of it takes while it goes on, in
 addition to its inputs and its output; without one that is 0. It may have "in_place", a list of ids: those of its inputs
-whose memory its output may take if nobody reads them later. "operator" is what a node computes, and "part" what a node
+whose memory its output may take if they are not read later. "operator" is what a node computes, and "part" what a node
 of a tiled graph is a part of: see `graphs.operators`. Each output of an operation is a node: the first is computed, and
 further ones, of duration 0, have its id as "output_of"; the edges from it and from what it reads need not be given.
 "adjacent" has lists of ids: inputs that a node reads as one, so that each lies directly after the one before in memory.

@@ -90,7 +90,7 @@ def check_directed(document: JsonObject) -> None:
 
 
 def graph_object(document: JsonObject) -> JsonObject:
-    """The object under "graph", empty if there is none."""
+    """The object under "graph", empty if absent."""
     about = document.get("graph", {})
     if not isinstance(about, dict):
         raise InputError(f'"graph" is {shown(about)}, expected an object')
@@ -172,7 +172,7 @@ def edge_positions(
 
 
 def resolve_list(ids: list[NodeId], about: JsonObject, key: str) -> tuple[int, ...] | None:
-    """The list of ids under a key, such as "order", as positions, None if there is none."""
+    """The list of ids under a key, such as "order", as positions, None if absent."""
     found = about.get(key)
     if found is None:
         return None
@@ -193,7 +193,7 @@ def graph_of(
         edges, ends: see `edge_positions`.
         label, backward: the keys of what all nodes have, or none; None: the dialect has no such key.
         workspace: the key of workspaces, which are 0 where it is missing; None: the dialect has none.
-        in_place: the key of lists of inputs that may be overwritten, empty where it is missing; None: there is none.
+        in_place: the key of lists of inputs that may be overwritten, empty where it is missing; None if absent.
         facts: what else the graph is made with.
 
     Raises:

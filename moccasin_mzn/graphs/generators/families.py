@@ -73,7 +73,7 @@ def check_nodes(n: int, least: int) -> None:
 
 
 def check_edges(count: int) -> None:
-    """Raise an `InputError` if so many edges, expected or wanted, are over `EDGE_LIMIT`."""
+    """Raise an `InputError` if that number of edges, expected or wanted, are over `EDGE_LIMIT`."""
     if count > EDGE_LIMIT:
         raise InputError(f"{shown(count)} edges are over the limit of {EDGE_LIMIT}")
 

@@ -41,7 +41,7 @@ class Output:
     parameters: int = 0
     """Trained or not; those of weights shared with another layer count there."""
     untrained: int = 0
-    """Those of `parameters` that no gradient changes: batch normalization's running means and variances."""
+    """The `parameters` that no gradient changes: batch normalization's running means and variances."""
     reads: tuple[Axes, ...] = ()
     """For each input which places are read, along axes of the output. Empty: its own place of each."""
 
@@ -66,7 +66,7 @@ class Layer:
                 raise self.error(f"{parameter.name} is {value}, expected {self.least} or more")
 
     def output(self, *inputs: Shape) -> Output:
-        """What it makes of inputs of these shapes.
+        """What a layer makes of inputs of these shapes.
 
         Raises:
             InputError: the inputs do not fit this layer.

@@ -1,7 +1,7 @@
 r"""What a framework executes, operation by operation, and the graph of tensors in memory that this comes to. ::
 
     conv ---> bn ---> getitem ---> relu ---> flatten ---> gemm        operations, in the order of execution
-              |  \--> getitem (read by nobody)  |  view
+              |  \--> getitem (not read)        |  view
               |       plumbing                  |
     conv ---> bn -----------------> relu -----------------> gemm      nodes: tensors in memory
 
@@ -27,7 +27,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.operators import Operator, Read
 
 _NAMED = 5
-"""So many nodes of a kind of trouble are named in a message."""
+"""This many nodes of a kind of trouble are named in a message."""
 
 DURATION_UNKNOWN = "duration unknown"
 """How lines about durations begin in a graph's attribute "assumed"."""
@@ -56,27 +56,27 @@ class Operation:
     duration: int | None
     """In the program's duration unit; None if that is unknown."""
     view: bool = False
-    """Its output is memory of its first input (or, without inputs, of what is no node); it takes no time."""
+    """The output is memory of its first input (or, without inputs, of what is no node); it takes no time."""
     backward: bool = False
     """In the backward pass; the loss counts as backward."""
     workspace: int = 0
-    """Bytes that it takes while it computes, besides what it reads and puts out, as far as they are known."""
+    """Bytes that it takes while it computes, besides what it reads and outputs, as far as they are known."""
     scratch: int | None = 0
-    """Bytes of tensors that are there only while it computes: outputs that nobody reads, and values inside its
+    """Bytes of tensors that are there only while it computes: outputs that are not read, and values inside its
     subgraphs. They are distinguished from `workspace` as they are counted in any case; None if they are unknown."""
     in_place: tuple[str, ...] = ()
-    """Those of `inputs` over which it may write: each element of its output needs no other element of them than that
+    """The `inputs` over which it may write: each element of its output needs no other element of them than that
     which stands there. (If neither bytes nor elements are fewer; those of a view are the same in any case.)"""
     copies: bool = False
-    """Its duration is one for each byte that it puts out."""
+    """The operation's duration is one for each byte that it outputs."""
     once: bool = False
-    """To recompute it would take much more time and memory than this, or may put out something else: whoever
+    """To recompute it would take much more time and memory than this, or may output something else: any code that
     executes a schedule wants it computed once, see `ComputationGraph.computed_once`."""
     output_of: str | None = None
     """The operation whose further output this is; it has no duration of its own, and reads that one alone. None: it is
     computed itself."""
     operator: Operator | None = None
-    """What it computes, if it is known; the source of a `Read` is a place in `inputs`, or None for what is no
+    """What the operation computes, if it is known; the source of a `Read` is a place in `inputs`, None for what is no
     operation."""
 
     def __post_init__(self) -> None:
@@ -122,7 +122,7 @@ class Missing:
     """What stands in for what a framework does not provide.
 
     Raises:
-        InputError: a value that is none of those below.
+        InputError: a value other than those below.
     """
 
     size: int | str = STOP
@@ -130,7 +130,7 @@ class Missing:
     duration: int | str = ELEMENTS
     """In the program's duration unit; "elements": one for each element of the output; or "stop"."""
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """Bytes by name of what is put out, before `size`: of an operation, or, in ONNX, of a value."""
+    """Bytes of outputs by name, before `size`: of an operation, or, in ONNX, of a value."""
 
     def __post_init__(self) -> None:
         for what, words in (("size", (STOP,)), ("duration", (STOP, ELEMENTS))):
@@ -400,7 +400,7 @@ def parse_peak(text: str) -> Fraction:
     """Operations per second: "19.5T", "312e12", "4000000000".
 
     Raises:
-        InputError: it is none, or not over 0.
+        InputError: it is not one, or not over 0.
     """
     form = _FORM.fullmatch(text.strip())
     if form is None or Fraction(form[1]) <= 0:

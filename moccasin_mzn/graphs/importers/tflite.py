@@ -6,7 +6,7 @@
     2.1, 2.3              the other outputs of operator 2, by their place
     results
 
-Sizes are bytes; durations are multiply-adds of convolutions and matrix products, one for each byte put out of what
+Sizes are bytes; durations are multiply-adds of convolutions and matrix products, one for each output byte of what
 copies, and one for each element of others; `tflite_operators` has what operators of one output read. Weights are fixed
 memory, and so are weights that are unpacked: TensorFlow Lite does that once, see `unpacking`.
 """
@@ -133,7 +133,7 @@ class Node:
     operator: int | None
     """Position of the operator; None: an input of the network, or what reads all inputs or all results."""
     tensor: int | None
-    """None: the operator puts out none, or the node is what reads all inputs or all results."""
+    """None: the operator outputs none, or the node is what reads all inputs or all results."""
     first: int | None = None
     """For a further output the position of the node of the first one; None: this is it."""
 
@@ -176,8 +176,8 @@ def graph_of(
             and TensorFlow Lite Micro; otherwise they are fixed memory, of the caller's.
 
     Raises:
-        InputError: a tensor without a size, or that two operators put out; an operator that reads what a later one
-            puts out, or a tensor that is not there, or has no data and comes from nowhere.
+        InputError: a tensor without a size, or that two operators output; an operator that reads what a later one
+            outputs, or a tensor that is not there, or has no data and comes from nowhere.
     """
     try:
         return _graph(model, name, inputs_in_arena=inputs_in_arena, with_operators=with_operators)
@@ -226,7 +226,7 @@ def _graph(
 
 
 def _check_tensors(model: ModelT) -> None:
-    """Refuse tensors that are read, but are neither put out, nor inputs, nor constants."""
+    """Refuse tensors that are read, but are neither outputs, nor inputs, nor constants."""
     subgraph = model.subgraphs[0]
     there = {int(x) for x in subgraph.inputs} | producers(model).keys()
     read = [(f"operator {at}, {operator_name(model, of)}", inputs(of)) for at, of in enumerate(subgraph.operators)]
@@ -331,10 +331,10 @@ def _peak(graph: ComputationGraph) -> int:
 
 
 def producers(model: ModelT) -> dict[int, int]:
-    """By tensor that an operator puts out: which one.
+    """By tensor that an operator outputs: which one.
 
     Raises:
-        InputError: two put out the same.
+        InputError: two output the same.
     """
     found: dict[int, int] = {}
     for at, operator in enumerate(model.subgraphs[0].operators):
@@ -368,7 +368,7 @@ def inputs(operator: OperatorT) -> list[int]:
 
 
 def outputs(operator: OperatorT) -> list[int]:
-    """The tensors that an operator puts out."""
+    """The tensors that an operator outputs."""
     return [] if operator.outputs is None else [int(x) for x in operator.outputs if x >= 0]
 
 
@@ -440,7 +440,7 @@ def case_of(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None
 
 
 def _operator(model: ModelT, operator: OperatorT, sources: Mapping[int, int | None]) -> Operator | None:
-    """What it computes; None if it has not one output, or has to do with variables."""
+    """What the operator computes; None if it has not one output, or has to do with variables."""
     if len(outputs(operator)) != 1 or not STATE.isdisjoint(_kinds(model, operator)):
         return None
     read, case = inputs(operator), case_of(model, operator, sources)

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor that an operator reads or puts out."""
+    """A tensor that an operator reads or outputs."""
 
     shape: tuple[int, ...]
     kind: str
-    """Its type, such as "INT8"."""
+    """The tensor's type, such as "INT8"."""
     numbers: tuple[int, ...] | None = None
     """The values of a constant of integers; None: it is no such constant, or a large one."""
 
@@ -56,10 +56,10 @@ class Case:
     put_out: Value
 
     def numbers(self, at: int) -> tuple[int, ...]:
-        """Those of an input that is a constant.
+        """The values of an input that is a constant.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not one.
         """
         if self.read[at].numbers is None:
             raise ValueError(f"input {at} is no constant")

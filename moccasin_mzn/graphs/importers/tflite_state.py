@@ -14,7 +14,7 @@ from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.graph import NodeId
 
 CHANCE = frozenset(("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL"))
-"""Operators that put out something else when they are recomputed."""
+"""Operators that output something else when they are recomputed."""
 ACCESSES = frozenset(("READ_VARIABLE", "ASSIGN_VARIABLE"))
 STATE = frozenset(("CALL_ONCE", "VAR_HANDLE", *ACCESSES))
 """Operators of variables, which hold state from one run to the next: each is computed once, in an order that keeps
@@ -40,7 +40,7 @@ class Access:
 def state_edges(
     begin: Iterable[int], accesses: Sequence[Access], edges: Sequence[tuple[int, int]], results: int
 ) -> list[tuple[int, int]]:
-    """Edges that keep the order of what reads and assigns variables; they hold no memory, as their tails put out none.
+    """Edges that keep the order of what reads and assigns variables; they hold no memory, as their tails output none.
 
     Args:
         begin: the nodes that run a subgraph in the first run only, which gives variables their first values.
@@ -80,7 +80,7 @@ def _alone(accesses: Sequence[Access]) -> bool:
     """Whether one operator runs subgraphs with variables, which no other reads or assigns.
 
     Raises:
-        InputError: others do: where such an operator puts out something, an edge to the next one would hold its memory.
+        InputError: others do: where such an operator outputs something, an edge to the next one would hold its memory.
     """
     inner = [one for one in accesses if one.name not in ACCESSES]
     if inner and len(accesses) > 1:

@@ -27,7 +27,7 @@ from moccasin_mzn.graphs.operators import Operator
 Axis = tuple[int, int]
 """A node, and an axis of its output."""
 Axes = tuple[int | None, int | None, int | None]
-"""Those of rows, columns and channels; None: there is none."""
+"""The axes of rows, columns and channels; None if absent."""
 
 
 LITTLE = 10

@@ -111,7 +111,7 @@ def _some(axes: Axes) -> tuple[int, ...]:
 
 
 def _met(graph: ComputationGraph, v: int) -> set[int]:
-    """The inputs of which a node reads some place, and not padding alone."""
+    """The inputs where a node reads some place, and not padding alone."""
     operator = graph.operators[v] if graph.operators is not None else None
     if operator is None:
         return set(graph.predecessors[v])
@@ -141,7 +141,7 @@ def _least_of(graph: ComputationGraph, v: int, axes: Sequence[tuple[int, ...]], 
 
 
 def _read_whole(operator: Operator) -> set[int]:
-    """An operator's inputs of which all places are read."""
+    """An operator's inputs that are read as a whole."""
     return {read.source for read in operator.reads if read.source is not None and not any(read.axes)}
 
 

@@ -46,7 +46,7 @@ def tile(
     channels: int | None = None,
     layers: Sequence[str] = (),
 ) -> ComputationGraph:
-    """Cut the outputs of a graph into parts of so many rows, columns and channels.
+    """Cut the outputs of a graph into parts with given numbers of rows, columns and channels.
 
     Args:
         graph: one whose `operators` are known, as those of imported models.
@@ -71,7 +71,7 @@ def cuts_of(
     channels: int | None = None,
     layers: Sequence[str] = (),
 ) -> dict[int, Cuts]:
-    """By node the cuts of its output into parts of so many rows, columns and channels, see `tile`.
+    """By node the cuts of its output into parts with given numbers of rows, columns and channels, see `tile`.
 
     Raises:
         InputError: as `tile`.
@@ -403,7 +403,7 @@ def _accumulated(operator: Operator, cuts: Mapping[int, Cuts]) -> int | None:
 
 
 def _chain(operator: Operator, whole: _Node, box: Box, made: _Made) -> int:
-    """Add a step for each part that a node reads; the last one puts out the result. Returns its position."""
+    """Add a step for each part that a node reads; the last one outputs the result. Returns its position."""
     start, stop, all_work = whole.share
     parts, before = [made.nodes[u] for u in whole.reads], -1
     sizes = [max(1, _volume(each.part.box)) if each.part is not None else 1 for each in parts]

@@ -88,7 +88,7 @@ HOT, WARM, COOL, COLD = 0.5, 0.2, 0.1, 0.03
 """Temperatures in mean durations: a long round from a draft begins hot, one from the best schedule warm, the first one
 from a draft cool."""
 ADAPTIONS = 10.0
-"""The penalty of memory over the budget changes by so many factors of e at most in a round."""
+"""The penalty of memory over the budget changes by this many factors of e at most in a round."""
 LOWER = 5.0
 """A round from the best sequence begins with the penalty at which that was found, divided by this."""
 

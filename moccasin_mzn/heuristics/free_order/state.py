@@ -25,7 +25,7 @@ from moccasin_mzn.heuristics.compiling import NONE, ProblemArrays, compiled, pro
 from moccasin_mzn.problem.instance import Instance
 
 MOST_SLOTS = 8
-"""So many computations of one node at most, whatever C_v allows: more are rarely of use."""
+"""Most computations of one node, whatever C_v allows: more are rarely of use."""
 
 
 class SequenceState(NamedTuple):
@@ -274,8 +274,8 @@ def enter(problem: ProblemArrays, state: SequenceState, slots: np.ndarray) -> No
     """Make `state` the sequence of the given slots.
 
     Raises:
-        ValueError: it is none: a slot that does not exist or is used twice, a node that is not computed or is computed
-            before one of its inputs.
+        ValueError: it is not a schedule: a slot that is missing or used twice, a node that is not computed, or is
+            so before one of its inputs.
     """
     count, n = len(problem.slot_node), len(problem.duration)
     if np.any(slots < 0) or np.any(slots >= count) or len(np.unique(slots)) < len(slots):

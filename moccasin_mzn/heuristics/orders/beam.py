@@ -320,7 +320,7 @@ MOST_BYTES = 600_000_000
 """Bytes of all arrays of one search, at most."""
 _POOL_PER_STATE = 6
 _MANY = 256
-"""From so many states on a level takes long enough to look at the clock after each."""
+"""From this many states on a level takes long enough to look at the clock after each."""
 _NEVER = 2**62
 
 
@@ -344,7 +344,7 @@ class Found:
     order: tuple[int, ...] | None
     """None: none found."""
     needed: int
-    """Without an order: no smaller limit lets in a state that was refused, so none is worth a search of this kind."""
+    """No order was found: no smaller limit lets in a state that was refused, so none is worth a search of this kind."""
     proven: bool
     """Nothing was left out: no order of the nodes has a peak below `needed`."""
 
@@ -435,7 +435,7 @@ class Beam:
 
 
 def widest_beam(nodes: int) -> int:
-    """The width whose arrays take about `MOST_BYTES`, for a graph of so many nodes."""
+    """The width whose arrays take about `MOST_BYTES`, for a graph with that number of nodes."""
     return max(1, MOST_BYTES // (24 * nodes + 600))
 
 

@@ -81,7 +81,7 @@ def least_peak_order(
         on_progress: called in this thread with every improvement.
         stop: asked many times a second.
         start: an order to start from, positions in `graph.nodes`; the answer is never worse. Default: the input order.
-        turns: end after so many turns of methods, without a clock: the same result for the same seed.
+        turns: end after this many turns of methods, without a clock: the same result for the same seed.
 
     Raises:
         InputError: nonsense as a limit or seed; a start that is no topological order of the graph.

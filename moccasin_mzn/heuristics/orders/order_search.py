@@ -30,7 +30,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 
 
 _SHORTEST, _DOUBLINGS = 20, 3.5
-"""Nodes of a window: from the shortest to so many times twice as many."""
+"""Nodes of a window: from the shortest to this many times twice as many."""
 _HIGH = 0.98
 """Positions of at least this part of the peak are worth a window."""
 _STRICT = 0.6
@@ -85,7 +85,7 @@ WINDOW_WIDTH = 64
 """Width of the beams in windows."""
 FIRST_WIDTH, GROWTH = 16, 4
 FIRST_NODES, MOST_NODES = 30, 1000
-"""Between so many nodes precedences are sought."""
+"""Between at most this many nodes precedences are sought."""
 FIRST_PATIENCE = 1.0
 """Processor seconds to refute a limit, at first; twice as many nodes get four times the seconds."""
 FAILURES = 2
@@ -125,7 +125,7 @@ class OrderSearch:
         """Search until the best order is proven to be one, or `over()`. The methods share the time evenly.
 
         Args:
-            turns: end after so many turns, which the methods then take one after the other; no clock is asked, so that
+            turns: end after this many turns, which the methods then take in turn; no clock is asked, so that
                 the same seed gives the same order and bound.
         """
 
@@ -162,7 +162,7 @@ class OrderSearch:
             next(methods[turn % len(methods)])
 
     def _counted_windows(self, beam: Beam, ended: Callable[[], bool]) -> Iterator[None]:
-        """Local improvement of the best order; so many windows for each `next`."""
+        """Local improvement of the best order; this many windows for each `next`."""
         while True:
             for order in improve_order(
                 self.graph, self.start, self.order, beam, self._random, ended, WINDOWS_PER_TURN

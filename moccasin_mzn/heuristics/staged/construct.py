@@ -30,12 +30,12 @@ ENOUGH = 0.5
 WEIGHTS = 2**14
 """About the sum of the weights of stages."""
 FEW_STAGES, MOST_STAGES, EDGES_AND_STAGES = 8, 16, 1_000_000
-"""Seen together by the first choice, for a quick one and at most; and so many times the number of edges: what its time
+"""Seen together by the first choice, for a quick one and at most; the third limits stages times edges, what its time
 grows with."""
 NEAR = 0.05
 """See `Choice.best`."""
 DEARER = 2
-"""What is left over the budget is judged by so many times the price of memory."""
+"""What is left over the budget is judged by this many times the price of memory."""
 NEVER = np.inf
 
 
@@ -56,7 +56,7 @@ class Gaps:
 
 
 def stages_seen(problem: ProblemArrays, most: int) -> int:
-    """By the first choice, of at most so many."""
+    """Seen by the first choice, at most."""
     return min(most, EDGES_AND_STAGES // max(1, len(problem.succ)))
 
 

@@ -125,7 +125,7 @@ LARGEST = 2**60
 WORK, EASY = 2.0, 0.25
 """Limit of one merger in CP-SAT's deterministic seconds; the fraction of it below which a merger was easy."""
 MORE_INPUTS = 0.1
-"""So much higher is the chance of each input after a merger that was easy."""
+"""How much higher the chance is of each input after a merger that was easy."""
 
 
 @dataclass
@@ -194,7 +194,7 @@ class Merger:
             self.number, self.inputs = max(FEWEST_SETS, self.number - 2), self.inputs / 2
 
     def _choices(self) -> list[Recomputation]:
-        """Those of all sets, and some of their inputs with them; ascending."""
+        """The nodes of all sets, and some of their inputs with them; ascending."""
         found = set().union(*self.sets, *self.drafts)
         for v, k in sorted(found):
             for u in self.problem.pred[self.problem.pred_ptr[v] : self.problem.pred_ptr[v + 1]].tolist():

@@ -175,11 +175,11 @@ class Choice:
 
 FAR, NEAR, LITTLE, IDLE, MEMORY = 0.3, 0.04, 0.1, 3, 0.3
 """How far above the best value the level is in the beginning, and with prices from fewer stages; it comes nearer after
-so many steps that gain little of that. Each step goes a part of the way of the one before."""
+this many steps that gain little of that. Each step goes a part of the way of the one before."""
 DOUBLED_ROUNDS, DOUBLED_PRICES, LEARNED = 6, 3, 0.3
-"""So often second computations are charged anew, for so many prices each, in this part as the last choice has them."""
+"""How often second computations are charged again, for how many prices each, in this part of the last choice."""
 ROUNDS, FINER = 12, 2
-"""Prices tried before so many times as many stages are seen."""
+"""Prices tried before this many times as many stages are seen."""
 
 
 class _Graph(Protocol):
@@ -331,7 +331,7 @@ def spread(first: Array, counts: Array) -> tuple[Array, Array]:
 
 
 def _places(owner: Array, stage: Array, gaps: int, before: int) -> Array:
-    """By gap: what added to the number of a stage is the place of the two in a list, after so many others."""
+    """By gap: what added to the number of a stage is the place of the two in a list, after that number of others."""
     places = np.zeros(gaps, np.int64)
     places[owner] = before + np.arange(len(owner)) - stage
     return places
@@ -377,7 +377,7 @@ def first_prices(moments: Moments) -> Array:
 
 
 def finer(prices: Array, count: int) -> Array:
-    """Prices of equal segments, spread over so many."""
+    """Prices of equal segments, spread over this many of them."""
     sums = np.concatenate([[0.0], np.cumsum(prices)])
     return np.diff(np.interp(np.linspace(0, 1, count + 1), np.linspace(0, 1, len(prices) + 1), sums))
 
@@ -468,7 +468,7 @@ def priced(
 
 
 def segments(over: Array, count: int) -> tuple[Array, Array]:
-    """So many parts of what is over the budget, one behind the other, about equal: of each part the stage that is
+    """A number of parts of what is over the budget, one behind the other, about equal: of each part the stage that is
     furthest over the budget, and of each stage its part (-1 of those within it).
     """
     part, high = np.full(len(over), -1), np.flatnonzero(over > 0)

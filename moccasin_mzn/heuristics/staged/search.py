@@ -82,7 +82,7 @@ def anneal(problem, state, tail, head, generator, mix, steps, cooling, control, 
         control: temperature, in duration units; penalty of memory over the budget, in duration units per size unit and
             event; least extra duration of a state within the budget so far. Kept up.
         best_stage: the state that has it.
-        changed: how many slots differ since then, and which; `UNKNOWN`: nobody has counted.
+        changed: how many slots differ since then, and which; `UNKNOWN`: not counted.
         trail, stack: see `moves.move`.
     """
     temperature, penalty = control[TEMPERATURE], control[PENALTY]
@@ -115,7 +115,7 @@ next."""
 CHUNK = 10_000
 """Moves between two looks at the clock."""
 NODES_PER_CHUNK = 5_000
-"""A schedule of so many nodes is reported after every chunk, one of twice as many after every second chunk ...: to
+"""A schedule of this many nodes is reported after every chunk, one of twice as many after every second chunk ...: to
 judge it takes time in proportion."""
 FIRST_ROUND = 100_000
 """Moves of the first round, at least; later ones are longer and longer."""
@@ -186,7 +186,7 @@ class LocalSearch(Annealing[tuple[int, ...], np.ndarray]):
         super().run(on_incumbent, stop, better, draft, max_rounds, on_peak)
 
     def _construct(self, stages: int) -> np.ndarray:
-        """The latest draft: from cuts that see so many stages."""
+        """The latest draft: from cuts that see a number of stages."""
         enter(self._problem, self._state, np.full_like(self._best_stage, NONE))
         self._latest, price = construct(self._problem, self._state, self._stop, stages)
         if price is not None:

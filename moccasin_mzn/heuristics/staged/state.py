@@ -9,7 +9,7 @@ recomputations is thereby a sequence::
 
 Every such set respects precedence, since a first computation comes before all reads; only memory may exceed the budget.
 Adding or taking away one recomputation changes memory in a few ranges of events: those between reads of the node and of
-its inputs. If the graph runs in place, whoever read one of these before may overwrite it then, or no more: memory at
+its inputs. If the graph runs in place, a node that read one of these before may overwrite it then, or not: memory at
 these single events changes too.
 """
 
@@ -94,7 +94,7 @@ BLOCK_BITS = 5
 BLOCK = 1 << BLOCK_BITS
 """Stages in a block: a range of stages is shifted block by block, so that it costs little on large graphs too."""
 PLAIN = 64 * BLOCK
-"""Up to so many stages there are no blocks: to go through all stages of a range is quick enough."""
+"""Up to this many stages there are no blocks: to go through all stages of a range is quick enough."""
 
 
 class State(NamedTuple):
@@ -368,7 +368,7 @@ def _settle(problem, state, event):
 
 @compiled
 def _settle_around(problem, state, v, event):
-    """The same for whoever reads v, or an input of v, last before a computation of v at `event`, which came or went."""
+    """The same for a node that reads v, or an input of v, last before a computation of v at `event` came or went."""
     start = latest_start(problem, state, v, event)
     last = last_read(problem, state, v, start, event)
     if last > start:
@@ -470,7 +470,7 @@ def enter(problem: ProblemArrays, state: State, stage_of_slot: np.ndarray) -> No
     """Make `state` the given set.
 
     Raises:
-        ValueError: it is none: a node that is recomputed where that cannot be, or another number of slots.
+        ValueError: it is not a schedule: a node that is recomputed where that cannot be, or another number of slots.
     """
     used = np.flatnonzero(stage_of_slot != NONE)
     stage, node, n = stage_of_slot[used], problem.slot_node[used], len(problem.duration)

@@ -1,8 +1,8 @@
 """Sequences by demand: which layers are computed whole, in waves or as they are read, and what is kept of them.
 
-A *target* is a layer that is computed whole, in groups of its parts. For each group, *waves* are layers of which all
+A *target* is a layer that is computed whole, in groups of its parts. For each group, *waves* are layers whose parts all
 that the group needs is computed before anything that reads it; all other layers are computed just before they are
-first read, depth first. Layers a, b and c in parts, of which each of b reads two of a, and each of c two of b; c is a
+first read, depth first. Layers a, b and c in parts; each of b reads two of a, and each of c two of b; c is a
 target, in groups of one part, and all is kept::
 
     a and b stream     a1 a2 b1 a3 b2 c1   a4 b3 c2   a5 b4 c3
@@ -72,7 +72,7 @@ class StreamState(NamedTuple):
 
 DURATION, PEAK, OVER, LENGTH = 0, 1, 2, 3
 LONGEST = 8
-"""Sequences are at most so many times as long as the input order."""
+"""Sequences are at most this many times as long as the input order."""
 KNOWN = 2**15
 """Number of segments whose duration and peak are kept."""
 IMPOSSIBLE = -1

@@ -30,11 +30,11 @@ FIRST_ROUND = 4_000
 HOTS, WARM, COLD = (0.1, 1.0, 0.3), 0.02, 1e-4
 """Temperatures in durations of everything once: a round from nothing begins hot, one from the best plan warm."""
 FACTORS = 5.0, 20.0, 1.0, 5.0, 1.0
-"""A peak so many times the budget costs, at first, as much as everything, times this factor."""
+"""A peak this many times the budget costs, at first, as much as everything, times this factor."""
 ONCE_EVERY = 3
-"""One round from nothing in so many computes every node once."""
+"""One round from nothing in this many computes every node once."""
 ADAPTIONS = 3.0
-"""The penalty of memory over the budget changes by so many factors of e at most in a round."""
+"""The penalty of memory over the budget changes by this many factors of e at most in a round."""
 
 
 class PlanAnnealing(Annealing[Sequence[int], np.ndarray]):

@@ -46,8 +46,8 @@ def read_buffers(
         alignment, capacity: what offsets in the file must keep to.
 
     Raises:
-        InputError: the file cannot be read, a column is missing, given twice or unknown, a line has too few or too many
-            fields, a number is none, an id is given twice, a buffer makes no sense, or its offset contradicts that of
+        InputError: the file cannot be read, a column is missing, given twice or unknown, a line has missing or further
+            fields, a number is wrong, an id is given twice, a buffer makes no sense, or its offset contradicts that of
             another one, the alignment or the capacity; with the line.
     """
     return parse_buffers(load_text(path), path, alignment, capacity)

@@ -43,7 +43,7 @@ def versioned(graph: ComputationGraph, answer: Sequence[Json] | None, document: 
 
     Args:
         answer: a schedule's sequence or a plan's actions, which the judge has accepted or found over the budget only;
-            None: there is none.
+            None if absent.
         document: the answer's object, and more.
     """
     whole: JsonObject = {**dict.fromkeys(KEYS), "size_unit": graph.size_unit, **document}
@@ -106,7 +106,7 @@ def _text(document: JsonObject, key: str, default: str) -> str:
 
 
 def _steps(document: JsonObject) -> tuple[tuple[str, ...], list[Step]]:
-    """Names of memories, and the steps, of which it is not yet known whether they make sense."""
+    """Names of memories, and the steps, which have not been checked yet."""
     several = "plan" in document
     done = _list(document, "plan" if several else "sequence")
     names = _memories(document) if several else ONE_MEMORY

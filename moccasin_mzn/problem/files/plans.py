@@ -93,7 +93,7 @@ class ClaimedPlan:
     arenas: tuple[tuple[int, int], ...] = ()
     """Sizes of arenas claimed, by position of the memory."""
     alignment: int = 1
-    """The number of which all offsets claim to be multiples."""
+    """All offsets claim to be multiples of this number."""
 
     def on(self, platform: Platform) -> Plan:
         """The plan on another platform: by names of memories if both have the same ones, else by their positions."""

@@ -38,7 +38,7 @@ class ClaimedSchedule:
     arena: int | None = None
     """Size of the arena claimed, in the graph's size unit."""
     alignment: int | None = None
-    """The number of which all offsets claim to be multiples."""
+    """All offsets claim to be multiples of this number."""
 
 
 def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedSchedule:
@@ -113,7 +113,7 @@ def amount(what: str, value: Json) -> int:
     """An integer >= 0 that a file claims.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not one.
     """
     if type(value) is not int or value < 0:
         raise InputError(f"{what} is {shown(value)}, expected an integer >= 0")
@@ -161,7 +161,7 @@ def parse_count(text: str) -> int | str | Path:
     """Read how often a node may be computed: a positive integer, "auto", or a file with a count for each node.
 
     Raises:
-        InputError: it is none of them.
+        InputError: it is not one of them.
     """
     if text == "auto":
         return text

@@ -26,7 +26,7 @@ class Box(NamedTuple):
     """Half-open."""
     size: int
     step: int
-    """The number of which the offset must be a multiple."""
+    """The offset must be a multiple of this number."""
     gaps: tuple[tuple[int, int, int, int], ...] = ()
     """Start, end, and the lowest and the first higher address from the offset on that are taken then; half-open."""
     fixed: int | None = None

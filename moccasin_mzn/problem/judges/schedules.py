@@ -18,7 +18,7 @@ computed its inputs and its output are all resident. The workspace of the node t
 comes on top, at this position only.
 
 In place. If the graph runs in place, a computation of v overwrites an input u that v may overwrite (`in_place`) and
-whose copy dies there: its interval ends at this position, so that nobody reads it later. The output of v, which is no
+whose copy dies there: its interval ends at this position, so that nothing reads it later. The output of v, which is no
 larger than that of u, then takes the memory of u, and of the two only u counts at this position, and from the next one
 on only v. One input is overwritten, the largest that may be, of equals the first in `ComputationGraph.nodes`; whichever
 it is, memory at the position is less by the size of v. The sequence a b c d of the graph a -> b, b -> c, a -> d and

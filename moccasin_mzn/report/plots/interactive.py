@@ -267,7 +267,7 @@ def _points(picture: Picture, profile: Profile, doing: list[str]) -> Scatter:
 
 
 def _table(picture: Picture) -> str:
-    """Return the nodes that are recomputed or copied, with full names, as a table; empty if there is none."""
+    """Return the nodes that are recomputed or copied, with full names, as a table; empty if absent."""
     graph = picture.graph
     rows = [
         (clean(node_text(graph, v)), ", ".join(f"{place:,}" for place in places), picture.amount(graph.sizes[v]),

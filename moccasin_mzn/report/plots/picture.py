@@ -4,7 +4,7 @@ Every position of the plan has a piece of the horizontal axis, from `edges[p - 1
 pieces are equally wide. By stage all stages are, and share their width among their positions; stage k ends with the
 k-th first computation (Bartan et al., ICML 2023, section 2.3)::
 
-    position      1   2   3   4   5          sequence a b c b d, of which the second b is a recomputation
+    position      1   2   3   4   5          sequence a b c b d; the second b is a recomputation
     by event    [ a | b | c | b | d ]        pieces 0.5..1.5, 1.5..2.5, ...
     stage         1   2   3 |   4
     by stage    [ a | b | c |b|d]            pieces 0.5..1.5, ..., 3.5..4.0, 4.0..4.5

@@ -269,7 +269,7 @@ def _draw_profile(
     axes: Axes, profile: Profile, scale: MemoryScale, *, gid: str, color: str, width: float, label: str,
     fill: str | None = None,
 ) -> None:  # fmt: skip
-    """Draw a step line of a width in points, and mark its peak; `fill` is the colour below it, None: there is none."""
+    """Draw a step line of a width in points, and mark its peak; `fill` is the colour below it, None if absent."""
     values = [memory / scale.step for memory in profile.memory]
     axes.stairs(values, profile.edges, baseline=None if fill is None else 0, gid=gid, edgecolor=color, linewidth=width,
                 facecolor=fill, fill=fill is not None, label=label)  # fmt: skip

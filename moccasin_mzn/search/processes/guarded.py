@@ -48,7 +48,7 @@ class Ending:
     """Exit status of the command; negative: the signal that ended it, 127: it was not found, 126: it cannot run; None:
     not known."""
     stderr: str
-    """Its last 4,000 characters."""
+    """The last 4,000 characters of stderr."""
     seconds: float
     """Wall-clock time."""
     cpu_seconds: float
@@ -161,7 +161,7 @@ class _Talk:
     stderr: str = ""
     lines: queue.Queue[tuple[str, str]] = field(default_factory=lambda: queue.Queue(LINES_AHEAD))
     over: bool = False
-    """True if nobody takes lines any more."""
+    """True if lines are not taken any more."""
 
     def run(self, stop: Callable[[], bool]) -> None:
         """Take lines until the guard has ended and all are read, or is lost."""

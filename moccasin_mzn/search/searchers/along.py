@@ -30,7 +30,7 @@ FIRST_SHARE = 0.3
 STREAMED_SHARE = 0.5
 """Share of the time limit after which the input order of a graph of parts, a poor one, has its turn."""
 LEAST_FIRST, CLOSE = 5.0, 0.9
-"""The search along the input order is left behind if others, after its share and so many seconds, add less than this
+"""The search along the input order is left behind if others, after its share and this many seconds, add less than this
 part of what it adds to the duration."""
 LATER_SHARE = 0.15
 """Share of the time limit for the staged search along an order of the best schedule."""

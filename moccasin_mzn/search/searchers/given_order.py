@@ -11,7 +11,7 @@ from moccasin_mzn.search.conclusion import LOCAL_SEARCH, RELAXATION
 from moccasin_mzn.search.runner import Runner, Searcher
 
 SETTLED_SECONDS, SETTLED_TIMES, SETTLED_GAP = 4.0, 4.0, 0.01
-"""Local search has settled after so long, and so many times what its best schedule took besides, once the gap is no
+"""Local search has settled after so long, and this many times what its best schedule took besides, once the gap is no
 wider than this fraction: a wider one may be the schedule's as well as the bound's."""
 JOIN_SHARE = 0.35
 """Share of the time limit after which bounds get more threads even if local search has not settled."""

@@ -114,7 +114,7 @@ class ModelSearch:
     latest_value: int = 0
     """Value of the latest solution of phase 2, as the solver left it."""
     latest_solution: JsonObject = field(default_factory=dict)
-    """Its data and its arrays, for a solution checker; empty if there is none."""
+    """The model's data and arrays, for a solution checker; empty if absent."""
 
     def run(self, two_phase: bool | None = False) -> None:
         """Presolve, then phase 1 if it is wanted and no answer is on record, then phase 2 unless all is known.
@@ -168,7 +168,7 @@ class ModelSearch:
         self._prune()
 
     def _over(self, phase: str) -> bool:
-        """Return whether it is time to end. Phase 1 ends when there is a schedule, whoever found it."""
+        """Return whether it is time to end. Phase 1 ends when there is a schedule, wherever it comes from."""
         found = phase == "peak" and self.record.answer is not None
         return found or self.stop() or self.record.ended.is_set()
 
@@ -214,7 +214,7 @@ class ModelSearch:
             self.record.improve_bound(self.latest_value, ending.source, in_floating_point=in_floating_point)
 
     def _prune(self) -> None:
-        """Leave out what nothing needs, whoever found the best answer; solvers recompute what is of no use."""
+        """Leave out what nothing needs from the best answer of any search; solvers recompute what is of no use."""
         record = self.record
         if record.answer is not None:
             record.offer(record.problem.pruned(record.answer), record.found_by)

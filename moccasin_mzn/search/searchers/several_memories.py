@@ -110,7 +110,7 @@ class _OrderSearch:
         self.done: dict[tuple[int, ...], None] = {}
         """Orders that have been searched along, the first one first."""
         self.proven: set[tuple[int, ...]] = set()
-        """Those along which nothing more can be found."""
+        """Orders along which nothing more can be found."""
         self.round = 0
         """Number of rounds in which all orders were searched along again."""
 

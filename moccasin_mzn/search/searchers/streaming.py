@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from moccasin_mzn.heuristics.streaming.layers import Layers
 
 SECONDS_PER_START = 2.0
-"""While nothing is within the budget, the annealing gets a sequence to start from every so many seconds."""
+"""While nothing is within the budget, the annealing gets a sequence to start from every this many seconds."""
 THREADS = 2
-"""So many search for a first schedule; then one goes on."""
+"""This many search for a first schedule; then one goes on."""
 NEXT_SEED = 7919
 """What is added to the seed for the next thread."""
 

@@ -168,7 +168,7 @@ class _Propagation:
             self.queue.append(value)
 
     def _narrow_all(self, terms: list[Expression], first: int, count: int) -> None:
-        """All terms are in first, first + 1, ..., so many numbers."""
+        """All terms are in first, first + 1, ..., a number of them."""
         for term in terms:
             self._narrow(term, (first, first + count - 1))
 

@@ -60,7 +60,7 @@ def branch(
         stop: from a thread of its own; `found`: is there a solution yet?
         presolve: and cuts and inprocessing; of use where most constraints of a program follow from a few.
         workers: threads that share the search.
-        work: it ends after so many of CP-SAT's deterministic seconds, with the same answer every time.
+        work: it ends after this many of CP-SAT's deterministic seconds, with the same answer every time.
     """
     if program.infeasible or (most is not None and most < least):
         return Branched(least, True, None, ended=True)

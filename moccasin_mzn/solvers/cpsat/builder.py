@@ -105,7 +105,7 @@ def keep_true(parameters: Proto, widest: int) -> None:
 
 
 def certain_bound(value: float, magnitude: int) -> int | None:
-    """The lower bound of an objective in integers that CP-SAT reports as a float; None if there is none yet.
+    """The lower bound of an objective in integers that CP-SAT reports as a float; None if there is no bound yet.
 
     Presolve shifts the objective, and the shift is undone in floating point: a bound may come out too high by what
     these lose of the shift, that is of `magnitude`, the sum of the magnitudes of the objective's terms.
@@ -177,7 +177,7 @@ class Builder:
         self.magnitude = 0
         """The largest sum of terms' magnitudes in a linear constraint, whatever values its variables take."""
         self.loses_solutions = False
-        """Is there a constraint of which CP-SAT 9.15 may not list all solutions, though it finds one if any is left?"""
+        """Is there a constraint where CP-SAT 9.15 may not list all solutions, though it finds one if any is left?"""
         self.hint_rules: list[tuple[int, list[Term], HintRule]] = []
         self._variables = self.model.variables
         self._constraints = self.model.constraints

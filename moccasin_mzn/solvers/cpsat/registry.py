@@ -191,14 +191,14 @@ _unloaded = list(_FAMILIES)
 
 
 def handler(name: str) -> Handler | None:
-    """How to post a constraint of this name, None if there is none."""
+    """How to post a constraint of this name, None if absent."""
     while name not in HANDLERS and _unloaded:
         import_module(f"moccasin_mzn.solvers.cpsat.constraints.{_unloaded.pop(0)}")
     return HANDLERS.get(name)
 
 
 def all_handlers() -> dict[str, Handler]:
-    """Those of all constraints, by name."""
+    """The handlers of all constraints, by name."""
     handler("")
     return HANDLERS
 
@@ -233,7 +233,7 @@ class Half:
 
 def find_halves(file: FlatZinc, *, deep: bool = False) -> dict[int, Half]:
     """The reified constraints, by id, that one direction is enough for; `deep` also finds those whose bools occur in
-    conjunctions and disjunctions of which one direction is enough."""
+    conjunctions and disjunctions for which one direction is enough."""
     try:
         return _find_halves(file, deep)
     except TypeError:  # an array inside of an array, which translation refuses with its place

@@ -135,7 +135,7 @@ class CpSatSession(Session):
 
     def _follow_annotations(self) -> None:
         """Let one worker follow the search annotations, and a second one, where there is a core for it, search on its
-        own: whoever follows them never leaves them."""
+        own: a search that follows them never leaves them."""
         parameters = self.solver.parameters
         if self.options.workers is None:
             parameters.num_workers = min(2, _cores())

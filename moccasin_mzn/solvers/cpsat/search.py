@@ -132,7 +132,7 @@ def _operand(symbols: Symbols, value: Expression) -> Term | None:
 
 
 Step = Callable[[], Iterable[int]]
-"""Tries to find a value; returns the variables of which one has to become known before it is worth another try."""
+"""Tries to find a value; returns the variables, one of which has to become known before it is worth another try."""
 UNDEFINED = (ValueError, ArithmeticError, LookupError)
 """What functions raise where they have no value, such as the maximum of nothing or a division by a hinted 0."""
 

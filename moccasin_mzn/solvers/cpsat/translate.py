@@ -46,7 +46,7 @@ class TranslatedModel:
 
     `objective` is None for satisfaction. `cut` holds the variables whose domain was cut by the index of the CP-SAT
     variable. `origins` has from which CP-SAT constraint on which place of the text they come from. `halves` are
-    the reified constraints, by id, of which one direction was posted. `integral` describes the floats, if there are
+    the reified constraints, by id, with one direction posted. `integral` describes the floats, if there are
     any.
     """
 

@@ -78,7 +78,7 @@ def standard_parser(program: str, description: str) -> argparse.ArgumentParser:
 def read_options(parser: argparse.ArgumentParser, arguments: list[str], kind: type[AnyOptions]) -> AnyOptions:
     """Read a command line, in which the file comes last; unknown flags are only warned of, on stderr.
 
-    Exits with 2 if there is no file, or a value is none of its flag.
+    Exits with 2 if there is no file, or a value does not suit its flag.
     """
     known, unknown = _known_arguments(parser, arguments[:-1])
     if unknown:

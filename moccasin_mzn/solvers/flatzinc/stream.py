@@ -36,7 +36,7 @@ class Item(Protocol):
     """An output item."""
 
     def text(self, values: Values) -> str:
-        """Its line for a solution."""
+        """The solver's line for a solution."""
 
 
 class SolutionStream:
@@ -93,7 +93,7 @@ class SolutionStream:
         return self.repeats > REPEATS and self.repeats > 10 * self.printed
 
     def distinct(self, after: int) -> list[Values]:
-        """What was printed of a satisfaction problem but for so many first ones: identities, or else solutions."""
+        """What was printed of a satisfaction problem but for the first ones: identities, or else solutions."""
         return list(islice(self._seen if self.identity else self._seen.values(), after, None))
 
     def solution(self, values: Values, statistics: Callable[[], dict[str, Statistic]]) -> None:
@@ -357,7 +357,7 @@ class Session(ABC):
         return _leave(1) if thread.is_alive() else 1
 
     def seconds_left(self) -> float | None:
-        """Seconds left of the time limit; None: there is none."""
+        """Seconds left of the time limit; None if absent."""
         limit = self.options.limit
         return None if limit is None else max(limit - seconds_since_start() - RESERVE, 0.0)
 

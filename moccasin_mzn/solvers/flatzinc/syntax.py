@@ -117,7 +117,7 @@ class FloatSet:
 
 
 Expression = Any
-"""An int, bool, float, str, list, IntSet, FloatSet, Text or Call; whoever takes one looks which."""
+"""An int, bool, float, str, list, IntSet, FloatSet, Text or Call; its user looks which."""
 
 
 @dataclass(frozen=True, slots=True)

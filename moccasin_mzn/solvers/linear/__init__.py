@@ -1,4 +1,4 @@
-"""FlatZinc of linear constraints as a mixed integer program: for HiGHS, for SCIP, and its relaxation for whoever asks.
+"""FlatZinc of linear constraints as a mixed integer program: for HiGHS, for SCIP, and its relaxation.
 
 FlatZinc text -> `flatzinc.parser` -> `program` -> `search` (`highs` or `scip`, `check`) -> solution stream on stdout.
 Run as `python -m moccasin_mzn.solvers.linear --engine highs|scip [flags] FILE.fzn`. MiniZinc writes such FlatZinc for

@@ -46,7 +46,7 @@ class Claims:
     Attributes:
         hidden: how far the solver's bound may be off, in units of the objective; infinite if a row may hide solutions.
         doubtful: may the tolerance hide anything?
-        claim: what the solver claims and nobody has confirmed, "optimal" or "infeasible"; else empty.
+        claim: what the solver claims without confirmation, "optimal" or "infeasible"; else empty.
         confirmed_by: who has confirmed its claim, other than by its own numbers; else empty.
     """
 
@@ -107,7 +107,7 @@ NAME = "CP-SAT"
 
 @functools.cache
 def confirmer() -> Confirmer:
-    """That of this process, with which it ends."""
+    """The confirmer of this process, with which it ends."""
     return Confirmer()
 
 

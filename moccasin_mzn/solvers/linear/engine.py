@@ -50,7 +50,7 @@ class SolutionListener(Protocol):
         """A solution, by column, that may be better than those before."""
 
     def progress(self, bound: float, nodes: int) -> None:
-        """The bound on the objective, infinite if there is none, and the number of nodes."""
+        """The bound on the objective, infinite if absent, and the number of nodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Ending:
         status: "optimal", "infeasible", "unbounded" (the relaxation is), "undecided" (one of these two), "stopped" or
             "failed" (for numerical reasons).
         values: the best solution, by column, if there is one.
-        bound: the best bound on the objective, infinite if there is none.
+        bound: the best bound on the objective, infinite if absent.
         nodes: number of nodes.
     """
 

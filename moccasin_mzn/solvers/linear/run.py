@@ -44,7 +44,7 @@ def run(options: LinearOptions, stop: StopFlag) -> int:
 
 
 class LinearSession(Session):
-    """A linear program with an engine, of which it is a `SolutionListener`.
+    """A linear program with an engine, whose `SolutionListener` it is.
 
     Raises `FlatZincError` on creation if outputs or warm starts are unfit.
     """

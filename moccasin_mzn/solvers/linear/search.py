@@ -26,7 +26,7 @@ from moccasin_mzn.solvers.linear.program import LARGEST_EXACT, LinearProgram, Nu
 
 
 _BITS = 40
-"""Weights are taken to so many binary places."""
+"""Weights are taken to this many binary places."""
 
 
 def is_exact(program: LinearProgram) -> bool:
@@ -137,7 +137,7 @@ class DirectObjective:
     """A program for a solver, with as many columns and rows as that of the file.
 
     `column` and `row` are those that the objective has in the file, -1 if that program is unchanged; for the solver the
-    column is 0, and the row loose. The value is `offset` and the costs of the other columns, of which alone the solver
+    column is 0, and the row loose. The value is `offset` and the costs of the other columns, which the solver alone
     knows: floating point then distinguishes small differences.
     """
 
@@ -239,7 +239,7 @@ class Checker:
         self._high = _as_integers(np.where(self._exact, program.row_upper, np.inf))
 
     def check(self, values: np.ndarray) -> np.ndarray | None:
-        """The solution with its integers rounded and its floats inside their bounds; None if that is none."""
+        """The solution with its integers rounded and its floats inside their bounds; None if that is no solution."""
         rounded = self.rounded(values)
         if rounded is None or (self._floats and self._unfit_floats(rounded)):
             return None

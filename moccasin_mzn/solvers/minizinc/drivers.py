@@ -64,7 +64,7 @@ class Driver:
 
     minizinc: minizinc.Driver
     webassembly: bool = False
-    """It runs inside Node.js: it brings solvers of its own and cannot start any other."""
+    """This MiniZinc runs inside Node.js: it brings solvers of its own and cannot start any other."""
 
     @property
     def title(self) -> str:
@@ -73,7 +73,7 @@ class Driver:
         return f"MiniZinc {version}" + (" (WebAssembly)" if self.webassembly else "")
 
     def listed(self, identifier: str, version: str) -> JsonObject:
-        """What it knows of a solver beyond its configuration, such as where its executable is; empty if nothing."""
+        """What this driver knows of a solver beyond its files, such as the path of its executable; may be empty."""
         with contextlib.suppress(ValueError):
             for solver in json.loads(self._listing.stdout):
                 if (solver["id"], solver["version"]) == (identifier, version):

@@ -115,11 +115,11 @@ class KnownSolver:
     name: str
     """By which it is asked for."""
     version: str
-    """Its name for people and its version, such as "Gecode 6.2.0"."""
+    """The name for people and the version, such as "Gecode 6.2.0"."""
     driver: str
     """The MiniZinc that drives it, such as "MiniZinc 2.6.4"."""
     needs: str
-    """What it lacks to run: the flag that names its library to MiniZinc, such as "--cplex-dll", or the path of its
+    """The missing part to run: the flag that names its library to MiniZinc, such as "--cplex-dll", or the path of its
     executable; empty if nothing."""
 
 
@@ -231,7 +231,7 @@ def _own_solver(configuration: Configuration) -> minizinc.Solver:
     """A solver that MiniZinc gets to know by a file for each run.
 
     MiniZinc up to 2.7 reads such a file and then looks its id up, where an installed solver of the same id and version
-    comes first, be it of another environment: hence an id that nobody else has. Flags that the user has set for the
+    comes first, be it of another environment: hence an id that nothing else has. Flags that the user has set for the
     installed one do not reach it either. The solver is that of this very package.
     """
     import minizinc
@@ -285,7 +285,7 @@ def _lack(driver: Driver, solver: minizinc.Solver) -> str:
 def _answering(driver: Driver, name: str) -> list[minizinc.Solver]:
     """Solvers of a MiniZinc whose id, last part of the id or tag is `name`, in this order, as MiniZinc has it.
 
-    If there is none: the one solver, in all its versions, of which only the capitals of the id or its last part differ.
+    If there is none: the one solver, in all its versions, whose ids differ in capitals or in their last part only.
     """
     ranked, same_spelling = [], []
     for solver in _unique(driver):
@@ -365,7 +365,7 @@ class Sum:
 
 
 def too_wide(sums: Iterable[Sum]) -> list[Sum]:
-    """Those that integers of 32 bits cannot hold."""
+    """The sums that integers of 32 bits cannot hold."""
     return [one for one in sums if one.total > LARGEST]
 
 

@@ -89,7 +89,7 @@ class BlockBuilder:
         self.network.add("predictions", nn.Dense(classes), at)
 
     def adjusted(self, name: str, filters: int, source: int, before: int) -> int:
-        """`before` in the size of `source` and with so many channels; unchanged if it is `source`."""
+        """`before` in the size of `source` and with that number of channels; unchanged if it is `source`."""
         shape = self.network.shape(before)
         if before != source and shape[:2] != self.network.shape(source)[:2]:
             return self.factorized_reduction(name, filters, before)

@@ -46,7 +46,7 @@ _VGG = (
 
 
 def _resnet(name: str, blocks: tuple[int, ...], *shape: int, classes: int) -> Network:
-    """A stem, stages of so many `blocks`, and a classifier."""
+    """A stem, stages with these numbers of `blocks`, and a classifier."""
     network = Network(name, shape)
     at = network.add("conv1_pad", nn.ZeroPadding(3, 3, 3, 3), INPUT)
     at = network.add("conv1_conv", nn.Convolution(64, kernel=7, stride=2, padding="valid"), at)
@@ -128,7 +128,7 @@ _MOBILENET = (Architecture("mobilenet", "MobileNet", "Howard et al., 2017", IMAG
 
 
 def _densenet(name: str, blocks: tuple[int, ...], growth: int, *shape: int, classes: int) -> Network:
-    """A stem, dense blocks of so many convolution pairs with transitions in between, and a classifier."""
+    """A stem, dense blocks with these numbers of convolution pairs with transitions in between, and a classifier."""
     network = Network(name, shape)
     at = network.add("conv1_pad", nn.ZeroPadding(3, 3, 3, 3), INPUT)
     at = network.add("conv1_conv", nn.Convolution(2 * growth, kernel=7, stride=2, padding="valid", bias=False), at)

@@ -38,7 +38,7 @@ def _nasnet(
 
 class _Cells(BlockBuilder):
     def normal(self, name: str, filters: int, source: int, before: int) -> int:
-        """A cell that keeps the size and puts out 6 `filters` channels; returns its output."""
+        """A cell that keeps the size and outputs 6 `filters` channels; returns its output."""
         p = self.adjusted(f"{name}_adjust", filters, source, before)
         h = self.convolution(f"{name}_begin", filters, 1, source)
         three, five, pool = self.twice(filters, 3, 1), self.twice(filters, 5, 1), self._pool
@@ -50,7 +50,7 @@ class _Cells(BlockBuilder):
         return self.network.add(f"{name}_concat", nn.Concatenate(), p, x1, x2, x3, x4, x5)
 
     def reduction(self, name: str, filters: int, source: int, before: int) -> int:
-        """A cell that halves the size and puts out 4 `filters` channels; returns its output."""
+        """A cell that halves the size and outputs 4 `filters` channels; returns its output."""
         p = self.adjusted(f"{name}_adjust", filters, source, before)
         h = self.convolution(f"{name}_begin", filters, 1, source)
         padded = h if self.fused else self.padding(f"{name}_pad", 3, h)

@@ -2,7 +2,7 @@
 
 It counts one for each multiply-add, addition or comparison, and a fixed number for each exponential, root and the like
 (32 for exp, 24 for a square root, 4 for a division); a bias counts one for each element. What moves data counts one
-for each byte it puts out. Recurrent, quantized and fused operators are counted by `product_count`.
+for each byte it outputs. Recurrent, quantized and fused operators are counted by `product_count`.
 Three of its counts are wrong for some shapes and are replaced here: ConvTranspose (each input element, not each output
 element, meets the kernel), MatMul with a vector on the right, and pooling in three dimensions.
 """
@@ -64,7 +64,7 @@ def multiply_adds(node: onnx.NodeProto, inputs: Sequence[Tensor], outputs: Seque
 
 
 def is_moving(node: onnx.NodeProto) -> bool:
-    """Does it put out what it reads, or parts of it, elsewhere?"""
+    """Does the operator output what it reads, or parts of it, elsewhere?"""
     return is_standard(node) and node.op_type in MOVING or (node.domain, node.op_type) in _REORDERING
 
 
@@ -131,7 +131,7 @@ Count = Callable[["onnx.NodeProto", Sequence[Shape], Sequence[Shape]], int]
 
 
 def product_count(node: onnx.NodeProto) -> Count | None:
-    """What counts the multiply-adds of an operator by shapes of inputs and outputs; None: it is none of these."""
+    """What counts the multiply-adds of an operator by shapes of inputs and outputs; None for other operators."""
     return _COUNTS.get((("" if is_standard(node) else node.domain), node.op_type))
 
 
@@ -157,7 +157,7 @@ def _recurrent(gates: int, weights: int = 1, *, turned: bool = False) -> Count:
 
 
 def _matrix(second: int = 1, turned: str | None = None) -> Count:
-    """Each element put out is a sum over the last axis of the first input, or the one before."""
+    """Each element of the output is a sum over the last axis of the first input, or the one before."""
 
     def count(node: onnx.NodeProto, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
         shape = inputs[0]
@@ -170,7 +170,7 @@ def _matrix(second: int = 1, turned: str | None = None) -> Count:
 
 
 def _convolution(weights: int) -> Count:
-    """Each element put out is a sum over the filter."""
+    """Each element of the output is a sum over the filter."""
 
     def count(node: onnx.NodeProto, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
         return prod(outputs[0]) * prod(inputs[weights][1:])
@@ -184,7 +184,7 @@ def _pool(node: onnx.NodeProto, inputs: Sequence[Shape], outputs: Sequence[Shape
 
 
 def _each(operations: int) -> Count:
-    """So many for each element put out."""
+    """A fixed number for each element of the output."""
 
     def count(node: onnx.NodeProto, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
         return operations * prod(outputs[0])

@@ -34,7 +34,7 @@ class OnnxTrace:
     operators: tuple[int | None, ...]
     """For each node the position of its operator in the model's graph, local functions inlined; None for a further
     output, and for the last node that keeps several results. What no node stands for is a constant, a view of what a
-    node puts out, or of no use."""
+    node outputs, or of no use."""
     of_values: ComputationGraph
     """`graph` without what operators take for themselves."""
     network: OnnxNetwork
@@ -143,7 +143,7 @@ def versions() -> dict[str, str]:
 SECONDS = 300
 """A network of 100,000 operators takes half a minute."""
 MEMORY, MEMORY_PER_BYTE = 4 * 2**30, 8
-"""Bytes of address space, and so many more for each byte of the file."""
+"""Bytes of address space, and how many more for each byte of the file."""
 
 
 def network_apart(

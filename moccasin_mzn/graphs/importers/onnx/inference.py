@@ -112,7 +112,7 @@ class _Operators:
             self._evaluate(node)
 
     def _passed_inside(self, node: onnx.NodeProto) -> list[tuple[onnx.GraphProto, Shapes]]:
-        """Its subgraphs, each with what the pass finds out of the values inside."""
+        """The operator's subgraphs, each with what the pass finds out of the values inside."""
         if not any(node.output):
             return []
         return [
@@ -141,7 +141,7 @@ class _Operators:
         return read
 
     def _is_known(self, node: onnx.NodeProto) -> bool:
-        """Is what it puts out a constant, or would be one if shapes that are in doubt were as they are declared?"""
+        """Is what it outputs a constant, or would be one if shapes that are in doubt were as they are declared?"""
         if is_standard(node) and node.op_type in OF_SHAPE and node.input:
             return self.shapes.of(node.input[0]).shape is not None
         constants, values = self.shapes.constants, self.shapes.values
@@ -215,7 +215,7 @@ def _rank(kind: onnx.TypeProto) -> int | None:
 
 
 def common_types(node: onnx.NodeProto, inner: Passed) -> dict[str, onnx.TypeProto]:
-    """Types of the outputs of an If of whose branches, or of the one that is taken, all put out the same shape."""
+    """Types of the outputs of an If of whose branches, or of the one that is taken, all output the same shape."""
     found = {}
     for at, name in enumerate(node.output):
         put_out = [
@@ -229,7 +229,7 @@ def common_types(node: onnx.NodeProto, inner: Passed) -> dict[str, onnx.TypeProt
 
 
 def loop_types(node: onnx.NodeProto, inner: Passed, around: Shapes) -> dict[str, onnx.TypeProto]:
-    """Types of what Loop puts out: states that keep their shape, and scans of a number of iterations that is known."""
+    """Types of what Loop outputs: states that keep their shape, and scans of a number of iterations that is known."""
     ((graph, shapes),) = inner
     states = len(node.input) - 2
     turns = _turns(node, around) if _goes_on(node, graph, shapes, around) else None
@@ -375,7 +375,7 @@ def _in_scan(node: onnx.NodeProto, graph: onnx.GraphProto, sizes: SizesIn) -> in
 
 
 def _peak(graph: onnx.GraphProto, sizes: SizesIn, elsewhere: Iterable[str] = ()) -> int | None:
-    """Most bytes of what operators of a graph put out, in their order, each there until its last read.
+    """Most bytes of what operators of a graph output, in their order, each there until its last read.
 
     Args:
         graph: a subgraph.

@@ -279,7 +279,7 @@ def _first_twice(names: list[str]) -> str:
 
 
 def sort_operators(graph: onnx.GraphProto) -> bool:
-    """Put operators that read what a later one puts out behind that, as some exporters write them before it, and leave
+    """Put operators that read what a later one outputs behind that, as some exporters write them before it, and leave
     all others where they are.
 
     Subgraphs are sorted as well; operators in a circle stay as they are.

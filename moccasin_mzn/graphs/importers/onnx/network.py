@@ -64,7 +64,7 @@ class OnnxNetwork:
     attributes: Mapping[str, object]
     """Metadata of the file: "operator sets", "producer", "inputs"."""
     described: Mapping[str, int | list[int]]
-    """Constants that may be read from what is none: what Shape (a list) and Size give for a known shape, by output."""
+    """Constants that may be read from other values: what Shape (a list) and Size give for a known shape, by output."""
     branches: tuple[Mapping[str, bool], ...]
     """Operators If in whose place a branch was put, see `take_branches`, in one round after the other."""
     folded: tuple[str, ...]
@@ -262,7 +262,7 @@ def _inner_constants(node: onnx.NodeProto) -> Iterator[Tensor]:
 
 
 def _attribute_tensor(attribute: onnx.AttributeProto) -> Tensor:
-    """What the operator Constant puts out, by the attribute in which it stands; strings have no size."""
+    """What the operator Constant outputs, by the attribute in which it stands; strings have no size."""
     kinds = packages().TensorProto
     if attribute.HasField("t"):
         return Tensor(attribute.t.data_type, tuple(attribute.t.dims))

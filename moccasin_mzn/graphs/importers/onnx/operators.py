@@ -41,7 +41,7 @@ Accesses = dict[int, Axes]
 
 
 def operator_of(node: onnx.NodeProto, shapes: Shapes, sources: Mapping[str, int | None]) -> Operator | None:
-    """What an operator computes, of whose outputs the first is put out.
+    """What an operator computes, as the first of its outputs.
 
     Args:
         sources: by value where it comes from, see `Read`; constants have none.
@@ -68,7 +68,7 @@ def operator_of(node: onnx.NodeProto, shapes: Shapes, sources: Mapping[str, int 
 
 @dataclass(frozen=True)
 class OneOutput(Call):
-    """An operator of which one output is read, the first."""
+    """An operator with one output that is read, the first."""
 
     @property
     def put_out(self) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ class OneOutput(Call):
         """An attribute, in newer operator sets an input that is a constant.
 
         Raises:
-            KeyError: it is none.
+            KeyError: it is not one.
         """
         given = self.attribute(name)
         if given is None and self.has(at):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _NAMED = 8
-"""So many dimensions are named in a message."""
+"""This many dimensions are named in a message."""
 
 
 def fix_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> dict[str, int]:
@@ -44,7 +44,7 @@ def fix_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> dict[str, int]:
 
     Raises:
         InputError: a dimension of `dims` that is not in the file or has another number there; one open in an input
-            that is read, and not in `dims`; a number that is none. The message lists what there is.
+            that is read, and not in `dims`; a number that is invalid. The message lists what there is.
     """
     check_numbers(dims)
     places = _places(model)

@@ -91,7 +91,7 @@ def refuse_pipe(path: str | PathLike[str]) -> None:
     """Make sure that a file can be read again: once to import it, once more to measure it.
 
     Raises:
-        InputError: it is a pipe or a device. A file that is missing or cannot be read is none of these.
+        InputError: it is a pipe or a device. A file that is missing or cannot be read is not refused here.
     """
     try:
         mode = os.stat(path).st_mode

@@ -161,7 +161,7 @@ def inner_name(position: int, number: int) -> str:
 
 
 def inner_operators(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-    """Those in its subgraphs, and in theirs."""
+    """The operators in its subgraphs, and in theirs."""
     for graph in subgraphs(node):
         for inner in graph.node:
             yield inner
@@ -203,7 +203,7 @@ def profiled_runs(
     options: onnxruntime.SessionOptions,
     stop: Callable[[], bool] | None = None,
 ) -> Runs:
-    """Run a model so many times; `stop` is asked before each.
+    """Run a model this many times; `stop` is asked before each.
 
     Raises:
         InputError: ONNX Runtime cannot load or run it.

@@ -1,4 +1,4 @@
-"""Types and shapes of what ONNX Runtime's own operators put out, and some of ONNX for which `onnx` has no rule.
+"""Types and shapes of what ONNX Runtime's own operators output, and some of ONNX for which `onnx` has no rule.
 
 ONNX Runtime's fused and quantized operators (com.microsoft, and com.microsoft.nchwc, whose channels come in blocks) are
 what its optimized models consist of. An operator without a rule here, or whose rule does not fit, stays unknown.
@@ -53,7 +53,7 @@ class _Operator(Call):
     delegate: Delegate
 
     def as_standard(self, kind: str, reads: Sequence[Tensor], dropped: Sequence[str] = ()) -> Tensor:
-        """What an operator of ONNX with the same attributes, but those dropped, puts out first for such inputs."""
+        """What an operator of ONNX with the same attributes, but those dropped, outputs first for such inputs."""
         names = [f"{self.node.output[0]}/read{at}" for at in range(len(reads))]
         for name, tensor in zip(names, reads, strict=True):
             self.shapes.types[name] = Shapes.type_of(_float(tensor.shape or ()))  # ONNX's own takes no others

@@ -55,7 +55,7 @@ class Inside:
     """What the subgraphs of an operator come to."""
 
     memory: int | None = 0
-    """Bytes of values inside that are there at a time, at most, besides what the operator puts out; None if unknown."""
+    """Bytes of values inside that are there at a time, at most, besides what the operator outputs; None if unknown."""
     duration: int | None = 0
     """Multiply-adds; None if unknown."""
 
@@ -173,7 +173,7 @@ class Shapes:
 
 @dataclass(frozen=True)
 class Call:
-    """An operator, with what is known of what it reads and puts out."""
+    """An operator, with what is known of what it reads and outputs."""
 
     node: onnx.NodeProto
     shapes: Shapes
@@ -212,9 +212,9 @@ class Call:
 
 
 def varies(node: onnx.NodeProto) -> bool:
-    """May it put out something else in each run though it reads the same?
+    """May the operator output something else in each run though it reads the same?
 
-    So do random numbers, and a custom operator that reads nothing: it gets what it puts out from elsewhere.
+    So do random numbers, and a custom operator that reads nothing: it gets what it outputs from elsewhere.
     """
     if node.op_type in RANDOM or not (is_standard(node) or reads(node)):
         return True
@@ -254,7 +254,7 @@ _RUN = frozenset(
 )
 """What shapes are computed with; quick for small inputs."""
 _GROWING = frozenset({"ConstantOfShape", "Expand", "Range", "Tile"})
-"""Those whose output may be large though their inputs are small."""
+"""Operators whose output may be large though their inputs are small."""
 
 
 def stored_value(tensor: onnx.TensorProto) -> numpy.ndarray | None:
@@ -370,9 +370,9 @@ _ELEMENTWISE = ELEMENTWISE | _MORE_ELEMENTWISE
 
 
 def may_repeat(node: onnx.NodeProto, shapes: Shapes) -> bool:
-    """Does this operator, recomputed from the same values, put out the same?
+    """Does this operator, recomputed from the same values, output the same?
 
-    Random numbers are others each time, with a seed too, as the generator goes on; of custom operators nobody knows.
+    Random numbers are others each time, with a seed too, as the generator goes on; of custom operators it is unknown.
     """
     if is_standard(node):
         here = node.op_type not in RANDOM and (node.op_type != "Dropout" or passes_through(node, shapes))

@@ -73,9 +73,9 @@ class Member:
     """A traced node that an operation is made of."""
 
     node: str
-    """Its name."""
+    """The operation's name."""
     outputs: tuple[int, ...]
-    """Those of its outputs that the operation makes; empty: all."""
+    """The outputs that the operation makes; empty: all."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _Value:
 
     @property
     def source(self) -> str | None:
-        """The operation to name as an input for reading this now; None if there is none."""
+        """The operation to name as an input for reading this now; None if absent."""
         latest = self.memory.write
         if latest is None:
             return None
@@ -249,7 +249,7 @@ class _Accountant:
             self._set(node, _Value(memories[0], writes[0].writer.name, writes[0]))
 
     def _fuse(self, node: fx.Node, group: Sequence[int], reads: list[_Value], previous: _Write) -> _Write:
-        """The node becomes one with the operation that wrote before, of which nothing has been read."""
+        """The node becomes one with the operation that wrote before, if nothing of it has been read."""
         own = {previous.writer.name, *previous.views}
         second = self._writer(node, group, reads, group_tensors(node, group) or [])
         for name in (*own, second.name):

@@ -22,7 +22,7 @@ BATCH_NORMS = ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miope
 _UNDECLARED_WRITES = dict.fromkeys(BATCH_NORMS, ("running_mean", "running_var"))
 """What operators overwrite if their argument `training` is true; their schemas do not show it."""
 _SIDE_SHARE = 16
-"""An output is on the side if the largest output of the operator is at least so many times as large."""
+"""An output is on the side if the largest output of the operator is at least this many times as large."""
 
 
 def schema_of(node: fx.Node) -> PyTree:
@@ -308,7 +308,7 @@ def _window(given: Mapping[str, PyTree], made: PyTree, number: int | None) -> in
 
 
 def _reserve(given: Mapping[str, object], made: Sequence[object], number: int | None) -> int:
-    """What cuDNN keeps for the backward pass besides the statistics, of which fake tensors know nothing."""
+    """What cuDNN keeps for the backward pass besides the statistics, about which fake tensors know nothing."""
     import torch
 
     if number != 3:
@@ -335,7 +335,7 @@ _RULES: Mapping[str, _Rule] = {
 
 
 _FREE = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
-"""They take memory and write nothing."""
+"""These operators take memory and write nothing."""
 
 
 def flops(node: fx.Node, replaced: Mapping[int, object] | None = None) -> int | None:

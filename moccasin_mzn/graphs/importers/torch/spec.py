@@ -53,7 +53,7 @@ class Input:
         """Read `[NAME=]8x3x224x224[:dtype]`.
 
         Raises:
-            InputError: it is none, a dimension is 0 or over 2**40, or the type is not one of `DTYPES`.
+            InputError: it is not one, a dimension is 0 or over 2**40, or the type is not one of `DTYPES`.
         """
         form = _INPUT.fullmatch(text) if isinstance(text, str) else None
         if form is None:

@@ -51,7 +51,7 @@ _DEPENDS_ON_VALUES = {
 }  # fmt: skip
 """Exceptions of PyTorch."""
 _NO_NUMPY = ".numpy() is not supported for tensor subclasses"
-"""Its message where numbers of a fake tensor are read by numpy."""
+"""PyTorch's message where numbers of a fake tensor are read by numpy."""
 
 
 @dataclass(frozen=True)

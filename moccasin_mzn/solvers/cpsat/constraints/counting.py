@@ -24,7 +24,7 @@ from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, IntSet
 AT_MOST_ONE = IntSet.of_range(LOWEST, 1)
 NONE = IntSet(())
 MANY_LITERALS = 100_000
-"""From so many literals `term = value` on, constraints that can be stated without them are."""
+"""From this many literals `term = value` on, constraints that can be stated without them are."""
 
 
 def add_count(

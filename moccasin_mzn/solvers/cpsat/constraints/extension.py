@@ -281,7 +281,7 @@ def _find_run(
 
 
 def _common(builder: Builder, term: Term, values: IntSet) -> Sequence[int]:
-    """Those of the values that the operand can take."""
+    """The literals of the values that the operand can take."""
     variable, coefficient, offset = term
     if not coefficient:
         return [offset] if offset in values else []
@@ -384,7 +384,7 @@ def _flow(
 
 
 def _one_of(builder: Builder, literals: Sequence[int]) -> int:
-    """The literal that is true if one of the given ones is, of which there is never more than one."""
+    """The literal that is true if one of the given ones is; never more than one is."""
     if len(literals) == 1:
         return literals[0]
     result = builder.boolean()

@@ -13,7 +13,7 @@ from moccasin_mzn.solvers.cpsat.registry import Ints, Par, Pars, When, relation
 from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, IntSet
 
 MANY_LITERALS = 100_000
-"""From so many literals `value has occurred` on, `seq_precede_chain` compares greatest values instead."""
+"""From this many literals `value has occurred` on, `seq_precede_chain` compares greatest values instead."""
 
 
 def _lexicographic(

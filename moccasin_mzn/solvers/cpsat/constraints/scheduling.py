@@ -184,7 +184,7 @@ def served_read(
 
 
 MANY_LITERALS = 100_000
-"""From so many literals `item in bin` on, bins are the times of a resource."""
+"""From this many literals `item in bin` on, bins are the times of a resource."""
 
 
 def _contents(
@@ -320,7 +320,7 @@ def _pairwise(
     builder: Builder, solid: Sequence[int], corners: Sequence[Ints], sizes: Sequence[Ints], when: When
 ) -> None:
     """The same in clauses: one box ends before the other starts. For sizes that may be negative, which those of
-    intervals may not, and for optional boxes of variable size, of which CP-SAT 9.15 loses solutions in presolve."""
+    intervals may not, and for optional boxes of variable size, where CP-SAT 9.15 loses solutions in presolve."""
     for left, right in combinations(range(len(solid)), 2):
         apart = [~solid[left], ~solid[right]]
         for corner, size in zip(corners, sizes, strict=True):

@@ -14,7 +14,7 @@ from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST
 
 
 def cycles(values: Sequence[int], first: int) -> list[set[int]] | None:
-    """The cycles of a permutation of the nodes first, first + 1, ..., as positions in the array; None if it is none."""
+    """The cycles of a permutation of the nodes first, first + 1, ..., as positions; None: it is no permutation."""
     if sorted(values) != list(range(first, first + len(values))):
         return None
     left, result = set(range(len(values))), []

@@ -269,7 +269,7 @@ def refusal(item: FloatRow | FloatCall) -> ContinuousError:
 
 
 def step_of(item: FloatRow | FloatCall, continuous: Set[str], units: Mapping[str, int]) -> int:
-    """The number of steps in 1 of which all sides of a constraint on continuous variables are multiples; 1 for other
+    """The number of steps in 1 that all sides of a constraint on continuous variables are multiples of; 1 for other
     constraints. Raises `UnsupportedError` for what is no comparison."""
     if isinstance(item, FloatRow):
         weights = [factor for base, factor in item.form.factors.items() if base in continuous]

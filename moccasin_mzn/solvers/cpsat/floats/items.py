@@ -72,7 +72,7 @@ class Reading:
     forms: dict[str, Form]
 
     def form(self, value: Expression) -> Form:
-        """A float operand; `ModelError` if it is none."""
+        """A float operand; `ModelError` if it is something else."""
         if type(value) is str and value in self.forms:
             return self.forms[value]
         return Form({}, self.number(value, "a float"))

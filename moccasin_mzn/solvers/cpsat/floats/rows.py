@@ -32,7 +32,7 @@ class NotLinearError(Exception):
 
 
 def as_rows(file: FlatZinc) -> str | None:
-    """The text of a file that states the same in linear rows; None if there is none."""
+    """The text of a file that states the same in linear rows; None if absent."""
     try:
         return _Writing(file).text()
     except (NotLinearError, FlatZincError, ValueError, TypeError, LookupError, ArithmeticError):
