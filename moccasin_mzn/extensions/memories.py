@@ -477,8 +477,7 @@ def _peak(instance: Instance, whole: ComputationGraph | None) -> int:
     """The peak of which fractions are: that of a problem in its input order, or of whole layers where it has parts."""
     if whole is None:
         return instance.baseline.peak
-    single, order = with_single_outputs(whole, "input")
-    return Instance.build(single, "100%", order=order).baseline.peak
+    return Instance.build(whole, "100%").baseline.peak
 
 
 def _is_staged(form: str) -> bool:

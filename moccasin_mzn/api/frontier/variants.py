@@ -12,7 +12,6 @@ from moccasin_mzn.api.frontier.points import Schedule
 from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Listener, Variant
 from moccasin_mzn.api.solve import solve_instance, solve_problem
 from moccasin_mzn.base.clock import Deadline
-from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.bounds.least_budget import least_budget_bound

@@ -158,7 +158,8 @@ class FrontierPicture:
     def title(self) -> str:
         """The graph, in one line."""
         graph, swept = self.frontier.graph, self.frontier.swept or "memory"
-        return f"{graph.name or 'graph'}: {self.frontier.objective} against {swept}, {count_text(len(graph.nodes), 'node')}"
+        nodes = count_text(len(graph.nodes), "node")
+        return f"{graph.name or 'graph'}: {self.frontier.objective} against {swept}, {nodes}"
 
     @property
     def subtitle(self) -> str:
