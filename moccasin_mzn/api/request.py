@@ -154,7 +154,7 @@ class Request(Generic[Step, Judged]):
 
 _OF_INSTANCES = ("order", "budget", "fixed", "free_order")
 _PLANNED: dict[str, Callable[[bool], PlanFormulation]] = {
-    PagingFormulation.name: lambda staged: PagingFormulation("staged" if staged else "general"),
+    PagingFormulation.name: PagingFormulation,
     DevicesFormulation.name: DevicesFormulation,
     PoolsFormulation.name: PoolsFormulation,
 }

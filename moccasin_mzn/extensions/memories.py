@@ -355,11 +355,11 @@ def _problem_in_file(
         platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
     formulation: PlanFormulation
     if platform.one_device:
-        formulation = PoolsFormulation(_is_staged(form))
+        formulation = PoolsFormulation(staged_of(form, POOLS_ARE))
     elif document.get("formulation") == PagingFormulation.name:
-        formulation = PagingFormulation(form)
+        formulation = PagingFormulation(staged_of(form, "paging is"))
     else:
-        formulation = DevicesFormulation(form == "staged")
+        formulation = DevicesFormulation(staged_of(form, "devices are"))
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     with located(path):
         return _handled(PlanProblem(instance, platform, goal), formulation)
@@ -426,11 +426,12 @@ def several_memories_problem(
         instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
         capacity = capacity_of(slow_memory, _peak(instance, whole))
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
-        return _handled(_towards(goal, PlanProblem(instance, platform)), PagingFormulation(form))
+        return _handled(
+            _towards(goal, PlanProblem(instance, platform)), PagingFormulation(staged_of(form, "paging is"))
+        )
     if budget is not None or count_fixed:
         raise InputError(f"{'count fixed' if budget is None else 'budget'} is for one memory: each device has its own")
-    if form not in ("staged", "general"):
-        raise InputError(f"devices are formulated as staged or general, not as {form}")
+    staged = staged_of(form, "devices are")
     chosen = {name: _described("device", name, given, Device, device_in) for name, given in devices.items()}
     for (
         name,
@@ -450,7 +451,7 @@ def several_memories_problem(
             for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
         )
         platform = with_slow_memory(platform, capacity_of(slow_memory, peak), out, back)
-    return _handled(_towards(goal, PlanProblem(instance, platform)), DevicesFormulation(form == "staged"))
+    return _handled(_towards(goal, PlanProblem(instance, platform)), DevicesFormulation(staged))
 
 
 def pools_problem(
@@ -466,7 +467,7 @@ def pools_problem(
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
-    staged, most = _is_staged(form), 2 if most is None else most
+    staged, most = staged_of(form, POOLS_ARE), 2 if most is None else most
     chosen = pools_of(pools)
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     platform = pools_platform(graph, chosen, _peak(instance, whole))
@@ -480,9 +481,17 @@ def _peak(instance: Instance, whole: ComputationGraph | None) -> int:
     return Instance.build(whole, "100%").baseline.peak
 
 
-def _is_staged(form: str) -> bool:
+POOLS_ARE = "memories of one device are"
+
+
+def staged_of(form: str, which: str) -> bool:
+    """Whether a formulation of several memories is staged, by the name that a user gives.
+
+    Raises:
+        InputError: it is no such name.
+    """
     if form not in ("staged", "general"):
-        raise InputError(f"memories of one device are formulated as staged or general, not as {form}")
+        raise InputError(f"{which} formulated as staged or general, not as {form}")
     return form == "staged"
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, Self
 
 from typing_extensions import TypeVar
 
 from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.formulations.models import models_folder
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.features import Features, refuse, refuse_unsolved
 from moccasin_mzn.problem.judges.plans import PlanSimulation
@@ -137,8 +141,26 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
 # --- Formulations of plans on several memories ----------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
-    """A model of plans, with data of its own in addition."""
+    """A model of plans, with data of its own in addition, in two forms.
+
+    Staged, plans are in stages of the input order, as the file of the model draws them; general, the order is open,
+    which is exact but for small graphs alone.
+    """
+
+    staged: bool = True
+
+    verdict: ClassVar[re.Pattern[str]]
+    """The words of the solution checker that accepts a plan."""
+
+    @property
+    def file(self) -> Path:
+        return models_folder() / f"{self.name}_{'staged' if self.staged else 'general'}.mzn"
+
+    def in_any_order(self) -> Self:
+        """Return the form that leaves the order open."""
+        return replace(self, staged=False)
 
     def refuse_others(self, problem: Problem) -> None:
         refuse_unsolved(problem.features, [self])
@@ -168,20 +190,34 @@ class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
             raise InputError(f"warm start: {flaws[0]}")
         return useful
 
-    # What follows has a default.
+    @abstractmethod
+    def first_out_of_stage(self, problem: PlanProblem, plan: Plan) -> int | None:
+        """Return the first position, from 1, at which a plan leaves the stages of the input order; None: nowhere."""
 
-    def in_any_order(self) -> PlanFormulation | None:
-        """The form of this formulation that leaves the order open; None if absent."""
-        return None
+    @abstractmethod
+    def check_plan(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
+        """Have the solution checker judge a plan in any order; the verdict in one line, in the problem's units.
+
+        Raises:
+            CheckError: it is rejected, or has other figures than the judge's.
+            InputError: MiniZinc is missing or failed.
+        """
 
     def title(self) -> str:
         """Name and form for people."""
         return f"{self.name}, {'staged' if self.staged else 'general'}"
 
     def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
-        return problem.out_of_scope(plan)
+        found, at = problem.out_of_scope(plan), None
+        if found is None and self.staged:
+            at = self.first_out_of_stage(problem, plan)
+        if at is None:
+            return found
+        node = node_text(problem.graph, plan[at - 1].node)
+        return f"position {at}: node {node} is out of place in stages of the input order"
 
-    def search(  # noqa: B027 (not every formulation has one)
+    @abstractmethod
+    def search(
         self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
         better: Callable[[], Plan | None],
     ) -> None:  # fmt: skip
@@ -201,4 +237,7 @@ class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
             CheckError: one of them is rejected, or has other figures than the judge's.
             InputError: MiniZinc is missing or failed.
         """
-        return []
+        from moccasin_mzn.formulations.solution_checkers import check_solution
+
+        verdicts = [self.in_any_order().check_plan(problem, plan, simulation)]
+        return verdicts if solution is None else [*verdicts, check_solution(self.checker, solution, self.verdict)]

@@ -113,7 +113,7 @@ def test_devices_in_any_order(no_head_start):
 
 def test_the_general_formulation_is_solved_as_it_is():
     result = solve_problem(
-        free(paging_problem(crossed_graph(), 14)), PagingFormulation("general"), replace(OPTIONS, search="off")
+        free(paging_problem(crossed_graph(), 14)), PagingFormulation(staged=False), replace(OPTIONS, search="off")
     )
     assert (result.status, result.value, result.formulation.staged) == ("optimal", 13, False)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 from moccasin_mzn.base.formatting import memory_text
@@ -20,11 +19,10 @@ from moccasin_mzn.extensions.devices.data import (
     encode,
     stages_of_plan,
 )
-from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
-from moccasin_mzn.graphs.wording import node_text, total_text
+from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.features import OF_PLANS, Feature, Features
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -39,22 +37,15 @@ NO_INCUMBENT = PlacedIntervals()
 class DevicesFormulation(PlanFormulation[DevicesData]):
     """Where each node is computed, what is copied where, and what is recomputed, decided together.
 
-    Staged, first computations keep to the input order; what that leaves out stands in `lib/devices_staged.mzn`.
-    General, the order is open, which is exact but for tiny graphs alone.
+    What the staged form leaves out stands in `lib/devices_staged.mzn`.
     """
-
-    staged: bool = True
 
     name: ClassVar[str] = "devices"
     handles: ClassVar[Features] = OF_PLANS - {Feature.POOLS, Feature.WORKSPACES, Feature.IN_PLACE, Feature.OUTPUTS}
+    verdict: ClassVar[re.Pattern[str]] = re.compile(
+        r"CORRECT: duration (\d+), energy (\d+), traffic (\d+), peaks ([\d ]+)"
+    )
     checker: ClassVar[str] = "devices.mzc.mzn"
-
-    def in_any_order(self) -> DevicesFormulation:
-        return DevicesFormulation(staged=False)
-
-    @property
-    def file(self) -> Path:
-        return models_folder() / f"devices_{'staged' if self.staged else 'general'}.mzn"
 
     def data(self, problem: PlanProblem) -> DevicesData:
         self.refuse_others(problem)
@@ -103,15 +94,9 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
     def objective(self, data: DevicesData, value: int) -> int:
         return value * data.scale
 
-    def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
-        too_many = problem.out_of_scope(plan)
-        if too_many is not None or not self.staged:
-            return too_many
-        in_place = len(stages_of_plan(problem.instance.order, len(problem.platform.memories), plan))
-        if in_place == len(plan):
-            return None
-        node = node_text(problem.platform.graph, plan[in_place].node)
-        return f"position {in_place + 1}: node {node} is out of place in stages of the input order"
+    def first_out_of_stage(self, problem: PlanProblem, plan: Plan) -> int | None:
+        in_stages = len(stages_of_plan(problem.instance.order, len(problem.platform.memories), plan))
+        return None if in_stages == len(plan) else in_stages + 1
 
     def search(
         self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
@@ -126,15 +111,9 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
         totals = {f"total_{what}": getattr(values, f"total_{what}") for what in OBJECTIVES}
         return {**arrays, "copied": [tuple(row) for row in values.copied], **totals}
 
-    def checked(
-        self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Mapping[str, Value] | None
-    ) -> list[str]:
-        from moccasin_mzn.formulations.solution_checkers import check_solution
-
+    def check_plan(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
         data = with_room_for(self.data(problem), plan)
-        items = {**self.data_items(data), **plan_solution(data, plan, simulation)}
-        verdicts = [check_plan(self.checker, data, items, simulation)]
-        return verdicts if solution is None else [*verdicts, check_solution(self.checker, solution, VERDICT)]
+        return check_plan(self, data, {**self.data_items(data), **plan_solution(data, plan, simulation)}, simulation)
 
 
 def _header(data: DevicesData) -> dict[str, Value]:
@@ -172,9 +151,6 @@ def _most(data: DevicesData, what: str) -> list[int]:
 # --- The second judge of plans on several devices: the solution checker, run by MiniZinc ----------------------
 
 
-VERDICT = re.compile(r"CORRECT: duration (\d+), energy (\d+), traffic (\d+), peaks ([\d ]+)")
-
-
 def with_room_for(data: DevicesData, plan: Plan) -> DevicesData:
     """Data of free events that has exactly the intervals of a plan."""
     opened = Counter((action.node, action.memory) for action in plan)
@@ -200,7 +176,7 @@ def plan_solution(data: DevicesData, plan: Plan, simulation: PlanSimulation) -> 
     }
 
 
-def check_plan(checker: str, data: DevicesData, items: dict[str, Value], simulation: PlanSimulation) -> str:
+def check_plan(form: DevicesFormulation, data: DevicesData, items: dict[str, Value], simulation: PlanSimulation) -> str:
     """Have the checker judge a plan; the verdict in one line, in the problem's units.
 
     Args:
@@ -210,18 +186,18 @@ def check_plan(checker: str, data: DevicesData, items: dict[str, Value], simulat
         CheckError: it is rejected, or has other figures than the judge's.
         InputError: MiniZinc is missing or failed.
     """
-    verdict = run_checker(checker, items)
-    found = VERDICT.fullmatch(verdict)
+    verdict = run_checker(form.checker, items)
+    found = form.verdict.fullmatch(verdict)
     if found is None:
-        raise CheckError(f"{checker} rejects the plan: {verdict}")
+        raise CheckError(f"{form.checker} rejects the plan: {verdict}")
     totals = [int(amount) * scale for amount, scale in zip(found.groups()[:3], data.scales, strict=True)]
     peaks = [int(peak) * data.scales[2] for peak in found[4].split()]
     judged = [simulation.total(what) for what in OBJECTIVES]
     if totals != judged or peaks != list(simulation.peaks):
         raise CheckError(
-            f"{checker} finds totals {totals} and peaks {peaks}, the judge {judged} and {simulation.peaks}"
+            f"{form.checker} finds totals {totals} and peaks {peaks}, the judge {judged} and {simulation.peaks}"
         )
     graph = data.problem.platform.graph
     figures = [f"{what} {total_text(graph, what, total)}" for what, total in zip(OBJECTIVES, totals, strict=True)]
     figures.append("peaks " + " and ".join(memory_text(peak, graph.size_unit) for peak in peaks))
-    return f"{checker}: CORRECT: {', '.join(figures)}"
+    return f"{form.checker}: CORRECT: {', '.join(figures)}"

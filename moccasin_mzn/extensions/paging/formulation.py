@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import ClassVar
 
-from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.extensions.paging import PAGING
@@ -24,11 +22,11 @@ from moccasin_mzn.extensions.paging.data import (
     totals_of,
 )
 from moccasin_mzn.extensions.platforms import LOCAL, SLOW
-from moccasin_mzn.formulations import Intervals, find_formulation, models_folder
+from moccasin_mzn.formulations import Intervals, find_formulation
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
-from moccasin_mzn.graphs.wording import node_text, total_text
+from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.features import OF_PLANS, Feature, Features
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
@@ -49,33 +47,13 @@ class PagingFormulation(PlanFormulation[PagingData]):
     The general form has every plan with at most C_v intervals in local memory and one in slow memory as a solution,
     or one that is as good. The staged one has those in stages of the input order, where what is read back takes the
     place of a recomputation.
-
-    Raises:
-        InputError: an unknown form.
     """
-
-    form: str = "staged"
-    """"staged" or "general"."""
 
     name: ClassVar[str] = "paging"
     handles: ClassVar[Features] = OF_PLANS - {Feature.DEVICES, Feature.POOLS, Feature.OUTPUTS}
+    verdict: ClassVar[re.Pattern[str]] = re.compile(r"CORRECT: cost (\d+), peak (\d+), slow (\d+)")
     checker: ClassVar[str] = "paging.mzc.mzn"
     compiled: ClassVar[tuple[CompiledSearch, ...]] = (PAGING,)
-
-    def __post_init__(self) -> None:
-        if self.form not in ("staged", "general"):
-            raise InputError(f"paging is formulated as staged or general, not as {self.form}")
-
-    @property
-    def staged(self) -> bool:
-        return self.form == "staged"
-
-    def in_any_order(self) -> PagingFormulation:
-        return PagingFormulation("general")
-
-    @property
-    def file(self) -> Path:
-        return models_folder() / f"paging_{self.form}.mzn"
 
     def data(self, problem: PlanProblem) -> PagingData:
         """Numbers made small, outputs and stages left out in which a second interval can never be of use.
@@ -119,7 +97,7 @@ class PagingFormulation(PlanFormulation[PagingData]):
 
     def sums(self, data: PagingData) -> tuple[Sum, ...]:
         model = data.model
-        form = find_formulation(self.form)
+        form = find_formulation("staged" if self.staged else "general")
         totals = [Sum(total.what, total.most(model), model.order, total.scale) for total in data.totals]
         return (*totals, *(one for one in form.sums(model) if one.what == "size"))
 
@@ -132,29 +110,51 @@ class PagingFormulation(PlanFormulation[PagingData]):
     def solution_items(self, data: PagingData, values: Solution) -> dict[str, Value]:
         return {name: tuple(getattr(values, name)) for name in (*ARRAYS, "total")}
 
-    def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
-        found = problem.out_of_scope(plan)
-        if found is None and self.staged:
-            local = [t for t, action in enumerate(plan, 1) if action.memory == LOCAL]
-            sequence = [plan[t - 1].node for t in local]
-            position = first_out_of_stage(problem.instance.order, sequence)
-            if position is not None:
-                node = node_text(problem.platform.graph, sequence[position - 1])
-                where = "is out of place in stages of the input order"
-                return f"position {local[position - 1]}: node {node} {where}"
-        return found
+    def first_out_of_stage(self, problem: PlanProblem, plan: Plan) -> int | None:
+        local = [t for t, action in enumerate(plan, 1) if action.memory == LOCAL]
+        at = first_out_of_stage(problem.instance.order, [plan[t - 1].node for t in local])
+        return None if at is None else local[at - 1]
 
     def instant_bound(self, problem: PlanProblem) -> int:
 
         return instant_bound(problem) if self.staged else 0
 
-    def checked(
-        self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Mapping[str, Value] | None
-    ) -> list[str]:
-        from moccasin_mzn.formulations.solution_checkers import check_solution
+    def check_plan(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
+        """Have a plan in any order checked, as retention intervals of free events, by the general form of paging.
 
-        verdicts = [check_plan(self.in_any_order(), problem, plan, simulation)]
-        return verdicts if solution is None else [*verdicts, check_solution(self.checker, solution, VERDICT)]
+        The intervals do not show writes that nothing reads back, nor when the others take place: peaks are compared
+        with those of the plan that has each write as late as can be.
+
+        Returns:
+            The verdict in one line, in the units of the problem.
+
+        Raises:
+            CheckError: it is rejected, or its cost or peaks differ from the judge's.
+            InputError: MiniZinc is missing or failed.
+        """
+        data = self.data(problem)
+        used = Counter(action.node for action in plan if action.memory == LOCAL)
+        model = replace(data.model, max_computations=tuple(used[v] for v in data.model.order))
+        data = replace(data, model=model, totals=totals_of(problem, model))
+        intervals = encode_plan(problem.platform, model, plan, staged=False)
+        latest = decode_plan(model, intervals)
+        with_late_writes = judge_plan(problem.platform, latest, problem.goal)
+        if len(latest) < len(plan):
+            simulation = with_late_writes
+        solution = vars(intervals)
+        total = [simulation.total(total.what) // total.scale for total in data.totals]
+        verdict = run_checker(self.checker, {**self.data_items(data), **solution, "total": total})
+        found = self.verdict.fullmatch(verdict)
+        if found is None:
+            raise CheckError(f"{self.checker} rejects the plan: {verdict}")
+        cost = int(found[1]) * data.totals[0].scale
+        peaks = tuple(int(text) * data.model.size_scale for text in found.groups()[1:])
+        judged = problem.value(simulation), *with_late_writes.peaks
+        if (cost, *peaks) != judged:
+            raise CheckError(f"{self.checker} finds cost and peaks {(cost, *peaks)}, the simulator {judged}")
+        graph, what = problem.platform.graph, problem.goal.objective
+        local, slow = (memory_text(peaks[m], graph.size_unit) for m in (LOCAL, SLOW))
+        return f"{self.checker}: CORRECT: {what} {total_text(graph, what, cost)}, peaks {local} and {slow}"
 
     def search(
         self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
@@ -183,47 +183,3 @@ def instant_bound(problem: PlanProblem) -> int:
     stages = replace(Stages.of(instance.relaxed), duration=tuple(again[v] for v in instance.order), duration_scale=1)
     extra = cover_bound(stages)
     return 0 if extra is None else sum(compute) + extra
-
-
-# --- A second judge for plans of paging: the solution checker among the models, run by MiniZinc ---------------
-
-
-VERDICT = re.compile(r"CORRECT: cost (\d+), peak (\d+), slow (\d+)")
-
-
-def check_plan(form: PlanFormulation[PagingData], problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
-    """Have a plan in any order checked, as retention intervals of free events, by the general form of paging.
-
-    The intervals do not show writes that nothing reads back, nor when the others take place: peaks are compared
-    with those of the plan that has each write as late as can be.
-
-    Returns:
-        The verdict in one line, in the units of the problem.
-
-    Raises:
-        CheckError: it is rejected, or its cost or peaks differ from the judge's.
-        InputError: MiniZinc is missing or failed.
-    """
-    data = form.data(problem)
-    used = Counter(action.node for action in plan if action.memory == LOCAL)
-    model = replace(data.model, max_computations=tuple(used[v] for v in data.model.order))
-    data = replace(data, model=model, totals=totals_of(problem, model))
-    intervals = encode_plan(problem.platform, model, plan, staged=False)
-    latest = decode_plan(model, intervals)
-    with_late_writes = judge_plan(problem.platform, latest, problem.goal)
-    if len(latest) < len(plan):
-        simulation = with_late_writes
-    solution = vars(intervals)
-    total = [simulation.total(total.what) // total.scale for total in data.totals]
-    verdict = run_checker(form.checker, {**form.data_items(data), **solution, "total": total})
-    found = VERDICT.fullmatch(verdict)
-    if found is None:
-        raise CheckError(f"{form.checker} rejects the plan: {verdict}")
-    cost = int(found[1]) * data.totals[0].scale
-    peaks = tuple(int(text) * data.model.size_scale for text in found.groups()[1:])
-    judged = problem.value(simulation), *with_late_writes.peaks
-    if (cost, *peaks) != judged:
-        raise CheckError(f"{form.checker} finds cost and peaks {(cost, *peaks)}, the simulator {judged}")
-    graph, what = problem.platform.graph, problem.goal.objective
-    local, slow = (memory_text(peaks[m], graph.size_unit) for m in (LOCAL, SLOW))
-    return f"{form.checker}: CORRECT: {what} {total_text(graph, what, cost)}, peaks {local} and {slow}"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
-from pathlib import Path
 from typing import ClassVar
 
 from moccasin_mzn.base.formatting import memory_text
@@ -22,10 +21,10 @@ from moccasin_mzn.extensions.pools.data import (
     pools_data,
     with_room_for,
 )
-from moccasin_mzn.formulations import Intervals, find_formulation, models_folder
+from moccasin_mzn.formulations import Intervals, find_formulation
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
-from moccasin_mzn.graphs.wording import node_text, total_text
+from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.features import OF_PLANS, Feature, Features
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem, least_total
@@ -37,24 +36,12 @@ from moccasin_mzn.solvers.minizinc.solvers import Sum
 
 @dataclass(frozen=True)
 class PoolsFormulation(PlanFormulation[PoolsData]):
-    """The memories that outputs lie in together with what is recomputed.
-
-    Staged, plans are in stages of the input order; general, the order is open, which is exact but for small graphs
-    alone.
-    """
-
-    staged: bool = True
+    """The memories that outputs lie in together with what is recomputed."""
 
     name: ClassVar[str] = "pools"
     handles: ClassVar[Features] = OF_PLANS - {Feature.PAGING, Feature.DEVICES, Feature.GOALS}
+    verdict: ClassVar[re.Pattern[str]] = re.compile(r"CORRECT: cost (\d+), peaks ([\d ]+)")
     checker: ClassVar[str] = "pools.mzc.mzn"
-
-    def in_any_order(self) -> PoolsFormulation:
-        return PoolsFormulation(staged=False)
-
-    @property
-    def file(self) -> Path:
-        return models_folder() / f"pools_{'staged' if self.staged else 'general'}.mzn"
 
     def data(self, problem: PlanProblem) -> PoolsData:
         return pools_data(problem, self.staged)
@@ -93,25 +80,36 @@ class PoolsFormulation(PlanFormulation[PoolsData]):
         arrays = {name: tuple(getattr(values, name)) for name in ("active", "start", "end")}
         return {**arrays, "lies": [tuple(row) for row in values.lies], "total_cost": values.total_cost}
 
-    def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
-        found = problem.out_of_scope(plan)
-        if found is None and self.staged:
-            position = first_out_of_stage(problem.instance.order, [action.node for action in plan])
-            if position is not None:
-                node = node_text(problem.graph, plan[position - 1].node)
-                return f"position {position}: node {node} is out of place in stages of the input order"
-        return found
+    def first_out_of_stage(self, problem: PlanProblem, plan: Plan) -> int | None:
+        return first_out_of_stage(problem.instance.order, [action.node for action in plan])
 
     def instant_bound(self, problem: PlanProblem) -> int:
         return instant_bound(problem) if self.staged else 0
 
-    def checked(
-        self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Mapping[str, Value] | None
-    ) -> list[str]:
-        from moccasin_mzn.formulations.solution_checkers import check_solution
+    def check_plan(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
+        """Have a plan in any order checked, as retention intervals of free events; the verdict in one line.
 
-        verdicts = [check_plan(self.in_any_order(), problem, plan, simulation)]
-        return verdicts if solution is None else [*verdicts, check_solution(self.checker, solution, VERDICT)]
+        Raises:
+            CheckError: it is rejected, or its cost or peaks differ from the judge's.
+            InputError: MiniZinc is missing or failed.
+        """
+        data = with_room_for(self.data(problem), plan)
+        intervals = encode(problem.platform, data.model, plan, staged=False)
+        items = {name: value for name, value in vars(intervals).items() if name != "memory"}
+        lies = [[m == memory for m in intervals.memory] for memory in range(1, len(data.budgets) + 1)]
+        total = simulation.duration // data.scale
+        verdict = run_checker(self.checker, {**self.data_items(data), **items, "lies": lies, "total_cost": total})
+        found = self.verdict.fullmatch(verdict)
+        if found is None:
+            raise CheckError(f"{self.checker} rejects the plan: {verdict}")
+        cost = int(found[1]) * data.scale
+        peaks = [int(text) * data.model.size_scale for text in found[2].split()]
+        if (cost, peaks) != (simulation.duration, [*simulation.peaks]):
+            raise CheckError(f"{self.checker} finds {cost} and peaks {peaks}, the judge {simulation.duration} and "
+                             f"{[*simulation.peaks]}")  # fmt: skip
+        graph = problem.graph
+        places = " and ".join(memory_text(peak, graph.size_unit) for peak in peaks)
+        return f"{self.checker}: CORRECT: duration {total_text(graph, 'duration', cost)}, peaks {places}"
 
     def search(
         self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
@@ -193,35 +191,3 @@ def _least_cost(items: Iterable[tuple[int, int]], excess: int) -> int:
 def _by_cost_for_size(one: tuple[int, int], other: tuple[int, int]) -> int:
     """Compare two ratios exactly: as floating-point numbers, those of large costs may be in the wrong order."""
     return one[0] * other[1] - other[0] * one[1]
-
-
-# --- The second judge: the solution checker, run by MiniZinc --------------------------------------------------
-
-
-VERDICT = re.compile(r"CORRECT: cost (\d+), peaks ([\d ]+)")
-
-
-def check_plan(form: PoolsFormulation, problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
-    """Have a plan in any order checked, as retention intervals of free events; the verdict in one line.
-
-    Raises:
-        CheckError: it is rejected, or its cost or peaks differ from the judge's.
-        InputError: MiniZinc is missing or failed.
-    """
-    data = with_room_for(form.data(problem), plan)
-    intervals = encode(problem.platform, data.model, plan, staged=False)
-    items = {name: value for name, value in vars(intervals).items() if name != "memory"}
-    lies = [[m == memory for m in intervals.memory] for memory in range(1, len(data.budgets) + 1)]
-    total = simulation.duration // data.scale
-    verdict = run_checker(form.checker, {**form.data_items(data), **items, "lies": lies, "total_cost": total})
-    found = VERDICT.fullmatch(verdict)
-    if found is None:
-        raise CheckError(f"{form.checker} rejects the plan: {verdict}")
-    cost = int(found[1]) * data.scale
-    peaks = [int(text) * data.model.size_scale for text in found[2].split()]
-    if (cost, peaks) != (simulation.duration, [*simulation.peaks]):
-        raise CheckError(f"{form.checker} finds {cost} and peaks {peaks}, the judge {simulation.duration} and "
-                         f"{[*simulation.peaks]}")  # fmt: skip
-    graph = problem.graph
-    places = " and ".join(memory_text(peak, graph.size_unit) for peak in peaks)
-    return f"{form.checker}: CORRECT: duration {total_text(graph, 'duration', cost)}, peaks {places}"

@@ -126,7 +126,7 @@ def test_slow_memory_is_paging(seed):
     instance = Instance(case.graph, case.graph.input_order(), case.budget, (case.max_computations,) * n)
     problem = PlanProblem(instance, platform)
     status, value = proven(problem, staged=False)
-    paging = solve_problem(problem, PagingFormulation("general"), SearchOptions(threads=1, seed=0, search="off"))
+    paging = solve_problem(problem, PagingFormulation(staged=False), SearchOptions(threads=1, seed=0, search="off"))
     assert (paging.status, paging.value) == (status, value)
 
 

@@ -77,7 +77,7 @@ def test_paging_bound_proves_what_the_search_finds():
 
 
 def test_paging_bound_is_for_stages_alone():
-    assert PagingFormulation("general").instant_bound(u_of_six(1)) == 0
+    assert PagingFormulation(staged=False).instant_bound(u_of_six(1)) == 0
 
 
 def test_paging_bound_refuses_other_platforms():

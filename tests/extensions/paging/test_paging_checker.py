@@ -11,7 +11,7 @@ from paging_cases import best, draw_problem
 from platform_support import PLAN, A, B, C, D, compute, platform, read, write
 
 from moccasin_mzn.extensions.paging.data import encode_plan
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation, check_plan
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizi
 
 WHERE = platform(12, 8)
 PROBLEM = PlanProblem(Instance.build(WHERE.graph, 12), WHERE, Goal(max_traffic=16))
-FORM = PagingFormulation("general")
+FORM = PagingFormulation(staged=False)
 DATA = FORM.data(PROBLEM)
 SOLUTION = {**vars(encode_plan(WHERE, DATA.model, PLAN, staged=False)), "total": [120, 16]}
 """Intervals of a, a, b, b, c, c, d: events 1, 4, 2, 6, 3, 7, 5."""
@@ -82,7 +82,7 @@ def test_plans_in_any_order_are_checked(seed, workspaces):
     if found is None:
         return
     plan = tuple(Action(*action) for action in found.plan)
-    line = check_plan(FORM, problem, plan, judge_plan(problem.platform, plan, problem.goal))
+    line = FORM.check_plan(problem, plan, judge_plan(problem.platform, plan, problem.goal))
     value = problem.value(judge_plan(problem.platform, plan))
     assert re.fullmatch(rf"paging.mzc.mzn: CORRECT: \w+ {value}, peaks \d+ and \d+", line)
 
@@ -94,10 +94,10 @@ def test_paging_checker_rejects_writes_without_an_interval():
     simulation = judge_plan(WHERE, plan)
     assert simulation.feasible
     assert simulation.duration == 1 + 10 + 1 + 2 + 3 + 100 + 4 + 40
-    line = check_plan(FORM, replace(PROBLEM, goal=Goal()), plan, simulation)
+    line = FORM.check_plan(replace(PROBLEM, goal=Goal()), plan, simulation)
     assert line == "paging.mzc.mzn: CORRECT: duration 121, peaks 12 and 8"
 
 
 def test_other_figures_than_the_judge_has_are_an_error():
     with pytest.raises(CheckError, match="rejects the plan: INCORRECT: total 1 is 10, the actions take 120"):
-        check_plan(FORM, PROBLEM, PLAN, judge_plan(platform(), tuple(map(compute, range(4)))))
+        FORM.check_plan(PROBLEM, PLAN, judge_plan(platform(), tuple(map(compute, range(4)))))

@@ -39,7 +39,7 @@ def check(problem: PlanProblem, form: str, options: SearchOptions) -> None:
     """Compare one call of `solve_problem` with the oracle."""
     found = best(problem, form)
     expected = None if found is None else found.totals[OBJECTIVES.index(problem.goal.objective)]
-    result = solve_problem(problem, PagingFormulation(form), options)
+    result = solve_problem(problem, PagingFormulation(form == "staged"), options)
     assert (result.status, result.value) == ("infeasible" if expected is None else "optimal", expected)
     if result.found:
         assert judge_plan(problem.platform, result.plan, problem.goal).feasible
@@ -117,7 +117,7 @@ def test_arrays_come_back_as_the_plan_they_stand_for(seed, form):
     if found is None:
         return
     plan = tuple(Action(*action) for action in found.plan)
-    formulation = PagingFormulation(form)
+    formulation = PagingFormulation(form == "staged")
     data = formulation.data(problem)
     n = len(problem.instance.order)  # no room is left out, or the plan might not be a solution
     open_model = replace(
@@ -153,7 +153,7 @@ def test_scarce_slow_memory_is_kept_to():
 @pytest.mark.parametrize("form", ["staged", "general"])
 def test_a_plan_to_start_from_reaches_the_model(form):
     """As the only solution allowed it is one, with the best total."""
-    problem, formulation = draw_problem(17), PagingFormulation(form)
+    problem, formulation = draw_problem(17), PagingFormulation(form == "staged")
     found = best(problem, form)
     data = formulation.data(problem)
     items = formulation.data_items(data, tuple(Action(*action) for action in found.plan))

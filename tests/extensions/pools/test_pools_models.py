@@ -12,7 +12,7 @@ from pools_oracle import Pools, best_pools_plan
 
 from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.extensions.pools.data import decode, encode, one_memory, pools_data
-from moccasin_mzn.extensions.pools.formulation import PoolsFormulation, check_plan
+from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
 from moccasin_mzn.extensions.pools.search import PoolsSearch
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -120,7 +120,7 @@ def test_all_searches_together_prove_the_best_plan(seed):
         assert result.status == "infeasible"
         return
     assert (result.status, result.value) == ("optimal", expected[1])
-    assert check_plan(PoolsFormulation(staged=False), problem, result.answer, result.simulation).startswith("pools")
+    assert PoolsFormulation(staged=False).check_plan(problem, result.answer, result.simulation).startswith("pools")
 
 
 @pytest.mark.parametrize("offset", range(-3, 4))
