@@ -40,7 +40,7 @@ WAYS = (
             of=Feature.OWN_MODEL),
     RULES,
     CERTIFICATES,
-    Ability("taking out concatenations", OF_ONE_MEMORY | MODES - {Feature.TILE, Feature.CERTIFICATE},
+    Ability("taking out concatenations", OF_PROBLEMS | MODES - {Feature.TILE, Feature.CERTIFICATE},
             MappingProxyType({Feature.TILE: _WHOLE_LAYERS}), Feature.ZERO_COPY),
     Ability("tiling",
             OF_ONE_MEMORY - {Feature.SIDE_BY_SIDE} | MODES - {Feature.ZERO_COPY},
