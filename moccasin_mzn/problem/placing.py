@@ -128,7 +128,7 @@ class _Room:
     latest: dict[int, int] = field(default_factory=dict)
     """By node: the number of its latest copy here."""
     starts: list[int] = field(default_factory=list)
-    """Of each copy."""
+    """The start of each copy."""
     workspaces: list[Buffer | None] = field(default_factory=list)
     together: list[list[int]] = field(default_factory=list)
     """Chains that are read as one."""

@@ -49,12 +49,13 @@ def platform_document(platform: Platform) -> JsonObject:
     return {
         **({"one_device": True} if platform.one_device else {}),
         "memories": [
-            {name: value for name, value in vars(memory).items() if name != "accesses" or value is not None}
+            {name: [*value] if isinstance(value, tuple) else value for name, value in vars(memory).items()
+             if name != "accesses" or value is not None}
             for memory in platform.memories
         ],
         "links": [
-            {"from": names[link.source], "to": names[link.target], "durations": link.durations,
-             "energies": link.energies}
+            {"from": names[link.source], "to": names[link.target], "durations": [*link.durations],
+             "energies": [*link.energies]}
             for link in platform.links
         ],
     }  # fmt: skip
