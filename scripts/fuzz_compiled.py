@@ -36,7 +36,8 @@ from moccasin_mzn.problem.buffer import Buffer, Gap
 from moccasin_mzn.problem.instance import Instance, without_tail
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
+from moccasin_mzn.problem.placing import placing_of
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, plan_of_sequence
 from moccasin_mzn.problem.stages import first_out_of_stage
 from moccasin_mzn.search.apply_strategy import apply
@@ -306,7 +307,7 @@ def addresses(draw: random.Random) -> None:
     sequence = question.start or question.drafts[0]
     graph, alignment = question.instance.graph, draw.choice((1, 1, 2, 64))
     if graph.total_size * len(sequence) * alignment < TOTAL_LIMIT:
-        buffers = buffers_of(graph, simulate(graph, sequence))
+        buffers = placing_of(graph, simulate(graph, sequence)).buffers
         arena = search_arena(buffers, alignment, time_limit=0.05, seed=draw.randrange(1000), stop=Looks(40))
         Arena(buffers, arena.offsets, alignment)  # judged at birth
         given = some_given(draw, arena)

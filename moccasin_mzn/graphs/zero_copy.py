@@ -32,6 +32,7 @@ from math import prod
 from moccasin_mzn.base.checks import plain
 from moccasin_mzn.base.clock import nothing
 from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.graphs.access_maps import shifted
 from moccasin_mzn.graphs.adjacency import Blocks
@@ -90,6 +91,14 @@ def changed_graph(
         note(found.text())
         graph = found.graph
     return graph.run_in_place() if in_place else graph
+
+
+def changes_of(graph: ComputationGraph) -> JsonObject:
+    """How a graph was changed, as files of schedules and plans have it: "in_place", and the alignment for which
+    concatenations were taken out."""
+    in_place = {} if graph.overwritable is None else {"in_place": True}
+    alignment = attribute_of(graph)
+    return {**in_place, **({} if alignment is None else {TAKEN_OUT: alignment})}
 
 
 def zero_copy_concat(graph: ComputationGraph, alignment: int = 1) -> ZeroCopy:

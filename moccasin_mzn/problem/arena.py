@@ -1,7 +1,7 @@
 """The offsets that an arena gives to buffers with lifespans.
 
 Lifespans are half-open everywhere in this package, as in minimalloc: a buffer lives at the times start..end - 1. (The
-retention intervals of schedules are closed; `plan_arenas.buffers_of` translates.)
+retention intervals of schedules are closed; `placing` translates.)
 
 ::
 

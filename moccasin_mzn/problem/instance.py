@@ -14,17 +14,17 @@ from moccasin_mzn.base.checks import plain
 from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.formatting import count_text, memory_text
-from moccasin_mzn.graphs.checks import TAKEN_OUT, as_tuple
+from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed
-from moccasin_mzn.graphs.zero_copy import attribute_of
+from moccasin_mzn.graphs.zero_copy import changes_of
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.features import Feature, Features, graph_features
 from moccasin_mzn.problem.files.schedules import read_order
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation, judge, simulate
-from moccasin_mzn.problem.placing import placing_of
+from moccasin_mzn.problem.placing import places_in, placing_of
 from moccasin_mzn.problem.platform import Memory, Plan, Platform, plan_of_sequence
 
 AUTO_COMPUTATIONS = 8
@@ -149,15 +149,10 @@ class Instance:
         return arenas.as_dict()
 
     def offsets(self, arenas: Arena, simulation: Simulation) -> tuple[int, ...]:
-        return tuple(map(arenas.offsets.__getitem__, placing_of(self.graph, simulation).copies))
+        return tuple(one["offset"] for one in self.placed(arenas, simulation))
 
     def placed(self, arenas: Arena, simulation: Simulation) -> list[JsonObject]:
-        placing, found = placing_of(self.graph, simulation), []
-        for copy, workspace in zip(placing.copies, placing.workspaces, strict=True):
-            found.append({"offset": arenas.offsets[copy]})
-            if workspace is not None:
-                found[-1]["workspace_offset"] = arenas.offsets[workspace]
-        return found
+        return places_in([placing_of(self.graph, simulation)], [arenas.offsets], simulation.intervals)
 
     def figures(self, simulation: Simulation | None) -> JsonObject | None:
         return None if simulation is None else self.summary(simulation)
@@ -176,10 +171,7 @@ class Instance:
         return [{"node": nodes[one.node], "start": one.start, "end": one.end} for one in simulation.intervals]
 
     def settings(self) -> JsonObject:
-        in_place = {} if self.graph.overwritable is None else {"in_place": True}
-        alignment = attribute_of(self.graph)
-        zero_copy = {} if alignment is None else {TAKEN_OUT: alignment}
-        return {"budget": self.budget, "fixed_memory": self.fixed, **in_place, **zero_copy}
+        return {"budget": self.budget, "fixed_memory": self.fixed, **changes_of(self.graph)}
 
     def answer_in(self, document: JsonObject) -> tuple[int, ...] | None:
         found = document.get("sequence")

@@ -1,4 +1,4 @@
-"""What of a schedule lies in an arena: buffers for copies of outputs and for workspaces, see `placing_of`."""
+"""What of a schedule or a plan lies in an arena: buffers for copies of outputs and for workspaces, by memory."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.buffer import Buffer, Gap
-from moccasin_mzn.problem.judges.schedules import Simulation
+from moccasin_mzn.problem.judges.plans import PlacedInterval, PlanSimulation
+from moccasin_mzn.problem.judges.schedules import Retained, Simulation
+from moccasin_mzn.problem.platform import Platform
 
 
 @dataclass(frozen=True)
 class Placing:
-    """The buffers of a schedule, and which of them is for what. ::
+    """The buffers of a schedule, or of a plan in one memory, and which of them is for what. ::
 
     position      1   2   3   4   5
     a            [=====]                  one buffer for a, b and c: 1..5, with a gap in which it takes less
@@ -28,7 +31,7 @@ class Placing:
 
     buffers: tuple[Buffer, ...]
     copies: tuple[int, ...]
-    """For each retention interval, in the order of the simulation, the position of its buffer."""
+    """For each retention interval in this memory, in the order of the simulation, the position of its buffer."""
     workspaces: tuple[int | None, ...]
     """For each interval the position of the buffer of the workspace that its computation takes; None: it takes none."""
 
@@ -82,45 +85,113 @@ def padded(graph: ComputationGraph, alignment: int) -> ComputationGraph:
 
 
 def placing_of(graph: ComputationGraph, simulation: Simulation) -> Placing:
-    """The buffers of a schedule: one for each retention interval, but that copies which are written over each other
-    share one; then one for each workspace.
+    """The buffers of a schedule, see `placings_of`: those of a plan with one memory."""
+    copies = (PlacedInterval(of.node, 0, of.start, of.end) for of in simulation.intervals)
+    return _placed(graph, tuple(copies), simulation.overwrites, 1, False)[0]
 
-    A further output is in memory from the computation of its first one on. Names are the node's id, with its human name
-    if it has one, and, from its second copy on, "#2", "#3" ...; a name that is taken gets "'" behind it.
+
+def placings_of(platform: Platform, simulation: PlanSimulation) -> tuple[Placing, ...]:
+    """The buffers of a plan in each memory: one for each retention interval there, but that copies which are written
+    over each other share one; then one for each workspace.
+
+    A further output is in memory from the computation of its first one there on; a copy of it from elsewhere is not.
+    Names are the node's id, with its human name if it has one, and, from its second copy there on, "#2", "#3" ...; a
+    name that is taken gets "'" behind it.
     """
-    over, first_of = dict(simulation.overwrites), graph.output_of or (None,) * len(graph.nodes)
-    names = Names(graph)
-    chains: list[_Chain] = []
-    copies: list[int] = []
-    latest: dict[int, int] = {}  # by node: the interval of its latest copy
-    workspaces: list[Buffer | None] = []
-    together: list[list[int]] = []  # chains that are read as one
-    for at, interval in enumerate(simulation.intervals):
-        v, first = interval.node, first_of[interval.node]
-        name = names.of_copy(v)
-        together += [[copies[latest[u]] for u in group] for group in (graph.adjacent[v] if graph.adjacent else ())]
-        if interval.start in over:
-            copies.append(copies[latest[over[interval.start]]])
+    count, one_device = len(platform.memories), platform.one_device
+    return _placed(platform.graph, simulation.intervals, simulation.overwrites, count, one_device)
+
+
+def _placed(
+    graph: ComputationGraph, intervals: Sequence[PlacedInterval], overwrites: Sequence[tuple[int, int]],
+    memories: int, one_device: bool,
+) -> tuple[Placing, ...]:  # fmt: skip
+    rooms, over = [_Room(graph) for _ in range(memories)], dict(overwrites)
+    latest: dict[tuple[int, int], int] = {}  # node and memory, or device: the memory of its latest copy there
+    for interval in intervals:
+        v, m, device = interval.node, interval.memory, 0 if one_device else interval.memory
+        for group in graph.adjacent[v] if graph.adjacent and interval.source is None else ():
+            rooms[latest[group[0], device]].join(group)
+        rooms[m].take(interval, over.get(interval.start))
+        latest[v, device] = m
+    return tuple(room.placing() for room in rooms)
+
+
+@dataclass
+class _Room:
+    """What lies in one memory."""
+
+    graph: ComputationGraph
+    names: Names = field(init=False)
+    chains: list[_Chain] = field(default_factory=list)
+    copies: list[int] = field(default_factory=list)
+    latest: dict[int, int] = field(default_factory=dict)
+    """By node: the number of its latest copy here."""
+    starts: list[int] = field(default_factory=list)
+    """The start of each copy."""
+    workspaces: list[Buffer | None] = field(default_factory=list)
+    together: list[list[int]] = field(default_factory=list)
+    """Chains that are read as one."""
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.graph)
+
+    def join(self, group: Sequence[int]) -> None:
+        """Note that the latest copies of these nodes are read as one."""
+        self.together.append([self.copies[self.latest[u]] for u in group])
+
+    def take(self, interval: PlacedInterval, overwritten: int | None) -> None:
+        """Note the next copy here, and the node whose copy it overwrites, if it does."""
+        v, start, computed = interval.node, interval.start, interval.source is None
+        name, graph = self.names.of_copy(v), self.graph
+        if overwritten is not None:
+            self.copies.append(self.copies[self.latest[overwritten]])
         else:
-            copies.append(len(chains))
-            start = interval.start if first is None else simulation.intervals[latest[first]].start
+            first = graph.output_of[v] if graph.output_of and computed else None
             place = graph.places[v] if graph.adjacent else None
-            chains.append(_Chain(name, start, graph.sizes[v], 0 if place is None else place[1]))
-        chains[copies[-1]].ends.append((interval.end, graph.sizes[v]))
-        latest[v] = at
-        size = graph.workspaces[v] if graph.workspaces else 0
-        taken = names.free(f"{name}, workspace") if size else ""
-        workspaces.append(Buffer(taken, interval.start, interval.start + 1, size) if size else None)
-    buffers = [chain.buffer for chain in chains]
-    for block in _joined(len(chains), together):
-        low = min(chains[chain].place for chain in block)
-        for chain in block if len(block) > 1 else ():
-            buffers[chain] = replace(buffers[chain], block=chains[block[0]].name, place=chains[chain].place - low)
-    numbers: list[int | None] = []
-    for workspace in workspaces:
-        numbers.append(None if workspace is None else len(buffers))
-        buffers += [] if workspace is None else [workspace]
-    return Placing(tuple(buffers), tuple(copies), tuple(numbers))
+            begin = start if first is None else self.starts[self.latest[first]]
+            self.copies.append(len(self.chains))
+            self.chains.append(_Chain(name, begin, graph.sizes[v], 0 if place is None else place[1]))
+        self.chains[self.copies[-1]].ends.append((interval.end, graph.sizes[v]))
+        self.latest[v] = len(self.starts)
+        self.starts.append(start)
+        size = graph.workspaces[v] if graph.workspaces and computed else 0
+        taken = self.names.free(f"{name}, workspace") if size else ""
+        self.workspaces.append(Buffer(taken, start, start + 1, size) if size else None)
+
+    def placing(self) -> Placing:
+        """The buffers of all that was noted."""
+        buffers = [chain.buffer for chain in self.chains]
+        for block in _joined(len(self.chains), self.together):
+            low = min(self.chains[chain].place for chain in block)
+            name = self.chains[block[0]].name
+            for chain in block if len(block) > 1 else ():
+                buffers[chain] = replace(buffers[chain], block=name, place=self.chains[chain].place - low)
+        numbers: list[int | None] = []
+        for workspace in self.workspaces:
+            numbers.append(None if workspace is None else len(buffers))
+            buffers += [] if workspace is None else [workspace]
+        return Placing(tuple(buffers), tuple(self.copies), tuple(numbers))
+
+
+def places_in(
+    placings: Sequence[Placing], offsets: Sequence[Sequence[int]], intervals: Sequence[Retained]
+) -> list[JsonObject]:
+    """For each retention interval "offset", where its copy lies, and "workspace_offset", where the workspace of its
+    computation does, if it takes one.
+
+    Args:
+        placings: the buffers in each memory.
+        offsets: of the buffers in each memory.
+    """
+    rows = [zip(placing.copies, placing.workspaces, strict=True) for placing in placings]
+    found = []
+    for interval in intervals:
+        m = getattr(interval, "memory", 0)
+        copy, workspace = next(rows[m])
+        more = {} if workspace is None else {"workspace_offset": offsets[m][workspace]}
+        found.append({"offset": offsets[m][copy], **more})
+    return found
 
 
 def _joined(count: int, groups: Sequence[Sequence[int]]) -> list[list[int]]:

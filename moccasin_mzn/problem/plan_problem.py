@@ -14,18 +14,9 @@ from moccasin_mzn.base.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.checks import TOTAL_LIMIT
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text, total_text
-from moccasin_mzn.problem.arena import Arena, Buffer
-from moccasin_mzn.problem.features import (
-    JUDGES,
-    OF_GRAPHS,
-    OF_PLANS,
-    Ability,
-    Feature,
-    Features,
-    graph_features,
-    refuse,
-    refuse_unsolved,
-)
+from moccasin_mzn.graphs.zero_copy import changes_of
+from moccasin_mzn.problem.arena import Arena
+from moccasin_mzn.problem.features import JUDGES, OF_PLANS, Ability, Feature, Features, refuse_unsolved
 from moccasin_mzn.problem.files.plans import (
     goal_document,
     plan_document,
@@ -33,9 +24,8 @@ from moccasin_mzn.problem.files.plans import (
     platform_document,
 )
 from moccasin_mzn.problem.instance import Instance, pruned_plan
-from moccasin_mzn.problem.judges.plans import PlacedInterval, PlanSimulation, judge_plan
-from moccasin_mzn.problem.judges.schedules import Simulation
-from moccasin_mzn.problem.placing import Names
+from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
+from moccasin_mzn.problem.placing import places_in, placings_of
 from moccasin_mzn.problem.platform import (
     OBJECTIVES,
     Action,
@@ -153,10 +143,11 @@ class PlanProblem:
         return arenas.as_dict(self.platform)
 
     def offsets(self, arenas: PlanArenas, simulation: PlanSimulation) -> tuple[int, ...]:
-        return arenas.offsets(simulation.intervals)
+        return tuple(one["offset"] for one in self.placed(arenas, simulation))
 
     def placed(self, arenas: PlanArenas, simulation: PlanSimulation) -> list[JsonObject]:
-        return [{"offset": at} for at in self.offsets(arenas, simulation)]
+        offsets = [arena.offsets for arena in arenas.arenas]
+        return places_in(placings_of(self.platform, simulation), offsets, simulation.intervals)
 
     def figures(self, simulation: PlanSimulation | None) -> JsonObject:
         if simulation is None:
@@ -180,7 +171,8 @@ class PlanProblem:
         ]
 
     def settings(self) -> JsonObject:
-        return {"goal": goal_document(self.goal), "platform": platform_document(self.platform)}
+        goal, platform = goal_document(self.goal), platform_document(self.platform)
+        return {"goal": goal, "platform": platform, **changes_of(self.graph)}
 
     def answer_in(self, document: JsonObject) -> Plan | None:
         return None if document.get("plan") is None else plan_of(self.platform, document["plan"])
@@ -266,16 +258,14 @@ def why_impossible(problem: PlanProblem) -> str | None:
 
 # --- Arenas of schedules and plans ----------------------------------------------------------------------------
 
-# The copies in a memory are the buffers of its arena, those of other memories are none of its business::
+# The copies in a memory are the buffers of its arena, see `placings_of`; those elsewhere are in arenas of their own::
 #
 #     plan      1 a   2 a -> slow   3 b   4 slow -> a   ...
 #     local     [ a ..............]       [ a .........      buffers a, a#2
 #     slow            [ a ................]                  buffer a
 
 
-PLAN_ARENAS = Ability(
-    "arenas in several memories", OF_PLANS - OF_GRAPHS | {Feature.PARTS, Feature.RACE}, of=Feature.OFFSETS
-)  # fmt: skip
+PLAN_ARENAS = Ability("arenas in several memories", OF_PLANS | {Feature.RACE, Feature.ZERO_COPY}, of=Feature.OFFSETS)
 
 
 @dataclass(frozen=True)
@@ -283,7 +273,7 @@ class PlanArenas:
     """An arena for each memory of a platform, of the copies that a plan has there."""
 
     arenas: tuple[Arena, ...]
-    """The arenas by position in `Platform.memories`; the buffers are the memory's intervals in order of their start."""
+    """The arenas by position in `Platform.memories`; their buffers are those of `placings_of`."""
 
     @property
     def alignment(self) -> int:
@@ -299,11 +289,6 @@ class PlanArenas:
         """True if every arena is within the budget of its memory."""
         return not any(self.over(platform))
 
-    def offsets(self, intervals: Sequence[PlacedInterval]) -> tuple[int, ...]:
-        """The offset of each interval of the plan, in the order of `PlanSimulation.intervals`."""
-        following = [iter(arena.offsets) for arena in self.arenas]
-        return tuple(next(following[interval.memory]) for interval in intervals)
-
     def as_dict(self, platform: Platform) -> JsonObject:
         """Return the arenas' part of a plan's JSON object, by memory; the offsets are in its intervals.
 
@@ -315,26 +300,3 @@ class PlanArenas:
             by_memory[place.name] = arena.as_dict()
             del by_memory[place.name]["alignment"]
         return {"alignment": self.alignment, "arenas": by_memory}
-
-
-def buffers_of(
-    graph: ComputationGraph, simulation: Simulation | PlanSimulation, memory: int | None = None
-) -> tuple[Buffer, ...]:
-    """One buffer for each retention interval of a plan in one memory, in the same order; of schedules see `placing_of`.
-
-    The closed interval [start, end] of positions becomes the half-open lifespan start..end + 1: an output that is read
-    for the last time while another is computed does not share memory with it. Names are the node's id, with its human
-    name if it has one, and, from its second copy there on, "#2", "#3" ...; a name that is taken gets "'" behind it.
-
-    Raises:
-        InputError: a graph with workspaces.
-    """
-    refuse(graph_features(graph), [PLAN_ARENAS], "no search for arenas in several memories handles")
-    names = Names(graph)
-    buffers = []
-    for interval in simulation.intervals:
-        if memory is not None and getattr(interval, "memory", memory) != memory:
-            continue
-        v = interval.node
-        buffers.append(Buffer(names.of_copy(v), interval.start, interval.end + 1, graph.sizes[v]))
-    return tuple(buffers)

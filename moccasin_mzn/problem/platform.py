@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import get_args
@@ -267,6 +267,19 @@ def plan_together(graph: ComputationGraph, plan: Plan) -> Plan:
         elif action not in run:
             run.append(action)
     return tuple(action for run in runs for action in run)
+
+
+def plan_with_all_outputs(graph: ComputationGraph, plan: Plan) -> Plan:
+    """The same actions, each computation of a first output with all further ones behind it, retained or not; see
+    `ComputationGraph.with_all_outputs`. In memories of one device they are in place of copies in other memories."""
+    if graph.output_of is None:
+        return plan
+    kept = (action for action in plan if action.source is not None or graph.output_of[action.node] is None)
+    return tuple(
+        replace(action, node=v)
+        for action in kept
+        for v in (action.node, *(graph.outputs_of[action.node] if action.source is None else ()))
+    )
 
 
 def reads_of_output(graph: ComputationGraph, v: int) -> int:

@@ -244,13 +244,13 @@ def _as_one(graph: ComputationGraph, node: int, reads: Sequence[int]) -> tuple[t
 
 
 def _begins_of(graph: ComputationGraph, actions: Sequence[Action]) -> list[int | None]:
-    """For each action that makes a further output when its first one was computed; None for others."""
-    latest: dict[int, int] = {}
+    """For each action that makes a further output when its first one was computed there; None for others."""
+    latest: dict[tuple[int, int], int] = {}
     begins: list[int | None] = []
     for t, action in enumerate(actions):
-        first = graph.output_of[action.node] if graph.output_of is not None else None
-        begins.append(None if first is None or action.source is not None else latest.get(first))
-        latest[action.node] = t
+        first = graph.output_of[action.node] if graph.output_of is not None and action.source is None else None
+        begins.append(None if first is None else latest.get((first, action.memory)))
+        latest[action.node, action.memory] = t
     return begins
 
 

@@ -6,18 +6,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import some_of
 from moccasin_mzn.base.formatting import count_text, duration_text, exact_memory_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
-from moccasin_mzn.problem.files.plans import ClaimedPlan
+from moccasin_mzn.problem.files.plans import ClaimedInterval, ClaimedPlan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
 from moccasin_mzn.problem.judges.arenas import apart, flaws
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Interval, Simulation, Violation, in_order, judge, simulate
+from moccasin_mzn.problem.platform import Plan, plan_of_sequence
 
 Key = TypeVar("Key", bound=tuple[int, ...])
 """The key of an interval: its node, where it is, its start."""
@@ -107,7 +108,7 @@ def validate_plan(claimed: ClaimedPlan) -> PlanSimulation:
     """The judge's account, with further violations for claims that are not so.
 
     They are "wrong-..." for totals, peaks and arenas; and, for a plan with offsets, "wrong-interval" for a copy that
-    is not retained as in the plan, "misaligned-offset" and "overlap", and "arena-over-budget".
+    is not retained as in the plan, and those of `ClaimedArena.violations`.
     """
     graph, simulation = claimed.platform.graph, judge_plan(claimed.platform, claimed.plan, claimed.goal)
     wrong = []
@@ -279,63 +280,82 @@ class ClaimedArena:
 def arena_of_schedule(
     graph: ComputationGraph, schedule: ClaimedSchedule, budget: int | None
 ) -> tuple[ClaimedArena, ...]:
-    """Return the claims of a schedule about its arena; nothing if it has no offsets.
-
-    A further output is in memory from the computation of its first one on. What overwrites an input, at its offset,
-    takes memory of its own only after that.
-    """
+    """Return the claims of a schedule about its arena; nothing if it has no offsets."""
     if schedule.offsets is None or schedule.intervals is None:
         return ()
-    over, where = dict(simulate(graph, schedule.sequence).overwrites), dict[int, tuple[int, int]]()
-    placed: list[tuple[int, int, int, int]] = []
-    workspaces: list[tuple[int, int, int | None]] = []
-    latest, groups = dict[int, int](), list[tuple[int, ...]]()
+    plan, memory = plan_of_sequence(schedule.sequence), ClaimedArena(graph, (), 1, schedule.arena, budget)
     places = schedule.workspace_offsets or (None,) * len(schedule.offsets)
     rows = zip(schedule.intervals, schedule.offsets, places, strict=True)
-    for of, offset, place in sorted(rows, key=lambda row: row[0].start):
-        first = graph.output_of[of.node] if graph.output_of is not None else None
-        start = where[first][0] if first in where else of.start
-        if of.start in over and where.get(over[of.start], (0, -1))[1] == offset:
-            start = of.start + 1
-        as_one = graph.adjacent[of.node] if graph.adjacent is not None else ()
-        groups += [tuple(latest[u] for u in group) for group in as_one if {*group} <= latest.keys()]
-        latest[of.node] = len(placed)
-        placed.append((of.node, start, of.end, offset))
-        if graph.workspaces is not None and graph.workspaces[of.node]:
-            workspaces.append((of.node, of.start, place))
-        where[of.node] = of.start, offset
-    return (
-        ClaimedArena(
-            graph, tuple(placed), schedule.alignment or 1, schedule.arena, budget, workspaces=tuple(workspaces),
-            groups=tuple(groups), unplaced=tuple(_unplaced(graph, schedule.sequence)),
-        ),
-    )  # fmt: skip
-
-
-def _unplaced(graph: ComputationGraph, sequence: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Further outputs with memory, and positions that compute them without listing them."""
-    further = {v: {u for u in row if graph.sizes[u]} for v, row in enumerate(graph.outputs_of) if row}
-    waiting: dict[int, int] = {}  # further outputs that are not listed yet, and where they are computed
-    for t, v in enumerate(sequence, start=1):
-        waiting.pop(v, None)
-        if v in further:
-            yield from waiting.items()
-            waiting = dict.fromkeys(sorted(further[v]), t)
-    yield from waiting.items()
+    placed = [ClaimedInterval(of.node, 0, of.start, of.end, offset, place) for of, offset, place in rows]
+    over = simulate(graph, schedule.sequence).overwrites
+    return _claimed(plan, placed, over, [replace(memory, alignment=schedule.alignment or 1)])
 
 
 def arenas_of_plan(claimed: ClaimedPlan) -> tuple[ClaimedArena, ...]:
     """Return the claims of a plan about its arenas, one for each memory; nothing if it has no offsets."""
     if claimed.placed is None:
         return ()
-    graph, sizes = claimed.platform.graph, dict(claimed.arenas)
+    platform, sizes = claimed.platform, dict(claimed.arenas)
+    memories = [
+        ClaimedArena(platform.graph, (), claimed.alignment, sizes.get(m), place.budget, f" in {place.name}")
+        for m, place in enumerate(platform.memories)
+    ]
+    over = judge_plan(platform, claimed.plan).overwrites
+    return _claimed(claimed.plan, claimed.placed, over, memories, platform.one_device)
+
+
+def _claimed(
+    plan: Plan, intervals: Sequence[ClaimedInterval], overwrites: Sequence[tuple[int, int]],
+    memories: Sequence[ClaimedArena], one_device: bool = False,
+) -> tuple[ClaimedArena, ...]:  # fmt: skip
+    """The claims about each of the memories, which have no intervals yet.
+
+    A further output is in memory from the computation of its first one there on. What overwrites an input, at its
+    offset, takes memory of its own only after that.
+    """
+    graph, over = memories[0].graph, dict(overwrites)
+    copied = {t for t, action in enumerate(plan, start=1) if action.source is not None}
+    where: dict[tuple[int, int], tuple[int, int]] = {}  # by node and memory: start and offset of its latest copy
+    latest: dict[tuple[int, int], tuple[int, int]] = {}  # by node and device: memory and number of its latest copy
+    placed, workspaces, groups = ([list[tuple[Any, ...]]() for _ in memories] for _ in range(3))
+    for of in sorted(intervals, key=lambda one: one.start):
+        v, m, device = of.node, of.memory, 0 if one_device else of.memory
+        computed = of.start not in copied
+        first = graph.output_of[v] if graph.output_of is not None and computed else None
+        start = of.start if first is None else where.get((first, m), (of.start, 0))[0]
+        if of.start in over and where.get((over[of.start], m), (0, -1))[1] == of.offset:
+            start = of.start + 1
+        for group in graph.adjacent[v] if graph.adjacent is not None and computed else ():
+            copies = [latest[u, device] for u in group if (u, device) in latest]
+            if len(copies) == len(group) and len({place for place, _ in copies}) == 1:
+                groups[copies[0][0]].append(tuple(number for _, number in copies))
+        latest[v, device] = m, len(placed[m])
+        placed[m].append((v, start, of.end, of.offset))
+        if graph.workspaces is not None and graph.workspaces[v] and computed:
+            workspaces[m].append((v, of.start, of.workspace_offset))
+        where[v, m] = of.start, of.offset
+    unplaced = [*_unplaced(graph, plan)]
     return tuple(
-        ClaimedArena(
-            graph, tuple((of.node, of.start, of.end, of.offset) for of in claimed.placed if of.memory == m),
-            claimed.alignment, sizes.get(m), place.budget, f" in {place.name}",
+        replace(
+            memory, placed=tuple(placed[m]), workspaces=tuple(workspaces[m]), groups=tuple(groups[m]),
+            unplaced=tuple((v, t) for v, t, place in unplaced if place == m),
         )
-        for m, place in enumerate(claimed.platform.memories)
+        for m, memory in enumerate(memories)
     )  # fmt: skip
+
+
+def _unplaced(graph: ComputationGraph, plan: Plan) -> Iterator[tuple[int, int, int]]:
+    """Further outputs with memory, and positions and memories that compute them without listing them."""
+    further = {v: {u for u in row if graph.sizes[u]} for v, row in enumerate(graph.outputs_of) if row}
+    waiting: dict[int, tuple[int, int]] = {}  # further outputs that are not listed yet, and where they are computed
+    for t, action in enumerate(plan, start=1):
+        if action.source is not None:
+            continue
+        waiting.pop(action.node, None)
+        if action.node in further:
+            yield from ((v, *place) for v, place in waiting.items())
+            waiting = dict.fromkeys(sorted(further[action.node]), (t, action.memory))
+    yield from ((v, *place) for v, place in waiting.items())
 
 
 def judged_arenas(noun: str, arenas: tuple[ClaimedArena, ...]) -> list[str]:

@@ -59,12 +59,10 @@ def verdict(graph: ComputationGraph, document: Json, budget: int | None = None) 
         budget: for a schedule, in the graph's size unit; None: the one that it claims.
 
     Raises:
-        InputError: the document is broken; or a budget, or a graph that runs in place, is given for a plan.
+        InputError: the document is broken; or a budget is given for a plan.
     """
     if not is_plan(document):
         return _of_schedule(graph, document, claimed_schedule(document, graph), budget)
-    if graph.runs_in_place:
-        raise InputError("plans for several memories know no execution in place")
     if budget is not None:
         raise InputError("budget: a plan is judged by the budgets of its memories, which its file has")
     claimed = claimed_plan(document, graph)
@@ -72,7 +70,9 @@ def verdict(graph: ComputationGraph, document: Json, budget: int | None = None) 
     violations = account.violations or _of_format(document, graph)
     offsets = {(of.node, of.memory, of.start): of.offset for of in claimed.placed or ()}
     arenas = arenas_of_plan(claimed)
-    return Verdict(graph, claimed.plan, account, violations, arenas, offsets, platform=claimed.platform)
+    notes = _of_another(document, claimed.platform.graph) if violations else []
+    platform = claimed.platform
+    return Verdict(graph, claimed.plan, account, violations, arenas, offsets, platform=platform, notes=tuple(notes))
 
 
 def _of_schedule(graph: ComputationGraph, document: Json, claimed: ClaimedSchedule, budget: int | None) -> Verdict:

@@ -17,7 +17,8 @@ from moccasin_mzn.problem.files.plan_format import runtime_plan, schema, version
 from moccasin_mzn.problem.files.schedules import check_torch_version
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
+from moccasin_mzn.problem.placing import placing_of, placings_of
+from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem
 from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.problem.problem import answer_document
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
@@ -35,14 +36,18 @@ def stacked(buffers, step=1) -> Arena:
 def schedule_document(graph, sequence, placed=True, step=1):
     instance = Instance.build(graph, 10**6, max_computations="unlimited")
     simulation = instance.judge(sequence)
-    arena = stacked(buffers_of(graph, simulation), step) if placed else None
+    arena = stacked(placing_of(graph, simulation).buffers, step) if placed else None
     return versioned(graph, sequence, {"graph": graph.name, **answer_document(instance, sequence, simulation, arena)})
 
 
 def plan_document(placed=True):
     problem = PlanProblem(Instance.build(DIAMOND, 100), platform())
     simulation = judge_plan(problem.platform, PLAN)
-    arenas = PlanArenas(tuple(stacked(buffers_of(DIAMOND, simulation, m), 4) for m in (0, 1))) if placed else None
+    arenas = (
+        PlanArenas(tuple(stacked(one.buffers, 4) for one in placings_of(problem.platform, simulation)))
+        if placed
+        else None
+    )
     return versioned(DIAMOND, PLAN, answer_document(problem, PLAN, simulation, arenas))
 
 

@@ -19,8 +19,9 @@ from moccasin_mzn.extensions.addresses.arrange import Arrangement
 from moccasin_mzn.extensions.addresses.reports import Reports
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
-from moccasin_mzn.problem.platform import Plan
+from moccasin_mzn.problem.placing import placing_of, placings_of
+from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem
+from moccasin_mzn.problem.platform import Plan, plan_with_all_outputs
 from moccasin_mzn.search.board import WARM_START
 from moccasin_mzn.search.conclusion import scope
 from moccasin_mzn.search.result import Listener, Progress, Result, ignore
@@ -62,7 +63,8 @@ def plan_with_arenas(
         InputError: an alignment below 1, or too large for the graph; see `solve_problem` and `Arena`.
     """
     instance = problem.instance
-    check_buffers(buffers_of(instance.graph, instance.baseline), alignment)  # before the search: it finds more of them
+    baseline = placing_of(instance.graph, instance.baseline)
+    check_buffers(baseline.buffers, alignment)  # before the search: it finds more of them
     deadline = Deadline(time_limit) if begin is None else Deadline(time_limit, begin)
     reports = reports or Reports(problem, begin=deadline.begin)
     return _Plans(problem, search, alignment, deadline, threads, seed, reports).answered()
@@ -82,16 +84,15 @@ class _Plans(Arrangement):
         if not first.found:
             return replace(first, interrupted=self.interrupted)
         self.raise_bound(first.bound, first.bound_source)
-        arenas = self._try(first, first.plan)
-        over = arenas.over(self.problem.platform)
+        first = self._try(first, first.plan)
         try:
-            if any(over):
-                self._improve(first, arenas)
-            else:
+            if first.valid:
                 first = self._go_on(first)
+            else:
+                self._improve(first)
         except KeyboardInterrupt:
             self.interrupted = True
-        return self._answer(first, over)
+        return self._answer(first)
 
     def _search(self, seconds: float | None, start: Plan | None = None) -> Result:
         return self.searched(self.problem, seconds, self._listen, start)
@@ -101,15 +102,15 @@ class _Plans(Arrangement):
             self.seen.append(progress.answer)
         self.reports.heard(progress)
 
-    def _improve(self, first: Result, arenas: PlanArenas) -> None:
+    def _improve(self, first: Result) -> None:
         """The ways to plans whose arenas fit, where those of the best plan do not."""
         for other in [other for other in reversed(self.seen) if other != first.plan][:TRIED]:
             if self.best is None and not self.over():
                 self._try(first, other)
         if self.best is None and not self.over():
-            self._more_effort(first, arenas)
+            self._more_effort(first)
         if not self.settled():
-            self._lower(first, arenas.over(self.problem.platform))
+            self._lower(first)
 
     def _go_on(self, first: Result) -> Result:
         """What is left of the time goes to the search as well; its result if the arenas of its plan fit."""
@@ -118,7 +119,9 @@ class _Plans(Arrangement):
         so_far = self.deadline.elapsed()
         result = self._search(self.remaining(), first.plan)
         self.raise_bound(result.bound, result.bound_source)
-        if not result.found or not self._try(result, result.plan).fit(self.problem.platform):
+        if result.found:
+            result = self._try(result, result.plan)
+        if not result.valid:
             return replace(first, bound=self.bound)
 
         def finder(name: str) -> str:
@@ -127,42 +130,53 @@ class _Plans(Arrangement):
         later = (replace(point, seconds=so_far + point.seconds, source=finder(point.source)) for point in result.trace)
         return replace(result, bound=self.bound, trace=(*first.trace, *later), found_by=finder(result.found_by))
 
-    def _try(self, result: Result, plan: Plan) -> PlanArenas:
-        """Arenas for a plan, which is kept, as what a search came to, if they fit and it is the best."""
+    def _try(self, result: Result, plan: Plan) -> Result:
+        """A result with a plan in which all outputs have a place, and arenas for it; kept if they fit and it is the
+        best."""
         platform, limit = self.problem.platform, self.deadline.seconds
-        simulation = judge_plan(platform, plan, self.problem.goal)
+        found = self._with(result, plan, plan_with_all_outputs(platform.graph, plan))
         effort = EFFORT_SECONDS if limit is None else min(EFFORT_SECONDS, ALLOCATION_SHARE * limit)
-        self.reports.trying(replace(result, problem=self.problem, answer=plan, simulation=simulation))
+        self.reports.trying(found)
+        placings = placings_of(platform, found.simulation)
         arenas = PlanArenas(
             tuple(
-                self.allocate(buffers_of(platform.graph, simulation, m), place.budget, self.seconds(effort), memory=m)
-                for m, place in enumerate(platform.memories)
+                self.allocate(placing.buffers, place.budget, self.seconds(effort), memory=m)
+                for m, (placing, place) in enumerate(zip(placings, platform.memories, strict=True))
             )
         )
-        self.take(self._with(result, plan, arenas))
-        return arenas
+        found = replace(found, arenas=arenas)
+        self.take(found)
+        return found
 
-    def _with(self, result: Result, plan: Plan, arenas: PlanArenas) -> Result:
-        account = judge_plan(self.problem.platform, plan, self.problem.goal)
+    def _with(self, result: Result, plan: Plan, whole: Plan) -> Result:
+        """A result with a plan, in which all outputs are listed if those are to have places."""
+        account = judge_plan(self.problem.platform, whole, self.problem.goal)
+        if whole == result.answer:
+            return replace(result, problem=self.problem, simulation=account)
+        is_same = plan == result.answer and self.problem.value(account) == result.value
         return replace(
-            result, problem=self.problem, answer=plan, simulation=account, arenas=arenas, solution=None,
-            found_by=result.found_by if plan == result.answer else ARRANGEMENT, proved_by="",
+            result, problem=self.problem, answer=whole, simulation=account, solution=None,
+            status=result.status if is_same else "feasible",
+            found_by=result.found_by if plan == result.answer else ARRANGEMENT,
+            proved_by=result.proved_by if is_same else "",
         )  # fmt: skip
 
-    def _more_effort(self, first: Result, arenas: PlanArenas) -> None:
+    def _more_effort(self, first: Result) -> None:
         """The model of the least arena, in the memories where the arena of the plan at hand does not fit."""
         better = []
-        for arena, place in zip(arenas.arenas, self.problem.platform.memories, strict=True):
+        for arena, place in zip(first.arenas.arenas, self.problem.platform.memories, strict=True):
             found: Arena | None = arena
             if place.budget is not None and arena.size > place.budget:
                 found = self.least(arena, place.budget, EXACT_BUFFERS, self.seconds(MODEL_SECONDS), place.budget)
             if found is None:
                 return
             better.append(found)
-        self.take(self._with(first, first.plan, PlanArenas(tuple(better))))
+        self.take(replace(first, arenas=PlanArenas(tuple(better))))
 
-    def _lower(self, first: Result, over: tuple[int, ...]) -> None:
+    def _lower(self, first: Result) -> None:
         """Search with lower memory budgets: bisect between cuts with which the arenas do not fit, and those that do."""
+        platform = self.problem.platform
+        over = first.arenas.over(platform)
         fails, fits, cuts = (0,) * len(over), None, over
         for number in range(ROUNDS):
             if cuts in (fails, fits) or self.over() or self.settled():
@@ -170,7 +184,7 @@ class _Plans(Arrangement):
             remaining = self.remaining()
             seconds = AGAIN_SECONDS if remaining is None else remaining / (ROUNDS - number)
             result = self.searched(self._with_less(cuts), seconds, ignore, None)
-            over = self._try(first, result.plan).over(self.problem.platform) if result.found else ()
+            over = self._try(first, result.plan).arenas.over(platform) if result.found else ()
             if any(over):
                 fails = cuts
             else:  # less would do, or is all there is
@@ -188,20 +202,13 @@ class _Plans(Arrangement):
         ]
         return replace(problem, platform=replace(platform, memories=tuple(memories)))
 
-    def _answer(self, first: Result, over: tuple[int, ...]) -> Result:
+    def _answer(self, first: Result) -> Result:
         first = replace(first, problem=self.problem, interrupted=self.interrupted)
         if self.best is None:
-            m = over.index(max(over))
-            place, unit = self.problem.platform.memories[m], self.problem.platform.graph.size_unit
-            excess = over_text((place.budget or 0) + over[m], place.budget or 0, unit)
-            reason = f"the arena in {place.name} is {excess}; no schedule was found whose arenas fit"
-            return replace(
-                first, status="unknown", reason=reason,
-                answer=None, simulation=None, solution=None, found_by="", proved_by="",
-            )  # fmt: skip
+            return self._without(first)
         best = replace(first, arenas=self.best.arenas)
         if self.best.answer != first.answer:
-            best = self._with(first, self.best.plan, self.best.arenas)
+            best = replace(self._with(first, self.best.plan, self.best.plan), arenas=self.best.arenas)
         assert first.formulation is not None  # strategies make no plans
         ranges = scope(self.problem, first.formulation, self.prover)
         bound = first.reason if first.status == "optimal" else f"no schedule {ranges} {self.problem.better}"
@@ -210,3 +217,15 @@ class _Plans(Arrangement):
         return self.concluded(
             first, best, f"{optimal} within the budgets", f"{feasible} {self.problem.goal.objective} is not ruled out"
         )
+
+    def _without(self, first: Result) -> Result:
+        platform, unit = self.problem.platform, self.problem.platform.graph.size_unit
+        over = first.arenas.over(platform)
+        place, most = platform.memories[over.index(max(over))], max(over)
+        what = f"the arena in {place.name} is {over_text((place.budget or 0) + most, place.budget or 0, unit)}"
+        if not most:
+            what = f"with places for all outputs the plan is none: {first.simulation.violations[0].message}"
+        return replace(
+            first, status="unknown", reason=f"{what}; no schedule was found whose arenas fit",
+            answer=None, simulation=None, solution=None, arenas=None, found_by="", proved_by="",
+        )  # fmt: skip

@@ -49,12 +49,13 @@ def platform_document(platform: Platform) -> JsonObject:
     return {
         **({"one_device": True} if platform.one_device else {}),
         "memories": [
-            {name: value for name, value in vars(memory).items() if name != "accesses" or value is not None}
+            {name: [*value] if isinstance(value, tuple) else value for name, value in vars(memory).items()
+             if name != "accesses" or value is not None}
             for memory in platform.memories
         ],
         "links": [
-            {"from": names[link.source], "to": names[link.target], "durations": link.durations,
-             "energies": link.energies}
+            {"from": names[link.source], "to": names[link.target], "durations": [*link.durations],
+             "energies": [*link.energies]}
             for link in platform.links
         ],
     }  # fmt: skip
@@ -75,6 +76,8 @@ class ClaimedInterval:
     start: int
     end: int
     offset: int
+    workspace_offset: int | None = None
+    """Where the workspace of the computation claims to lie, in the same arena; None: it has no place."""
 
 
 @dataclass(frozen=True)
@@ -246,8 +249,11 @@ def _offsets(platform: Platform, document: JsonObject) -> JsonObject:
     names, placed = _names(platform), []
     nodes = positions(platform.graph, "intervals", [entry.get("node") for entry in intervals])
     for at, (v, entry) in enumerate(zip(nodes, intervals, strict=True)):
-        amounts = [amount(f"intervals[{at}].{key}", entry.get(key)) for key in ("start", "end", "offset")]
-        placed.append(ClaimedInterval(v, _memory(names, f"intervals[{at}]", entry.get("memory")), *amounts))
+        where, workspace = f"intervals[{at}]", entry.get("workspace_offset")
+        start, end, offset = (amount(f"{where}.{key}", entry.get(key)) for key in ("start", "end", "offset"))
+        if workspace is not None:
+            workspace = amount(f"{where}.workspace_offset", workspace)
+        placed.append(ClaimedInterval(v, _memory(names, where, entry.get("memory")), start, end, offset, workspace))
     arenas = document.get("arenas") or {}
     if not isinstance(arenas, dict) or not all(isinstance(arena, dict) for arena in arenas.values()):
         raise InputError("arenas: expected an object of objects")

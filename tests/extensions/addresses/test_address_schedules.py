@@ -23,7 +23,7 @@ from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.plan_problem import buffers_of
+from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.validate import arena_of_schedule, judged_arenas, validate_schedule
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.options import Options
@@ -52,7 +52,7 @@ def test_joint_models_against_brute_force(seed, staged):
         judged = judge(instance.graph, answer.sequence, instance.budget)
         assert judged.feasible and judged.duration == least
         assert answer.arena.size <= instance.budget
-        assert answer.arena.buffers == buffers_of(instance.graph, judged)
+        assert answer.arena.buffers == placing_of(instance.graph, judged).buffers
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_brute_force_knows_that_an_arena_costs_more_than_memory():
 def test_any_sequence_has_an_arena(case, alignment):
     graph, sequence = case
     simulation = simulate(graph, sequence)
-    buffers = buffers_of(graph, simulation)
+    buffers = placing_of(graph, simulation).buffers
     arena = search_arena(buffers, alignment, time_limit=0.001)
     assert arena.peak == simulation.peak
     assert len({buffer.name for buffer in buffers}) == len(buffers)
@@ -203,14 +203,14 @@ def test_addresses_in_a_free_order():
     result = solve_with_addresses(instance, searched, 2, time_limit=20)
     assert result.valid and result.arenas.size <= instance.budget
     assert judge(graph, result.sequence, instance.budget).feasible
-    assert result.arenas.buffers == buffers_of(graph, result.simulation)
+    assert result.arenas.buffers == placing_of(graph, result.simulation).buffers
 
 
 def test_offsets_carried_over_keep_the_order_and_are_an_arena():
     graph = u_shape(5, [6, 1, 5, 2, 4, 3, 2, 5, 1, 4])
     before, after = simulate(graph, range(10)), simulate(graph, (0, 1, 2, 3, 4, 0, 5, 6, 1, 7, 8, 9))
-    arena = search_arena(buffers_of(graph, before), 2)
-    buffers = buffers_of(graph, after)
+    arena = search_arena(placing_of(graph, before).buffers, 2)
+    buffers = placing_of(graph, after).buffers
     offsets = carried_over(arena, before, buffers, after, 2)
     assert Arena(buffers, offsets, 2).size >= after.peak
     again = carried_over(arena, before, arena.buffers, before, 2)
@@ -221,8 +221,8 @@ def test_a_copy_is_carried_over_from_the_one_of_its_stage():
     """Of three copies the second one goes: the third keeps its place, and is not taken for the second."""
     graph = ComputationGraph(range(5), [1] * 5, [2, 3, 3, 3, 1], [(0, 1), (0, 2), (0, 3), (0, 4), (3, 4)])
     before, after = simulate(graph, (0, 1, 0, 2, 0, 3, 4)), simulate(graph, (0, 1, 2, 0, 3, 4))
-    arena = Arena(buffers_of(graph, before), (0, 2, 0, 2, 3, 0, 5))
-    offsets = carried_over(arena, before, buffers_of(graph, after), after, 1)
+    arena = Arena(placing_of(graph, before).buffers, (0, 2, 0, 2, 3, 0, 5))
+    offsets = carried_over(arena, before, placing_of(graph, after).buffers, after, 1)
     assert [(i.node, at) for i, at in zip(after.intervals, offsets, strict=True)] == [
         (0, 0), (1, 2), (2, 2), (0, 3), (3, 0), (4, 5)
     ]  # fmt: skip

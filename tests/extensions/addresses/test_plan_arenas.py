@@ -19,7 +19,8 @@ from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
+from moccasin_mzn.problem.placing import placings_of
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, plan_of_sequence
 from moccasin_mzn.problem.validate import validate_plan
 from moccasin_mzn.search.options import SearchOptions
@@ -31,7 +32,7 @@ def assert_arenas(result, alignment: int = 1) -> None:
     """Every copy lies at a multiple of the alignment within its memory's budget, and no two that live together meet."""
     where, graph = result.problem.platform, result.problem.platform.graph
     intervals = judge_plan(where, result.plan, result.problem.goal).intervals
-    offsets = result.arenas.offsets(intervals)
+    offsets = result.problem.offsets(result.arenas, result.simulation)
     for of, offset in zip(intervals, offsets, strict=True):
         budget = where.memories[of.memory].budget
         assert offset >= 0 and offset % alignment == 0
@@ -133,7 +134,7 @@ def test_alignment_rejects_other_values():
 
 def test_buffers_are_the_copies_of_one_memory():
     simulation = judge_plan(platform(), PLAN)
-    local, slow = (buffers_of(DIAMOND, simulation, m) for m in range(2))
+    local, slow = (placing.buffers for placing in placings_of(platform(), simulation))
     assert [(b.name, b.start, b.end, b.size) for b in local] == [
         ("a", 1, 4, 8), ("b", 3, 5, 4), ("c", 4, 7, 2), ("a#2", 5, 7, 8), ("d", 6, 7, 1)
     ]  # fmt: skip

@@ -1,0 +1,163 @@
+"""Places of plans in every memory: in place, workspaces, several outputs, outputs side by side, executed number by
+number."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+
+import pytest
+from few import few
+from flat_plans import KINDS, draw_graph, draw_plan, draw_platform, misdone
+
+from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.problem.files.plan_format import runtime_plan, schema, versioned
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.placing import placing_of, placings_of
+from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem
+from moccasin_mzn.problem.platform import plan_of_sequence, plan_with_all_outputs
+from moccasin_mzn.problem.problem import answer_document
+from moccasin_mzn.problem.verdict import verdict
+
+SEEDS = few(few(range(1500), keep=200, mark=pytest.mark.slow), keep=12)
+
+
+def drawn(seed, kind, grain=1):
+    """A platform, a plan in which all outputs have places, and the judge's account of it."""
+    platform = draw_platform(draw_graph(seed, grain=grain), kind, seed)
+    plan = draw_plan(platform, seed)
+    assert judge_plan(platform, plan).violations == ()
+    plan = plan_with_all_outputs(platform.graph, plan)
+    return platform, plan, judge_plan(platform, plan)
+
+
+def placed(platform, simulation, step=1, seed=0):
+    """Arenas of a plan that are found at once."""
+    return PlanArenas(
+        tuple(search_arena(one.buffers, step, time_limit=0.002, seed=seed) for one in placings_of(platform, simulation))
+    )
+
+
+def problem_on(platform):
+    return PlanProblem(Instance.build(platform.graph, "100%", max_computations="unlimited"), platform)
+
+
+def places_of(problem, arenas, simulation):
+    return [(one["offset"], one.get("workspace_offset")) for one in problem.placed(arenas, simulation)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_walks_have_all_features(kind):
+    cases = [drawn(seed, kind) for seed in range(150)]
+    simulations = [simulation for *_, simulation in cases]
+    assert sum(bool(one.overwrites) for one in simulations) > 3
+    assert kind == "one" or any({m for of in one.intervals for m in [of.memory]} == {0, 1} for one in simulations)
+    graphs = [platform.graph for platform, *_ in cases]
+    assert any(graph.workspaces for graph in graphs) and any(graph.adjacent for graph in graphs)
+    blocks = [placing for platform, _, one in cases for placing in placings_of(platform, one)
+              if any(buffer.block for buffer in placing.buffers)]  # fmt: skip
+    assert len(blocks) > 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_plan_has_places_in_every_memory(seed, kind):
+    platform, plan, simulation = drawn(seed, kind)
+    if simulation.violations:  # groups in two memories of one device, of which all outputs are
+        assert kind == "pools" and {one.kind for one in simulation.violations} == {"apart"}
+        return
+    problem, arenas = problem_on(platform), placed(platform, simulation, seed=seed)
+    places = places_of(problem, arenas, simulation)
+    assert misdone(platform, plan, places) == ""
+    for arena, peak in zip(arenas.arenas, simulation.peaks, strict=True):
+        assert arena.size >= peak == arena.peak
+    assert problem.offsets(arenas, simulation) == tuple(offset for offset, _ in places)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_schedule_is_the_plan_with_one_memory(seed):
+    platform, plan, simulation = drawn(seed, "one")
+    sequence = [action.node for action in plan]
+    assert placings_of(platform, simulation) == (placing_of(platform.graph, simulate(platform.graph, sequence)),)
+    assert plan == plan_of_sequence(platform.graph.with_all_outputs(sequence))
+
+
+# Files
+
+
+def document_of(seed, kind, step=1):
+    """A plan with offsets as a file has it, its graph, and how it is executed; None: all outputs have no places."""
+    platform, plan, simulation = drawn(seed, kind, grain=step)
+    if simulation.violations:
+        return None
+    problem, arenas = problem_on(platform), placed(platform, simulation, step)
+    document = versioned(platform.graph, plan, answer_document(problem, plan, simulation, arenas))
+    return platform, plan, problem, arenas, simulation, json.loads(json.dumps(document))
+
+
+@pytest.mark.parametrize("kind", ["paging", "devices", "pools"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_plans_with_all_features_are_read_back(seed, kind):
+    step = 1 + seed % 3
+    case = document_of(seed, kind, step)
+    if case is None:
+        return
+    platform, plan, problem, arenas, simulation, document = case
+    graph, places = platform.graph, places_of(problem, arenas, simulation)
+    assert pytest.importorskip("jsonschema").Draft202012Validator(schema()).is_valid(document)
+    found = runtime_plan(document, graph)
+    assert found == runtime_plan(document) and found.actions(graph) == plan
+    assert found.arenas == tuple(arena.size for arena in arenas.arenas)
+    judged = verdict(graph, document)
+    assert judged.violations == () and judged.account == simulation
+    assert [arena.top for arena in judged.arenas] == [arena.size for arena in arenas.arenas]
+    first = {(of.node, of.memory): of.start - 1 for of in simulation.intervals}
+    for step_of, of, (offset, workspace) in zip(found.steps, simulation.intervals, places, strict=True):
+        assert (step_of.offset, step_of.workspace_offset) == (offset, workspace)
+        makes = graph.output_of and of.source is None and graph.output_of[of.node] is not None
+        assert (step_of.begin is not None) == bool(makes)
+        first[of.node, of.memory] = of.start - 1
+    assert document.get("in_place", False) == (graph.overwritable is not None)
+
+
+@pytest.mark.parametrize("kind", ["paging", "devices", "pools"])
+@pytest.mark.parametrize("first", few(range(0, 600, 20), keep=1, mark=pytest.mark.slow))
+def test_what_goes_wrong_in_memory_is_never_valid(first, kind):
+    """Copies and workspaces are moved at random: what `validate` accepts is executed as it should be."""
+    noticed, rng = 0, random.Random(first)
+    for platform, plan, *_, document in filter(None, (document_of(first + k, kind) for k in range(20))):
+        for _ in range(5):
+            wrong = copy.deepcopy(document)
+            of = rng.choice(wrong["intervals"])
+            key = rng.choice([key for key in ("offset", "workspace_offset") if key in of])
+            of[key] = max(0, of[key] + rng.choice([-3, -2, -1, 1, 2, 3]))
+            del wrong["arenas"]
+            places = [(one["offset"], one.get("workspace_offset")) for one in wrong["intervals"]]
+            violations = verdict(platform.graph, wrong).violations
+            if misdone(platform, plan, places):
+                noticed += 1
+                assert violations and violations[0].kind in ("overlap", "apart")
+    assert noticed > 10
+
+
+@pytest.mark.parametrize("kind", ["paging", "devices", "pools"])
+def test_an_output_without_a_place_is_noticed(kind):
+    missing = 0
+    for seed in range(40):
+        platform = draw_platform(draw_graph(seed), kind, seed)
+        plan, graph = draw_plan(platform, seed), platform.graph
+        simulation, problem = judge_plan(platform, plan), problem_on(platform)
+        if plan == plan_with_all_outputs(graph, plan) or not any(graph.sizes):
+            continue
+        document = answer_document(problem, plan, simulation, placed(platform, simulation))
+        kinds = {one.kind for one in verdict(graph, json.loads(json.dumps(document))).violations}
+        lost = any(
+            graph.sizes[w] and w not in {one.node for one in plan[t + 1 :][: len(graph.outputs_of[action.node])]}
+            for t, action in enumerate(plan) if action.source is None for w in graph.outputs_of[action.node]
+        )  # fmt: skip
+        assert ("no-offset" in kinds) >= lost
+        missing += lost
+    assert missing > 3
