@@ -10,9 +10,7 @@ from moccasin_mzn.api.modes import WAYS, refuse_ways
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.addresses.joint import JOINT
-from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
+from moccasin_mzn.extensions.memories import PLAN_FORMULATIONS
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.formulations.windows import WINDOWS
 from moccasin_mzn.problem.features import (
@@ -44,7 +42,7 @@ def parts() -> Iterator[tuple[str, Component]]:
     yield from (("judge", judge) for judge in JUDGES)
     yield from (("search", searcher) for searcher in searchers() if not searcher.is_model)
     yield from (("model", form) for form in FORMULATIONS)
-    yield from (("model", form) for form in (PagingFormulation(), DevicesFormulation(), PoolsFormulation()))
+    yield from (("model", form()) for form in PLAN_FORMULATIONS)
     yield from (("model", part) for part in (WINDOWS, JOINT))
     yield from (("way of asking", way) for way in WAYS)
 

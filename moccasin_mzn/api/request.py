@@ -20,15 +20,13 @@ the file of a plan; one for buffers is {"buffers": "CSV", "alignment": 1, "time_
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Generic
 
 from moccasin_mzn.api.modes import refuse_ways
 from moccasin_mzn.base.files import JsonObject
-from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
+from moccasin_mzn.extensions.memories import PLAN_FORMULATIONS
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.formats.node_link import parse as parse_graph
@@ -153,11 +151,7 @@ class Request(Generic[Step, Judged]):
 
 
 _OF_INSTANCES = ("order", "budget", "fixed", "free_order")
-_PLANNED: dict[str, Callable[[bool], PlanFormulation]] = {
-    PagingFormulation.name: PagingFormulation,
-    DevicesFormulation.name: DevicesFormulation,
-    PoolsFormulation.name: PoolsFormulation,
-}
+_PLANNED = {kind.name: kind for kind in PLAN_FORMULATIONS}
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.features import refuse_unsolved
 from moccasin_mzn.problem.files.plans import goal_in, platform_of
 from moccasin_mzn.problem.files.schedules import counts_of
 from moccasin_mzn.problem.instance import Instance
@@ -353,16 +354,11 @@ def _problem_in_file(
         raise InputError(f"{path}: expected an object, got {shown(document)}")
     with located(path):
         platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
-    formulation: PlanFormulation
-    if platform.one_device:
-        formulation = PoolsFormulation(staged_of(form, POOLS_ARE))
-    elif document.get("formulation") == PagingFormulation.name:
-        formulation = PagingFormulation(staged_of(form, "paging is"))
-    else:
-        formulation = DevicesFormulation(staged_of(form, "devices are"))
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     with located(path):
-        return _handled(PlanProblem(instance, platform, goal), formulation)
+        problem = PlanProblem(instance, platform, goal)
+        kinds = COPYING if document.get("formulation") == PagingFormulation.name else PLAN_FORMULATIONS[1:]
+        return _formulated(problem, form, *kinds)
 
 
 _LIMIT = re.compile(r"[0-9]{1,30}", re.ASCII)
@@ -426,12 +422,9 @@ def several_memories_problem(
         instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
         capacity = capacity_of(slow_memory, _peak(instance, whole))
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
-        return _handled(
-            _towards(goal, PlanProblem(instance, platform)), PagingFormulation(staged_of(form, "paging is"))
-        )
+        return _formulated(_towards(goal, PlanProblem(instance, platform)), form, *COPYING)
     if budget is not None or count_fixed:
         raise InputError(f"{'count fixed' if budget is None else 'budget'} is for one memory: each device has its own")
-    staged = staged_of(form, "devices are")
     chosen = {name: _described("device", name, given, Device, device_in) for name, given in devices.items()}
     for (
         name,
@@ -451,7 +444,7 @@ def several_memories_problem(
             for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
         )
         platform = with_slow_memory(platform, capacity_of(slow_memory, peak), out, back)
-    return _handled(_towards(goal, PlanProblem(instance, platform)), DevicesFormulation(staged))
+    return _formulated(_towards(goal, PlanProblem(instance, platform)), form, DevicesFormulation)
 
 
 def pools_problem(
@@ -467,11 +460,11 @@ def pools_problem(
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
-    staged, most = staged_of(form, POOLS_ARE), 2 if most is None else most
+    most = 2 if most is None else most
     chosen = pools_of(pools)
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     platform = pools_platform(graph, chosen, _peak(instance, whole))
-    return _handled(_towards(goal, PlanProblem(instance, platform)), PoolsFormulation(staged))
+    return _formulated(_towards(goal, PlanProblem(instance, platform)), form, PoolsFormulation)
 
 
 def _peak(instance: Instance, whole: ComputationGraph | None) -> int:
@@ -479,20 +472,6 @@ def _peak(instance: Instance, whole: ComputationGraph | None) -> int:
     if whole is None:
         return instance.baseline.peak
     return Instance.build(whole, "100%").baseline.peak
-
-
-POOLS_ARE = "memories of one device are"
-
-
-def staged_of(form: str, which: str) -> bool:
-    """Whether a formulation of several memories is staged, by the name that a user gives.
-
-    Raises:
-        InputError: it is no such name.
-    """
-    if form not in ("staged", "general"):
-        raise InputError(f"{which} formulated as staged or general, not as {form}")
-    return form == "staged"
 
 
 def pools_of(given: Mapping[str, MemoryPool | Amount | None]) -> dict[str, MemoryPool]:
@@ -521,14 +500,21 @@ def _described(
         return kind(value)
 
 
-def _handled(problem: PlanProblem, form: PlanFormulation) -> tuple[PlanProblem, PlanFormulation]:
-    """A problem and its formulation, which handles all features of it.
+COPYING: tuple[type[PlanFormulation], ...] = PagingFormulation, DevicesFormulation
+"""The formulations of memories with copies between them."""
+PLAN_FORMULATIONS: tuple[type[PlanFormulation], ...] = PagingFormulation, PoolsFormulation, DevicesFormulation
+"""All formulations of several memories; those come first that are faster where they handle all."""
+
+
+def _formulated(problem: PlanProblem, form: str, *kinds: type[PlanFormulation]) -> tuple[PlanProblem, PlanFormulation]:
+    """A problem, and the first of some formulations that handles all features of it.
 
     Raises:
-        InputError: it does not.
+        InputError: none does, or there is no form of that name.
     """
-    form.refuse_others(problem)
-    return problem, form
+    refuse_unsolved(problem.features, [kind() for kind in kinds])
+    kind = next(kind for kind in kinds if problem.features <= kind.handles)
+    return problem, kind.of(form)
 
 
 def _towards(goal: Goal | Objective | Callable[[int], Goal], problem: PlanProblem) -> PlanProblem:

@@ -241,7 +241,7 @@ def pools_platform(graph: ComputationGraph, pools: Mapping[str, MemoryPool], pea
         )
         for name, pool in pools.items()
     )  # fmt: skip
-    return Platform(graph, memories, one_device=True)
+    return Platform(graph, memories, devices=(0,) * len(memories))
 
 
 def parse_pool(text: str) -> tuple[str, MemoryPool]:

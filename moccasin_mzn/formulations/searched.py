@@ -151,8 +151,21 @@ class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
 
     staged: bool = True
 
+    subject: ClassVar[str]
+    """What it formulates, and the verb to go with that."""
     verdict: ClassVar[re.Pattern[str]]
     """The words of the solution checker that accepts a plan."""
+
+    @classmethod
+    def of(cls, form: str) -> Self:
+        """Return the form of this name, "staged" or "general".
+
+        Raises:
+            InputError: there is none.
+        """
+        if form not in ("staged", "general"):
+            raise InputError(f"{cls.subject} formulated as staged or general, not as {form}")
+        return cls(form == "staged")
 
     @property
     def file(self) -> Path:

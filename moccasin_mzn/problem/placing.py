@@ -87,7 +87,7 @@ def padded(graph: ComputationGraph, alignment: int) -> ComputationGraph:
 def placing_of(graph: ComputationGraph, simulation: Simulation) -> Placing:
     """The buffers of a schedule, see `placings_of`: those of a plan with one memory."""
     copies = (PlacedInterval(of.node, 0, of.start, of.end) for of in simulation.intervals)
-    return _placed(graph, tuple(copies), simulation.overwrites, 1, False)[0]
+    return _placed(graph, tuple(copies), simulation.overwrites, (0,))[0]
 
 
 def placings_of(platform: Platform, simulation: PlanSimulation) -> tuple[Placing, ...]:
@@ -98,18 +98,17 @@ def placings_of(platform: Platform, simulation: PlanSimulation) -> tuple[Placing
     Names are the node's id, with its human name if it has one, and, from its second copy there on, "#2", "#3" ...; a
     name that is taken gets "'" behind it.
     """
-    count, one_device = len(platform.memories), platform.one_device
-    return _placed(platform.graph, simulation.intervals, simulation.overwrites, count, one_device)
+    return _placed(platform.graph, simulation.intervals, simulation.overwrites, platform.devices)
 
 
 def _placed(
     graph: ComputationGraph, intervals: Sequence[PlacedInterval], overwrites: Sequence[tuple[int, int]],
-    memories: int, one_device: bool,
+    devices: Sequence[int],
 ) -> tuple[Placing, ...]:  # fmt: skip
-    rooms, over = [_Room(graph) for _ in range(memories)], dict(overwrites)
+    rooms, over = [_Room(graph) for _ in devices], dict(overwrites)
     latest: dict[tuple[int, int], int] = {}  # node and memory, or device: the memory of its latest copy there
     for interval in intervals:
-        v, m, device = interval.node, interval.memory, 0 if one_device else interval.memory
+        v, m, device = interval.node, interval.memory, devices[interval.memory]
         for group in graph.adjacent[v] if graph.adjacent and interval.source is None else ():
             rooms[latest[group[0], device]].join(group)
         rooms[m].take(interval, over.get(interval.start))

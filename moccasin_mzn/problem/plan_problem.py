@@ -56,10 +56,10 @@ class PlanProblem:
 
     def __post_init__(self) -> None:
         refuse_unsolved(self.features, JUDGES)
-        if self.platform.one_device:
-            self._check_device()
+        if self.platform.has_accesses:
+            self._check_accesses()
 
-    def _check_device(self) -> None:
+    def _check_accesses(self) -> None:
         if self.objective != "duration" or (self.goal.max_energy, self.goal.max_traffic) != (None, None):
             raise InputError("goal: with memories of one device it is the least duration, with no limit but on that")
         if self.baseline_duration > TOTAL_LIMIT:
@@ -71,12 +71,13 @@ class PlanProblem:
 
     @cached_property
     def features(self) -> Features:
-        computing = sum(memory.durations is not None for memory in self.platform.memories)
-        alone = computing == len(self.platform.memories) == 1
+        platform, place = self.platform, self.platform.memories
+        computing = {device for device in platform.devices if place[device].durations is not None}
+        alone = len(place) == len(computing) == 1
         kinds = {
-            Feature.POOLS: self.platform.one_device,
-            Feature.PAGING: not self.platform.one_device and computing < len(self.platform.memories),
-            Feature.DEVICES: not self.platform.one_device and (computing > 1 or alone),
+            Feature.POOLS: platform.has_accesses,
+            Feature.PAGING: any(memory.durations is None for memory in place),
+            Feature.DEVICES: len(computing) > 1 or (alone and not platform.has_accesses),
             Feature.GOALS: self.goal != Goal(max_duration=self.goal.max_duration),
         }
         return self.instance.features.union(feature for feature, present in kinds.items() if present)
@@ -104,8 +105,8 @@ class PlanProblem:
 
     @property
     def baseline_duration(self) -> int:
-        one_device = self.platform.one_device
-        return least_total(self.platform, "duration") if one_device else self.instance.baseline.duration
+        accessed = self.platform.has_accesses
+        return least_total(self.platform, "duration") if accessed else self.instance.baseline.duration
 
     def together(self, answer: Sequence[Action]) -> Plan:
         return plan_together(self.graph, tuple(answer))
@@ -197,12 +198,12 @@ class PlanProblem:
     def out_of_scope(self, plan: Plan) -> str | None:
         """The first node with too many retention intervals in a memory, in one line; None if absent."""
         platform = self.platform
-        of = Counter((action.node, platform.device_of(action.memory)) for action in plan)
+        of = Counter((action.node, platform.devices[action.memory]) for action in plan)
         for (v, m), count in of.items():
             most = self.most_intervals(v, m)
             if count > most:
                 intervals = count_text(count, "retention interval")
-                where = "" if platform.one_device else f" in {platform.memories[m].name}"
+                where = f" in {platform.memories[m].name}" if platform.devices.count(m) == 1 else ""
                 return f"node {node_text(platform.graph, v)} has {intervals}{where}, at most {most} allowed"
         return None
 
@@ -231,23 +232,21 @@ def why_impossible(problem: PlanProblem) -> str | None:
     graph = platform.graph
     for v in range(len(graph.nodes)):
         need = graph.working_set(v)
-        rooms = [need if memory.budget is None else memory.budget for memory in platform.memories if memory.computes(v)]
-        if platform.one_device and graph.sizes[v] > max(rooms):
-            amount, over = graph.sizes[v], over_text(graph.sizes[v], max(rooms), graph.size_unit, "the largest memory")
-            return f"the output of node {node_text(graph, v)} is {memory_text(amount, graph.size_unit)}, {over}"
-        if platform.one_device:
-            if sum(rooms) >= need:
-                continue
-            return (
-                f"node {node_text(graph, v)} alone needs {memory_text(need, graph.size_unit)} for its inputs and its "
-                f"output, {over_text(need, sum(rooms), graph.size_unit, 'all memories together')}"
-            )
-        if all(budget < need for budget in rooms):
-            return (
-                f"node {node_text(graph, v)} alone needs {memory_text(need, graph.size_unit)} for its inputs and its "
-                f"output, {over_text(need, max(rooms), graph.size_unit, 'the largest budget')} of a memory that "
-                "computes it"
-            )
+        rooms: dict[int, list[int]] = {}  # by device that computes it
+        for memory, device in zip(platform.memories, platform.devices, strict=True):
+            if memory.computes(v):
+                rooms.setdefault(device, []).append(need if memory.budget is None else memory.budget)
+        if any(sum(some) >= need and max(some) >= graph.sizes[v] for some in rooms.values()):
+            continue
+        node, largest, together = node_text(graph, v), max(map(max, rooms.values())), max(map(sum, rooms.values()))
+        amount, several = graph.sizes[v], platform.has_accesses
+        if several and amount > largest:
+            over = over_text(amount, largest, graph.size_unit, "the largest memory")
+            return f"the output of node {node} is {memory_text(amount, graph.size_unit)}, {over}"
+        over = over_text(need, together, graph.size_unit, "all memories together" if several else "the largest budget")
+        where = "" if several else " of a memory that computes it"
+        needed = memory_text(need, graph.size_unit)
+        return f"node {node} alone needs {needed} for its inputs and its output, {over}{where}"
     for what in OBJECTIVES:
         limit, least = goal.limit(what), least_total(platform, what)
         if limit is not None and limit < least:

@@ -52,7 +52,7 @@ class Memory:
     """The energy of computing each node here, in any unit; None: as many as `durations`."""
     accesses: tuple[int, ...] | None = field(default=None, repr=False)
     """What reading or writing the output of each node here once adds to the duration of a computation, in the graph's
-    duration unit; None: nothing. For memories of one device, see `Platform.one_device`."""
+    duration unit; None: nothing. For memories of one device, see `Platform.devices`."""
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name or not self.name.isprintable():
@@ -119,9 +119,10 @@ class Platform:
     graph: ComputationGraph
     memories: tuple[Memory, ...]
     links: tuple[Link, ...] = ()
-    one_device: bool = False
-    """True: all memories are of one device. A computation reads each input in the memory where it is, and writes its
-    output to one of them; an output is in one memory at a time, and nothing is copied."""
+    devices: tuple[int, ...] = ()
+    """For each memory the first one of its device; empty: each is one of its own. A computation reads each input in the
+    memory of the device where it is, and writes its output to one of them; an output is in one memory of a device at a
+    time, and nothing is copied between them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "memories", tuple(self.memories))
@@ -139,25 +140,30 @@ class Platform:
             if not any(memory.computes(v) for memory in self.memories):
                 raise InputError(f"node {node_text(self.graph, v)} cannot be computed in any of {', '.join(names)}")
         self._check_links()
-        self._check_device()
+        self._check_devices()
 
-    def _check_device(self) -> None:
-        first = self.memories[0]
-        if type(self.one_device) is not bool:
-            raise InputError(f"one_device {shown(self.one_device)} is not true or false")
-        if self.one_device and self.links:
+    def _check_devices(self) -> None:
+        count, devices = len(self.memories), as_tuple("devices", self.devices or range(len(self.memories)))
+        if len(devices) != count or not all(type(m) is int and 0 <= m < count and devices[m] == m for m in devices):
+            raise InputError(
+                f"devices {shown(self.devices)}: expected the first memory of its device for each of {count}"
+            )
+        object.__setattr__(self, "devices", devices)
+        if any(devices[link.source] == devices[link.target] for link in self.links):
             raise InputError("memories of one device have no links: a computation reads and writes in all of them")
-        for memory in self.memories:
-            if not self.one_device and memory.accesses is not None:
+        for memory, device in zip(self.memories, devices, strict=True):
+            first = self.memories[device]
+            if memory.accesses is not None and 1 == devices.count(device) < count:
                 raise InputError(f"memory {memory.name}: accesses are for memories of one device")
-            if self.one_device and (memory.durations, memory.energies) != (first.durations, first.energies):
+            if (memory.durations, memory.energies) != (first.durations, first.energies):
                 raise InputError(
                     f"memories {first.name}, {memory.name}: computing takes the same time for all of one device"
                 )
 
-    def device_of(self, memory: int) -> int:
-        """Return the first memory of the device that a memory is of: what computes there reads in all of them."""
-        return 0 if self.one_device else memory
+    @property
+    def has_accesses(self) -> bool:
+        """True if a device has several memories, or accesses of its own cost."""
+        return len({*self.devices}) < len(self.memories) or any(one.accesses is not None for one in self.memories)
 
     def _check_links(self) -> None:
         count, n, seen = len(self.memories), len(self.graph.nodes), set()

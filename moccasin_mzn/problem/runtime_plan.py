@@ -73,12 +73,13 @@ class RuntimePlan:
     name: str = ""
     """The name of the graph."""
     size_unit: str = "unit"
-    one_device: bool = False
-    """Are the memories those of one device? Then a step reads copies in any of them."""
+    devices: tuple[int, ...] = ()
+    """See `Platform.devices`: a step reads copies in any memory of its device."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
         object.__setattr__(self, "memories", tuple(self.memories))
+        object.__setattr__(self, "devices", tuple(self.devices) or tuple(range(len(self.memories))))
         digits = type(self.graph_digest) is str and len(self.graph_digest) == 64
         if not digits or not set(self.graph_digest) <= set("0123456789abcdef"):
             raise InputError(f"graph_digest {shown(self.graph_digest)}: expected 64 hexadecimal digits")
@@ -89,7 +90,7 @@ class RuntimePlan:
         for at, step in enumerate(self.steps):
             with located(step_text(at, step)):
                 _check_numbers(step, at, len(self.steps), len(self.memories))
-        _check_reads(self.steps, self.one_device)
+        _check_reads(self.steps, self.devices)
         self._check_offsets()
 
     def _check_offsets(self) -> None:
@@ -179,19 +180,20 @@ class RuntimePlan:
     def of(
         graph: ComputationGraph, actions: Sequence[Action], memories: Sequence[str] = ONE_MEMORY,
         offsets: Sequence[int] | None = None, alignment: int = 1, workspaces: Sequence[int | None] | None = None,
-        one_device: bool = False,
+        devices: Sequence[int] = (),
     ) -> RuntimePlan:  # fmt: skip
         """Return the plan for actions that a judge accepts.
 
         Args:
             offsets: of the copy that each action makes, in the arena of its memory; None: there are none.
             workspaces: where what each computation takes besides lies in that arena; None: it is not given.
-            one_device: see the class.
+            devices: see the class.
 
         Raises:
             InputError: see the class; an action reads what is not there.
         """
-        reads, ends = reads_of(graph, actions, one_device)
+        devices = devices or range(len(memories))
+        reads, ends = reads_of(graph, actions, devices)
         begins = _begins_of(graph, actions)
         steps = (
             Step(
@@ -204,17 +206,17 @@ class RuntimePlan:
             for t, action in enumerate(actions)
         )  # fmt: skip
         return RuntimePlan(
-            tuple(steps), graph_digest(graph), tuple(memories), alignment, graph.name, graph.size_unit, one_device
+            tuple(steps), graph_digest(graph), tuple(memories), alignment, graph.name, graph.size_unit, tuple(devices)
         )  # fmt: skip
 
 
 def reads_of(
-    graph: ComputationGraph, actions: Sequence[Action], one_device: bool = False
+    graph: ComputationGraph, actions: Sequence[Action], devices: Sequence[int] = (0,)
 ) -> tuple[list[tuple[int, ...]], list[int]]:
     """Which actions made what each one reads, in the order of its inputs, and the last that reads what it makes.
 
     Args:
-        one_device: inputs are read in any memory.
+        devices: see `Platform.devices`.
 
     Raises:
         InputError: what is read is not there.
@@ -223,9 +225,9 @@ def reads_of(
     reads, ends = [], list(range(len(actions)))
     for t, action in enumerate(actions):
         inputs: Iterator[tuple[int, int]] = (
-            ((u, 0 if one_device else action.memory) for u in graph.predecessors[action.node])
+            ((u, devices[action.memory]) for u in graph.predecessors[action.node])
             if action.source is None
-            else iter([(action.node, action.source)])
+            else iter([(action.node, devices[action.source])])
         )
         try:
             reads.append(tuple(latest[of] for of in inputs))
@@ -233,7 +235,7 @@ def reads_of(
             raise InputError(f"step {t + 1}: node {shown(graph.nodes[action.node])} reads what is not there") from None
         for r in reads[-1]:
             ends[r] = t
-        latest[action.node, 0 if one_device else action.memory] = t
+        latest[action.node, devices[action.memory]] = t
     return reads, ends
 
 
@@ -282,11 +284,11 @@ def _check_numbers(step: Step, at: int, steps: int, memories: int) -> None:
         raise InputError("a copy from a memory to itself")
 
 
-def _check_reads(steps: Sequence[Step], one_device: bool) -> None:
+def _check_reads(steps: Sequence[Step], devices: Sequence[int]) -> None:
     latest: dict[tuple[NodeId, int], int] = {}
     first: dict[NodeId, Step] = {}
     inputs: dict[NodeId, list[NodeId]] = {}
-    ends, memories = list(range(len(steps))), {step.memory for step in steps}
+    ends = list(range(len(steps)))
     for at, step in enumerate(steps):
         with located(step_text(at, step)):
             read = [steps[r].node for r in step.reads]
@@ -297,22 +299,21 @@ def _check_reads(steps: Sequence[Step], one_device: bool) -> None:
             if first.setdefault(step.node, step).size != step.size:
                 raise InputError(f"size {step.size}, before that {first[step.node].size}")
             for r in step.reads:
-                read_in = steps[r].memory if one_device else step.memory if step.source is None else step.source
-                _check_read(steps, r, read_in, latest)
+                _check_read(steps, r, step, latest, devices)
                 ends[r] = at
-            for m in memories if one_device else {step.memory}:
-                latest[step.node, m] = at
+            latest[step.node, devices[step.memory]] = at
     for at, (step, end) in enumerate(zip(steps, ends, strict=True)):
         if step.end != end:
             last = "nothing reads it" if end == at else f"it is last read at step {end + 1}"
             raise InputError(f"{step_text(at, step)}: retained until step {step.end + 1}, but {last}")
 
 
-def _check_read(steps: Sequence[Step], r: int, memory: int, latest: dict[tuple[NodeId, int], int]) -> None:
-    of = steps[r]
-    if of.memory != memory:
+def _check_read(
+    steps: Sequence[Step], r: int, by: Step, latest: dict[tuple[NodeId, int], int], devices: Sequence[int]
+) -> None:
+    of, device = steps[r], devices[by.memory if by.source is None else by.source]
+    if devices[of.memory] != device or by.source not in (None, of.memory):
         raise InputError(f"reads step {r + 1} (node {of.node}), which is in another memory")
-    if latest[of.node, memory] != r:
-        raise InputError(
-            f"reads step {r + 1} (node {of.node}), but step {latest[of.node, memory] + 1} wrote it again since"
-        )
+    if latest[of.node, device] != r:
+        again = latest[of.node, device] + 1
+        raise InputError(f"reads step {r + 1} (node {of.node}), but step {again} wrote it again since")

@@ -301,12 +301,12 @@ def arenas_of_plan(claimed: ClaimedPlan) -> tuple[ClaimedArena, ...]:
         for m, place in enumerate(platform.memories)
     ]
     over = judge_plan(platform, claimed.plan).overwrites
-    return _claimed(claimed.plan, claimed.placed, over, memories, platform.one_device)
+    return _claimed(claimed.plan, claimed.placed, over, memories, platform.devices)
 
 
 def _claimed(
     plan: Plan, intervals: Sequence[ClaimedInterval], overwrites: Sequence[tuple[int, int]],
-    memories: Sequence[ClaimedArena], one_device: bool = False,
+    memories: Sequence[ClaimedArena], devices: Sequence[int] = (0,),
 ) -> tuple[ClaimedArena, ...]:  # fmt: skip
     """The claims about each of the memories, which have no intervals yet.
 
@@ -319,7 +319,7 @@ def _claimed(
     latest: dict[tuple[int, int], tuple[int, int]] = {}  # by node and device: memory and number of its latest copy
     placed, workspaces, groups = ([list[tuple[Any, ...]]() for _ in memories] for _ in range(3))
     for of in sorted(intervals, key=lambda one: one.start):
-        v, m, device = of.node, of.memory, 0 if one_device else of.memory
+        v, m, device = of.node, of.memory, devices[of.memory]
         computed = of.start not in copied
         first = graph.output_of[v] if graph.output_of is not None and computed else None
         start = of.start if first is None else where.get((first, m), (of.start, 0))[0]

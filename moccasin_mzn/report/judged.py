@@ -97,7 +97,7 @@ class JudgedSchedule(Shown):
         try:
             return named_intervals(
                 self.graph, [*self.budgets], account.intervals, [offsets.get(at) for at in places], self.details.plan,
-                self._platform.one_device,
+                self._platform.devices,
             )  # fmt: skip
         except InputError:
             return None

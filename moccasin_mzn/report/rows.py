@@ -96,7 +96,7 @@ def intervals_of(result: Found) -> tuple[Interval, ...] | None:
     names = [memory.name for memory in problem.platform.memories]
     offsets = [None] * len(found) if arenas is None else problem.offsets(arenas, result.simulation)
     plan, platform = problem.as_plan(result.answer), problem.platform
-    return named_intervals(problem.graph, names, found, offsets, plan, platform.one_device)
+    return named_intervals(problem.graph, names, found, offsets, plan, platform.devices)
 
 
 def named_intervals(
@@ -105,19 +105,19 @@ def named_intervals(
     found: Sequence[Retained],
     offsets: Sequence[int | None],
     plan: Plan,
-    one_device: bool = False,
+    devices: Sequence[int] = (0,),
 ) -> tuple[Interval, ...]:
     """Return the judge's intervals of a plan, one for each step, with ids and names.
 
     Args:
         names: those of the memories.
         offsets: one for each interval.
-        one_device: see `Platform`.
+        devices: see `Platform`.
 
     Raises:
         InputError: a step reads what is not there.
     """
-    reads, _ = reads_of(graph, plan, one_device)
+    reads, _ = reads_of(graph, plan, devices)
     return tuple(
         Interval(
             graph.nodes[one.node], names[getattr(one, "memory", 0)], one.start, one.end, at, graph.sizes[one.node],

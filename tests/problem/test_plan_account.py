@@ -57,8 +57,8 @@ def test_plans_of_one_memory_are_schedules(seed):
     if rng.random() < 0.3:
         sequence.pop(rng.randrange(len(sequence)))
     expected = judge(graph, sequence, budget)
-    for one_device in (False, True):
-        platform = Platform(graph, [Memory("only", budget, graph.durations)], one_device=one_device)
+    for accesses in (None, [0] * n):
+        platform = Platform(graph, [Memory("only", budget, graph.durations, accesses=accesses)])
         found = judge_plan(platform, [Action(v) for v in sequence])
         assert (found.memory, found.peaks, found.duration) == ((expected.memory,), (expected.peak,), expected.duration)
         assert found.overwrites == expected.overwrites
@@ -83,7 +83,7 @@ def paging(graph, budget=None):
 def pools(graph, budgets=(None, None)):
     """Memories of one device: an access to slow takes the size, one to fast nothing."""
     fast = Memory("fast", budgets[0], graph.durations, accesses=[0] * len(graph.nodes))
-    return Platform(graph, [fast, Memory("slow", budgets[1], graph.durations, accesses=graph.sizes)], one_device=True)
+    return Platform(graph, [fast, Memory("slow", budgets[1], graph.durations, accesses=graph.sizes)], devices=(0, 0))
 
 
 def shown(platform, *actions):

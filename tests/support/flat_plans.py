@@ -63,7 +63,7 @@ def draw_platform(graph: ComputationGraph, kind: str, seed: int) -> Platform:
     if kind == "paging":
         return Platform(graph, (first, Memory("slow", None)), both)
     if kind == "pools":
-        return Platform(graph, (first, Memory("m1", None, graph.durations, None, costs)), one_device=True)
+        return Platform(graph, (first, Memory("m1", None, graph.durations, None, costs)), devices=(0, 0))
     cannot = {v for v in range(n) if graph.operation_of[v] == v and rng.random() < 0.2}
     there = [None if graph.operation_of[v] in cannot else cost for v, cost in enumerate(graph.durations)]
     return Platform(graph, (first, Memory("m1", None, there)), both)
@@ -88,7 +88,7 @@ def draw_plan(platform: Platform, seed: int, more: int = 6) -> Plan:
             listed = [w for w in graph.outputs_of[v] if w not in seen or rng.random() < 0.5]
             plan += [Action(v, m), *(Action(w, m) for w in rng.sample(listed, len(listed)))]
         for action in plan:
-            place[action.node, platform.device_of(action.memory)] = action.memory
+            place[action.node, platform.devices[action.memory]] = action.memory
     return tuple(plan)
 
 
@@ -96,7 +96,7 @@ def _computable(platform: Platform, place: dict[tuple[int, int], int]) -> Iterat
     graph = platform.graph
     for v in range(len(graph.nodes)):
         for m, memory in enumerate(platform.memories):
-            device = platform.device_of(m)
+            device = platform.devices[m]
             if graph.operation_of[v] != v or not memory.computes(v):
                 continue
             there = all((u, device) in place for u in graph.predecessors[v])
@@ -161,7 +161,7 @@ class _Flat:
     def _compute(self, run: list[int]) -> None:
         graph, (t, v, m) = self.graph, (run[0], self.plan[run[0]].node, self.plan[run[0]].memory)
         assert graph.operation_of[v] == v, f"step {t}: a further output by itself"
-        device, taken = self.platform.device_of(m), graph.workspaces[v] if graph.workspaces else 0
+        device, taken = self.platform.devices[m], graph.workspaces[v] if graph.workspaces else 0
         inputs = {u: self.latest[u, device] for u in graph.predecessors[v]}
         for u, copy in inputs.items():
             assert not self.wrong(u, copy), f"step {t} reads node {u}, which is not whole"

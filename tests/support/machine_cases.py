@@ -28,7 +28,9 @@ def machine_of(platform: Platform) -> Machine:
         [memory.budget for memory in platform.memories],
         [None if memory.durations is None else costs(memory) for memory in platform.memories],
         {(link.source, link.target): costs(link) for link in platform.links},
-        [list(memory.accesses or (0 for _ in nodes)) for memory in platform.memories] if platform.one_device else None,
+        [list(memory.accesses or (0 for _ in nodes)) for memory in platform.memories]
+        if platform.has_accesses
+        else None,
     )
 
 
@@ -43,7 +45,7 @@ def draw_platform(rng: random.Random, nodes: int = 4) -> Platform:
     if rng.random() < 0.4:
         rows = [[rng.choice([0, 1, size, 2 * size]) for size in graph.sizes] for _ in names]
         places = [Memory(*each, graph.durations, accesses=row) for *each, row in zip(names, budgets, rows, strict=True)]
-        return Platform(graph, places, one_device=True)
+        return Platform(graph, places, devices=[0] * memories)
     places = [Memory(names[0], budgets[0], graph.durations, _energies(rng, graph, graph.durations))]
     for name, budget in zip(names[1:], budgets[1:], strict=True):
         if rng.random() < 0.4:

@@ -30,7 +30,7 @@ PLATFORM = Platform(
         Memory("fast", 12, GRAPH.durations, accesses=(0, 0, 0, 0)),
         Memory("slow", 8, GRAPH.durations, accesses=(16, 16, 8, 8)),
     ),
-    one_device=True,
+    devices=(0, 0),
 )  # fmt: skip
 
 

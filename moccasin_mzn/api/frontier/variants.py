@@ -170,7 +170,7 @@ class Plans(Variant[PlanProblem]):
         def fits_elsewhere(v: int, need: int) -> bool:
             return any(place.computes(v) and (place.budget is None or place.budget >= need) for place in others)
 
-        if self.problem.platform.one_device:
+        if self.problem.platform.has_accesses:
             elsewhere = [place.budget for place in others if place.budget is not None]
             need = self.graph.largest_working_set().memory
             return max(0, need - sum(elsewhere)) if len(elsewhere) == len(others) else 0
@@ -180,7 +180,7 @@ class Plans(Variant[PlanProblem]):
     @property
     def input_increase(self) -> int | None:
         place, nodes = self.problem.platform.memories[SWEPT], range(len(self.graph.nodes))
-        if not self.problem.platform.one_device and not all(map(place.computes, nodes)):
+        if not self.problem.platform.has_accesses and not all(map(place.computes, nodes)):
             return None
         plan = plan_of_sequence(self.problem.instance.order, SWEPT)
         return self.problem.value(self.problem.judge(plan)) - self.baseline

@@ -41,6 +41,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
     """
 
     name: ClassVar[str] = "devices"
+    subject: ClassVar[str] = "devices are"
     handles: ClassVar[Features] = OF_PLANS - {Feature.POOLS, Feature.WORKSPACES, Feature.IN_PLACE, Feature.OUTPUTS}
     verdict: ClassVar[re.Pattern[str]] = re.compile(
         r"CORRECT: duration (\d+), energy (\d+), traffic (\d+), peaks ([\d ]+)"

@@ -50,6 +50,7 @@ class PagingFormulation(PlanFormulation[PagingData]):
     """
 
     name: ClassVar[str] = "paging"
+    subject: ClassVar[str] = "paging is"
     handles: ClassVar[Features] = OF_PLANS - {Feature.DEVICES, Feature.POOLS, Feature.OUTPUTS}
     verdict: ClassVar[re.Pattern[str]] = re.compile(r"CORRECT: cost (\d+), peak (\d+), slow (\d+)")
     checker: ClassVar[str] = "paging.mzc.mzn"

@@ -39,6 +39,7 @@ class PoolsFormulation(PlanFormulation[PoolsData]):
     """The memories that outputs lie in together with what is recomputed."""
 
     name: ClassVar[str] = "pools"
+    subject: ClassVar[str] = "memories of one device are"
     handles: ClassVar[Features] = OF_PLANS - {Feature.PAGING, Feature.DEVICES, Feature.GOALS}
     verdict: ClassVar[re.Pattern[str]] = re.compile(r"CORRECT: cost (\d+), peaks ([\d ]+)")
     checker: ClassVar[str] = "pools.mzc.mzn"

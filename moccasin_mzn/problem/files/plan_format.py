@@ -21,7 +21,7 @@ from moccasin_mzn.base.files import Json, JsonObject, parse_json
 from moccasin_mzn.base.formatting import one_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.zero_copy import difference
-from moccasin_mzn.problem.files.plans import claimed_plan, graph_of_plan, is_plan
+from moccasin_mzn.problem.files.plans import claimed_plan, devices_in, graph_of_plan, is_plan
 from moccasin_mzn.problem.files.schedules import FORMAT, VERSION, check_version, claimed_schedule, is_versioned
 from moccasin_mzn.problem.judges.certificates import graph_digest
 from moccasin_mzn.problem.platform import Action
@@ -50,7 +50,7 @@ def versioned(graph: ComputationGraph, answer: Sequence[Json] | None, document: 
     if answer is None:
         return whole
     actions = [of if isinstance(of, Action) else Action(of) for of in answer]
-    plan = RuntimePlan.of(graph, actions, _names_in(document), one_device=_of_one_device(document))
+    plan = RuntimePlan.of(graph, actions, _names_in(document), devices=_devices_in(document))
     for interval, action, step in zip(document["intervals"], actions, plan.steps, strict=True):
         interval |= {"size": step.size, "reads": [r + 1 for r in step.reads]}
         interval |= {} if step.begin is None else {"begin": step.begin + 1}
@@ -79,7 +79,7 @@ def runtime_plan(document: Json, graph: ComputationGraph | None = None) -> Runti
     names, steps = _steps(document)
     found = RuntimePlan(
         tuple(steps), document.get("graph_digest"), names, document.get("alignment", 1),
-        _text(document, "graph", ""), _text(document, "size_unit", "unit"), _of_one_device(document),
+        _text(document, "graph", ""), _text(document, "size_unit", "unit"), _devices_in(document),
     )  # fmt: skip
     _check_arenas(document, found)
     if graph is not None:
@@ -93,9 +93,9 @@ def _names_in(document: JsonObject) -> tuple[str, ...]:
     return tuple(memory["name"] for memory in platform.get("memories", ())) or ONE_MEMORY
 
 
-def _of_one_device(document: JsonObject) -> bool:
-    """Are the memories of an answer's object those of one device?"""
-    return "platform" in document and (document["platform"] or {}).get("one_device") is True
+def _devices_in(document: JsonObject) -> tuple[int, ...]:
+    """Return the devices of the memories of an answer's object."""
+    return devices_in(document.get("platform") or {})
 
 
 def _text(document: JsonObject, key: str, default: str) -> str:
@@ -212,7 +212,7 @@ def _check_against(document: JsonObject, found: RuntimePlan, graph: ComputationG
     actions = found.actions(graph)
     offsets = [step.offset or 0 for step in found.steps] if found.placed else None
     places = [step.workspace_offset for step in found.steps]
-    true = RuntimePlan.of(graph, actions, found.memories, offsets, found.alignment, places, found.one_device)
+    true = RuntimePlan.of(graph, actions, found.memories, offsets, found.alignment, places, found.devices)
     for at, (claimed, other) in enumerate(zip(found.steps, true.steps, strict=True)):
         for what in ("reads", "end", "size", "begin", "workspace", "adjacent"):
             if getattr(claimed, what) != getattr(other, what):

@@ -47,7 +47,7 @@ def platform_document(platform: Platform) -> JsonObject:
     """Budgets and costs, one for each node in the order of the graph's file."""
     names = [memory.name for memory in platform.memories]
     return {
-        **({"one_device": True} if platform.one_device else {}),
+        **_devices(platform),
         "memories": [
             {name: [*value] if isinstance(value, tuple) else value for name, value in vars(memory).items()
              if name != "accesses" or value is not None}
@@ -59,6 +59,12 @@ def platform_document(platform: Platform) -> JsonObject:
             for link in platform.links
         ],
     }  # fmt: skip
+
+
+def _devices(platform: Platform) -> JsonObject:
+    if not platform.has_accesses:
+        return {}
+    return {"devices": platform.devices} if any(platform.devices) else {"one_device": True}
 
 
 def goal_document(goal: Goal) -> JsonObject:
@@ -167,7 +173,20 @@ def platform_of(graph: ComputationGraph, document: Json) -> Platform:
         source, target = (_memory(names, where, entry.get(key)) for key in ("from", "to"))
         durations, energies = (_list(entry, where, key) for key in ("durations", "energies"))
         between.append(Link(source, target, durations, energies))
-    return Platform(graph, tuple(known), tuple(between), described.get("one_device", False))
+    return Platform(graph, tuple(known), tuple(between), devices_in(described))
+
+
+def devices_in(described: JsonObject) -> tuple[int, ...]:
+    """Return `Platform.devices` of a platform as it is described.
+
+    Raises:
+        InputError: it is broken.
+    """
+    one, devices = described.get("one_device", False), described.get("devices", [])
+    if type(one) is not bool or not isinstance(devices, list):
+        raise InputError(f"one_device {shown(one)}, devices {shown(devices)}: expected true or false, and a list")
+    memories = described.get("memories")
+    return (0,) * len(memories) if one and isinstance(memories, list) else tuple(devices)
 
 
 _AMOUNTS = ("durations", "energies", "accesses")

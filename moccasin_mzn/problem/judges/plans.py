@@ -159,13 +159,13 @@ class _Run:
             duration, energy = place.cost(v)
             duration += self._read_inputs(t, v, m) + self._written(v, m)
         else:
-            self._end[self._latest[v, source]] = t
+            self._end[self._latest[v, self.platform.devices[source]]] = t
             link = self.platform.link_between[source, m]
             duration, energy = link.durations[v], link.energies[v]
             self.totals["traffic"] += graph.sizes[v]
         self.totals["duration"] += duration
         self.totals["energy"] += energy
-        self._latest[v, self.platform.device_of(m)] = self._end[t] = t
+        self._latest[v, self.platform.devices[m]] = self._end[t] = t
         self._place[t] = m
         self._opened.append((t, action))
 
@@ -186,7 +186,8 @@ class _Run:
         origin = memories[source].name
         if (source, m) not in self.platform.link_between:
             return Violation("no-link", t, v, f"position {t}: nothing can be copied from {origin} to {name}")
-        if (v, source) not in self._latest:
+        latest = self._latest.get((v, self.platform.devices[source]))
+        if latest is None or self._place[latest] != source:
             return Violation(
                 "missing-copy", t, v, f"position {t}: node {node} is copied from {origin}, but is not there"
             )
@@ -214,8 +215,8 @@ class _Run:
 
     def _read_inputs(self, t: int, v: int, m: int) -> int:
         """What the reads take."""
-        graph, memories, device = self.platform.graph, self.platform.memories, self.platform.device_of(m)
-        name, taken = "memory" if self.platform.one_device else memories[m].name, 0
+        graph, memories, device = self.platform.graph, self.platform.memories, self.platform.devices[m]
+        name, taken = "memory" if self.platform.has_accesses else memories[m].name, 0
         if graph.adjacent is not None:
             self._check_groups(t, v, device)
         for u in graph.predecessors[v]:

@@ -68,19 +68,19 @@ def test_the_judge_names_what_is_in_no_memory_and_what_is_full():
 )
 def test_platforms_of_one_device_refuse_what_makes_no_sense(memories, links, message):
     with pytest.raises(InputError, match=message):
-        Platform(GRAPH, memories, links, one_device=True)
+        Platform(GRAPH, memories, links, devices=[0] * len(memories))
 
 
 def test_accesses_are_for_one_device():
     with pytest.raises(InputError, match="memory a: accesses are for memories of one device"):
-        Platform(GRAPH, (Memory("a", 1, (1,) * 4, accesses=(0,) * 4),))
+        Platform(GRAPH, (Memory("a", 1, (1,) * 4, accesses=(0,) * 4), Memory("b", 1, (1,) * 4)))
 
 
 def test_a_request_survives_its_text():
     problem = draw_pools(3)
     request = Request(problem, SearchOptions(), PoolsFormulation(staged=False))
     again = request_from_json(request.to_json())
-    assert again == request and again.problem.platform.one_device
+    assert again == request and again.problem.platform.devices == (0,) * len(again.problem.platform.memories)
 
 
 @needs_minizinc
@@ -97,7 +97,7 @@ def test_memories_of_one_device_are_solved_written_validated_and_run(command, gr
     status, out, _ = command("validate", graph, plan)
     assert status == 0 and "arena in slow" in out
     steps = runtime_plan(json.loads(plan.read_text()), GRAPH)
-    assert steps.one_device and steps.memories == ("fast", "slow") and max(steps.arenas) <= 12
+    assert steps.devices == (0, 0) and steps.memories == ("fast", "slow") and max(steps.arenas) <= 12
     assert {steps.steps[r].memory for step in steps.steps for r in step.reads} == {0, 1}
     again = placed(steps, 4, Effort(1.0, None, 0))
     assert isinstance(again, RuntimePlan) and again.alignment == 4

@@ -135,7 +135,7 @@ def test_bounds_of_pools_are_exact_for_large_costs(offset):
             Memory("slow", None, (1,) * 4, accesses=slow),
         )
         problem = PlanProblem(
-            Instance.build(graph, "100%", max_computations=1), Platform(graph, memories, one_device=True)
+            Instance.build(graph, "100%", max_computations=1), Platform(graph, memories, devices=(0, 0))
         )
         oracle = Pools(graph, [max(sizes), sum(sizes)], [[0] * 4, slow], [1] * 4)
         value, _ = best_pools_plan(oracle, problem.instance.order)

@@ -53,7 +53,7 @@ def refused(command, *words):
 def test_an_increase_is_relative_to_accesses_where_they_take_least(seed):
     """So that the duration of the fastest memory alone is no increase, and none is negative."""
     problem = draw_pools(seed)
-    alone = replace(problem.platform, memories=(replace(problem.platform.memories[0], budget=None),))
+    alone = replace(problem.platform, memories=(replace(problem.platform.memories[0], budget=None),), devices=())
     fastest = PlanProblem(problem.instance, alone)
     plan = tuple(Action(v, 0) for v in problem.instance.order)
     assert fastest.judge(plan).duration == fastest.baseline_duration == fastest.least_value()
@@ -198,7 +198,7 @@ def test_a_frontier_has_a_file_of_a_platform_or_memories(command, graph, plan):
 def test_a_plan_is_matched_by_names_of_memories():
     def platform(*names):
         memories = tuple(Memory(name, None, GRAPH.durations, accesses=(0,) * 4) for name in names)
-        return Platform(GRAPH, memories, one_device=True)
+        return Platform(GRAPH, memories, devices=(0, 0))
 
     claimed = ClaimedPlan(platform("a", "b"), (Action(0, 0), Action(1, 1)))
     assert claimed.on(platform("b", "a")) == (Action(0, 1), Action(1, 0))
