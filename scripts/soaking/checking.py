@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from soaking.asking import Reply, is_reported
+from soaking.exact_plans import account_of_plan, best_plan, plan_in_scope
+from soaking.exact_questions import exact_graph
 from soaking.judging import FIRST, FREE, STAGED, Scope, account, arena_flaw
 from soaking.oracle import least_peak
-from soaking.plans import best_plan, places_of, plan_flaw
+from soaking.plans import machine_of_options
 from soaking.questions import SMALL, Question
 from soaking.witnesses import Claim, Witnesses
 
@@ -300,31 +302,34 @@ def _known(complete: bool) -> str:
 def _plan(
     question: Question, document: dict[str, Any], reply: Reply, witnesses: Witnesses, counts: Counter
 ) -> Iterator[str]:
-    graph = question.problem.graph
-    most = question.most if isinstance(question.most, int) else 2
-    places = places_of(graph, question.options, most)
+    graph, tiny = question.problem.graph, exact_graph(question.problem.graph)
+    names, machine = machine_of_options(graph, question.options)
+    count = question.most if isinstance(question.most, int) else 2
+    most = [[1 if row is None and "paging" in question.options else count] * tiny.n for row in machine.compute]
+    tiny.order = list(question.order)
     status, bound = document["status"], document["bound"]
     position = {node: v for v, node in enumerate(graph.nodes)}
     if (reply.status == 0) != (document["plan"] is not None) or document["valid"] != (document["plan"] is not None):
         yield f"exit status {reply.status}, valid {document['valid']}"
     if document["plan"] is not None:
-        plan = [_step(entry, position, places.names) for entry in document["plan"]]
-        flaw, duration, peaks = plan_flaw(places, plan)
-        if flaw:
-            yield f"the plan is none: {flaw}"
-        reported = (document["duration"], *(document["peaks"][name] for name in places.names))
-        if not flaw and reported != (duration, *peaks):
-            yield f"duration and peaks are reported as {reported}, not {(duration, *peaks)}"
+        plan = [_step(entry, position, names) for entry in document["plan"]]
+        judged = account_of_plan(tiny, machine, plan)
+        if judged.flaws or not plan_in_scope(tiny, machine, plan, "free", most):
+            flaws = [kind.replace("-", " ") for kind, _ in judged.flaws] or ["a node has too many copies"]
+            yield f"the plan is none: {', '.join(flaws)}"
+        found = (document["duration"], *(document["peaks"][name] for name in names))
+        if not judged.flaws and found != (judged.totals[0], *judged.peaks):
+            yield f"duration and peaks are shown as {found}, not {(judged.totals[0], *judged.peaks)}"
         if document["duration"] < bound or (status == "optimal") != (document["duration"] == bound):
             yield f"{status} with duration {document['duration']} and bound {bound}"
-    best, certain = best_plan(places, question.order, not question.free)
+    certain, staged = True, "staged" if "paging" in question.options else "slots"
+    try:
+        best = best_plan(tiny, machine, "free" if question.free else staged, most)
+    except MemoryError:
+        certain, best = False, None
     counts[f"{status if status in ('optimal', 'infeasible') else 'bounds'}, {_known(certain)}"] += 1
-    if best is not None:
-        flaw, duration, _ = plan_flaw(places, best)
-        if flaw:
-            yield f"the oracle's own plan {best} is none: {flaw}"
-        elif status == "infeasible" or bound > duration:
-            yield f"{status}, bound {bound}, but the plan {best} takes {duration}"
+    if best is not None and (status == "infeasible" or bound > best[0]):
+        yield f"{status}, bound {bound}, but the plan {best[1]} takes {best[0]}"
 
 
 def _step(entry: dict[str, Any], position: dict[Any, int], names: Sequence[str]) -> tuple[int, int, int | None]:

@@ -24,6 +24,7 @@ from math import inf
 from soaking.exact import kept, sums_of_sets
 
 TOTALS = ("duration", "energy", "traffic")
+MOST_NODES = 14
 
 
 @dataclass
@@ -154,6 +155,8 @@ class Steps:
     """A state is (outputs in each memory, outputs computed, place in a stage): sets are bits of integers."""
 
     def __init__(self, g, machine, mode="free"):
+        if g.n > MOST_NODES:
+            raise MemoryError("too many nodes")
         self.g, self.machine, self.mode = g, machine, mode
         self.full, self.size_of = (1 << g.n) - 1, sums_of_sets(g.size)
         self.rooms = [inf if each is None else each for each in machine.budgets]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import random
 
+import device_cases
+import paging_cases
+import pools_cases
 import pytest
 from few import few
-from machine_cases import draw_plan, draw_platform, machine_of, mutated
-from soaking.exact_plans import account_of_plan, best_plan
+from machine_cases import best_of, draw_plan, draw_platform, least_of_all_plans, machine_of, mutated
+from soaking.exact import account, best
+from soaking.exact_plans import Machine, account_of_plan, best_plan
 from soaking.exact_questions import draw_graph, exact_graph
 
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -66,6 +70,53 @@ def test_plans_of_one_memory_are_schedules(seed):
         assert [(one.node, one.start, one.end) for one in found.intervals] == copies
         kinds = [sorted((each.kind, each.position or 0) for each in one.violations) for one in (found, expected)]
         assert kinds[0] == kinds[1]
+
+
+# --- The best of all plans ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", few(range(400), 25))
+def test_the_best_plan_is_the_least_of_all_plans(seed):
+    rng = random.Random(f"all {seed}")
+    platform = draw_platform(rng, 3)
+    while len(platform.memories) > 2 or len(platform.graph.nodes) > 4:
+        platform = draw_platform(rng, 3)
+    tiny, machine = exact_graph(platform.graph), machine_of(platform)
+    most = 7 if tiny.n * len(machine.budgets) <= 6 else 6
+    found, least = best_plan(tiny, machine), least_of_all_plans(tiny, machine, most)
+    if found is None or len(found[1]) <= most:
+        assert (found and found[0]) == least
+    else:
+        assert least is None or least >= found[0]
+
+
+@pytest.mark.parametrize("seed", few(range(600), 40))
+def test_in_one_memory_the_best_plan_is_the_best_schedule(seed):
+    rng = random.Random(f"schedule {seed}")
+    graph = draw_graph(rng, 5)
+    tiny, low = exact_graph(graph), max(1, *graph.working_sets)
+    high = max(low, account(tiny, tiny.order).peak)
+    budget, most = rng.choice([low, max(low, high - 1), rng.randint(low, high)]), rng.choice([1, 2, 3])
+    cost, counts = [(duration, 0) for duration in tiny.dur], [1 if v in tiny.once else most for v in range(tiny.n)]
+    dear = [(10**14, 0)] * tiny.n
+    for mode in ("free", "first", "staged"):
+        expected = best(tiny, budget, mode, most)
+        alone = [Machine([budget], [cost], access=access) for access in (None, [[0] * tiny.n])]
+        for machine in (*alone, Machine([budget, None], [cost, None], {(0, 1): dear, (1, 0): dear})):
+            found = best_plan(tiny, machine, mode, [counts, [1] * tiny.n])
+            assert (found and found[0] < 10**14 and found[0]) == (expected and expected[0]) or expected is None, mode
+
+
+@pytest.mark.parametrize("seed", few(range(300), 40))
+def test_the_judge_accepts_best_plans_at_their_cost(seed):
+    draw = (paging_cases.draw_problem, device_cases.draw_problem, pools_cases.draw_pools)[seed % 3]
+    problem = draw(seed)
+    for mode in ("free", "slots" if draw is device_cases.draw_problem else "staged"):
+        found = best_of(problem, mode)
+        if found is not None:
+            simulation = judge_plan(problem.platform, found.plan, problem.goal)
+            assert simulation.violations == () and problem.out_of_scope(found.plan) is None
+            assert tuple(map(simulation.total, OBJECTIVES)) == found.totals
 
 
 # --- By hand --------------------------------------------------------------------------------------------------

@@ -5,26 +5,23 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
-import device_cases
 import oracle
-import plan_oracle
 import pytest
 from cases import draw_case
 from few import few
 from hypothesis import given
 from hypothesis import strategies as st
+from machine_cases import machine_of
 from soaking.graphs import draw_graph, random_order
 from soaking.judging import FIRST, FREE, STAGED, Scope, account, arena_flaw, in_stages
 from soaking.oracle import best_schedule, least_peak
-from soaking.plans import best_plan, places_of, plan_flaw
+from soaking.plans import machine_of_options
 from soaking.witnesses import useless_too, without_useless
 from strategies import any_sequences, graphs, valid_sequences
 
 from moccasin_mzn.extensions.platforms import CopyCosts, PagingCosts, device_platform, paging_platform, parse_device
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.stages import first_out_of_stage
 
 CASES = few(range(1000), keep=range(60), mark=pytest.mark.slow)
@@ -94,44 +91,33 @@ def _orders(graph, begun):
             yield from _orders(graph, (*begun, v))
 
 
-PAGING = {"paging": True, "page-out-time": "0.25", "page-in-time": "1"}
-DEVICES = {"copy-time": "0.5", "copy-latency": "1"}
-
-
 @pytest.mark.parametrize("seed", range(12))
-def test_both_oracles_find_the_same_plans_with_slow_memory(seed):
+def test_options_of_a_command_line_mean_these_memories(seed):
     case = draw_case(seed, 4)
-    graph, order = case.graph, case.graph.input_order()
-    options = {**PAGING, "budget": str(case.budget), "slow-memory": str(graph.total_size // 2)}
-    costs = PagingCosts(Fraction(1, 4), Fraction(1))
-    there = plan_oracle.places_of(paging_platform(graph, case.budget, costs, graph.total_size // 2), 2)
-    places = places_of(graph, options, 2)
-    for staged, expected in (
-        (False, plan_oracle.best_plan(there)), (True, plan_oracle.best_staged_paging(there, order))
-    ):  # fmt: skip
-        _same(places, best_plan(places, order, staged), expected)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_both_oracles_find_the_same_plans_on_two_devices(seed):
-    case = draw_case(seed, 3)
-    graph, order = case.graph, case.graph.input_order()
-    told = (f"gpu={case.budget}", f"cpu={graph.total_size}:{('2', '1.5', 'inf')[seed % 3]}")
-    places = places_of(graph, {**DEVICES, "device": " ".join(told)}, 2)
+    graph, slower = case.graph, ("2", "1.5", "inf")[seed % 3]
+    options = {"paging": True, "page-out-time": "0.25", "page-in-time": "1", "budget": str(case.budget)}
+    half = graph.total_size // 2
+    platform = paging_platform(graph, case.budget, PagingCosts(Fraction(1, 4), Fraction(1)), half)
+    assert_alike(machine_of_options(graph, {**options, "slow-memory": str(half)}), platform)
+    told = (f"gpu={case.budget}", f"cpu={graph.total_size}:{slower}")
     platform = device_platform(graph, dict(map(parse_device, told)), CopyCosts(Fraction(1, 2), 1), 1)
-    instance = Instance.build(graph, case.budget, max_computations=2)
-    problem = PlanProblem(instance, platform)
-    for staged, expected in ((False, device_cases.best(problem)), (True, device_cases.best_staged(problem))):
-        _same(places, best_plan(places, order, staged), expected)
+    options = {"copy-time": "0.5", "copy-latency": "1", "device": " ".join(told)}
+    assert_alike(machine_of_options(graph, options), platform)
 
 
-def _same(places, found, expected):
-    plan, certain = found
-    assert certain
-    assert (plan is None) is (expected is None)
-    if plan is not None:
-        flaw, duration, _ = plan_flaw(places, plan)
-        assert (flaw, duration) == ("", expected.totals[0])
+def assert_alike(found, platform):
+    names, machine = found
+    expected = machine_of(platform)
+    assert names == tuple(memory.name for memory in platform.memories)
+    assert machine.budgets == expected.budgets and [*map(times, machine.compute)] == [*map(times, expected.compute)]
+    assert {ends: times(costs) for ends, costs in machine.links.items()} == {
+        ends: times(costs) for ends, costs in expected.links.items()
+    }
+
+
+def times(costs):
+    """Durations, where there are any."""
+    return [each and each[0] for each in costs or [] if each is not None]
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -1,20 +1,14 @@
-"""Random problems of several devices, and what brute force answers."""
+"""Random problems of several devices."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-
-import plan_oracle
-from plan_oracle import BestPlan, Places, places_of
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
-
-__all__ = ["BestPlan", "best", "best_staged", "draw_problem", "limits_of", "random_graph"]
+from moccasin_mzn.problem.platform import Goal, Link, Memory, Platform
 
 
 def random_graph(rng: random.Random, nodes: int) -> ComputationGraph:
@@ -78,45 +72,3 @@ def draw_goal(rng: random.Random, platform: Platform) -> Goal:
     if objective == "traffic" or rng.random() < 0.2:
         limits["max_duration"] = rng.randint(0, 14 * len(platform.graph.nodes))
     return Goal(objective, **limits)
-
-
-def limits_of(goal: Goal) -> dict[str, int]:
-    return {what: goal.limit(what) for what in OBJECTIVES if goal.limit(what) is not None}
-
-
-def places(problem: PlanProblem) -> Places:
-    return places_of(problem.platform, problem.instance.max_computations)
-
-
-def best(problem: PlanProblem) -> BestPlan | None:
-    """In any order."""
-    return plan_oracle.best_plan(places(problem), problem.goal.objective, limits_of(problem.goal))
-
-
-def best_staged(problem: PlanProblem) -> BestPlan | None:
-    """In stages of the input order, as `models/lib/devices_staged.mzn` defines them, by dynamic programming over slots.
-
-    Rules of states and of what dominates what are those of the oracle for any order.
-    """
-    rules = plan_oracle._Rules(places(problem))
-    goal, caps = OBJECTIVES.index(problem.goal.objective), [problem.goal.limit(what) for what in OBJECTIVES]
-    memories, order = range(len(problem.platform.memories)), problem.instance.order
-    reached = {rules.start: {(0, 0, 0): ()}}
-    for stage, last in enumerate(order, start=1):
-        for v in order[:stage]:
-            computed = [[(v, m, None)] for m in memories]
-            copied = [[(v, m, source) for source in memories if source != m] for m in memories]
-            for actions in computed + copied:
-                reached = _slot(rules, reached, actions, caps)
-            if v == last:
-                reached = {state: ways for state, ways in reached.items() if state[2] >> last & 1}
-    ends = [(totals[goal], totals, plan) for ways in reached.values() for totals, plan in ways.items()]
-    return BestPlan(*min(ends, key=lambda end: end[:2])[1:]) if ends else None
-
-
-def _slot(rules, reached: dict, actions: Sequence, caps: Sequence[int | None]) -> dict:
-    """The states after one of the actions, or none of them."""
-    following = {state: dict(ways) for state, ways in reached.items()}
-    for action in actions:
-        plan_oracle._follow(rules, reached, following, action, caps)
-    return following

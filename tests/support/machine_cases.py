@@ -4,16 +4,41 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
 
 from soaking.exact import Tiny
-from soaking.exact_plans import Machine, Steps
-from soaking.exact_questions import draw_graph, read_as_one
+from soaking.exact_plans import Machine, Steps, account_of_plan, best_plan
+from soaking.exact_questions import draw_graph, exact_graph, read_as_one
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.platform import Link, Memory, Platform
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Link, Memory, Platform
 
 Step = tuple[int, int, int | None]
 """An action: node, memory, and the memory it is copied from."""
+
+
+@dataclass(frozen=True)
+class BestPlan:
+    """A plan of least cost."""
+
+    totals: tuple[int, int, int]
+    """Duration, energy and traffic."""
+    plan: tuple[Action, ...]
+
+
+def best_of(problem: PlanProblem, mode: str = "free") -> BestPlan | None:
+    """A best plan of the problem: in any order, or a mode of `soaking.exact_plans`; None if there is none."""
+    tiny, machine, n = exact_graph(problem.graph), machine_of(problem.platform), len(problem.graph.nodes)
+    tiny.order = list(problem.instance.order)
+    most = [[problem.most_intervals(v, m) for v in range(n)] for m in machine.numbers]
+    limits = {what: problem.goal.limit(what) for what in OBJECTIVES}
+    found = best_plan(tiny, machine, mode, most, problem.goal.objective, limits, states=10**7)
+    if found is None:
+        return None
+    judged = account_of_plan(tiny, machine, found[1])
+    return BestPlan(judged.totals, tuple(Action(*step) for step in found[1]))
 
 
 def machine_of(platform: Platform) -> Machine:
@@ -97,3 +122,24 @@ def mutated(rng: random.Random, plan: list[Step], tiny: Tiny, machine: Machine) 
         ]  # fmt: skip
         yield [*plan[:at], rng.choice(other), *plan[at + 1 :]]
         yield [*plan[:at], rng.choice(plan), *plan[at:]]
+
+
+def least_of_all_plans(tiny: Tiny, machine: Machine, most: int) -> int | None:
+    """The least duration of all plans of at most this many actions, each of which was judged; None: there is none.
+
+    Memory that is too much stays so whatever follows, as copies are only retained longer, and less is overwritten.
+    """
+    sources = [None, *range(len(machine.budgets))] if machine.links else [None]
+    actions = list(product(range(tiny.n), range(len(machine.budgets)), sources))
+    least, begun = None, [[]]
+    while begun:
+        plan = begun.pop()
+        judged = account_of_plan(tiny, machine, plan)
+        kinds = {kind for kind, _ in judged.flaws}
+        if kinds - {"never-computed"} or (least is not None and judged.totals[0] >= least):
+            continue
+        if not kinds:
+            least = judged.totals[0]
+        elif len(plan) < most:
+            begun += [[*plan, action] for action in actions]
+    return least

@@ -1,4 +1,4 @@
-"""Random questions of paging, and what brute force answers."""
+"""Random questions of paging, and the exact answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from fractions import Fraction
 
 from cases import draw_case
-from plan_oracle import BestPlan, best_plan, best_staged_paging, places_of
+from machine_cases import BestPlan, best_of
 from working import working
 
 from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
@@ -59,10 +59,5 @@ def draw_problem(seed: int, most_nodes: int = 5, workspaces: bool = False) -> Pl
 
 
 def best(problem: PlanProblem, form: str) -> BestPlan | None:
-    """By brute force."""
-    places = places_of(problem.platform, problem.instance.max_computations)
-    goal = problem.goal
-    limits = {what: goal.limit(what) for what in OBJECTIVES if goal.limit(what) is not None}
-    if form == "staged":
-        return best_staged_paging(places, problem.instance.order, goal.objective, limits)
-    return best_plan(places, goal.objective, limits)
+    """The exact one, "staged" or "general"."""
+    return best_of(problem, "staged" if form == "staged" else "free")

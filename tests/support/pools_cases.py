@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 from cases import draw_case
-from pools_oracle import Pools
 
 import moccasin_mzn as mz
 from moccasin_mzn.extensions.platforms import MemoryPool, pools_platform
@@ -53,16 +52,6 @@ def draw_pools(seed: int, memories: int = 2, most_nodes: int = 5) -> PlanProblem
     }
     platform = pools_platform(graph, pools, peak)
     return PlanProblem(instance, platform)
-
-
-def oracle_of(problem: PlanProblem) -> Pools:
-    """The same in the oracle's terms."""
-    platform = problem.platform
-    n = range(len(problem.graph.nodes))
-    return Pools(
-        problem.graph, [memory.budget or 0 for memory in platform.memories],
-        [[memory.access(v) for v in n] for memory in platform.memories], problem.instance.max_computations,
-    )  # fmt: skip
 
 
 def proven(problem: PlanProblem, staged: bool, solver: str = "cp-sat", incumbent: Plan | None = None):

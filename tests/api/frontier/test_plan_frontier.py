@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 from few import few
+from machine_cases import best_of
 from paging_cases import best, draw_problem
 from plan_graphs import paging_problem, u_graph
-from plan_oracle import best_plan, places_of
 
 from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
@@ -90,7 +90,7 @@ def device_problem(last: int | None, cpu: int | None = None) -> PlanProblem:
 
 
 def least_in_any_order(problem: PlanProblem) -> int | None:
-    found = best_plan(places_of(problem.platform, problem.instance.max_computations))
+    found = best_of(problem)
     return found and found.totals[0]
 
 

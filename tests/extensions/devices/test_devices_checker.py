@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from device_cases import best, draw_problem
+from device_cases import draw_problem
+from machine_cases import best_of
 
 from moccasin_mzn.extensions.devices.data import COMPUTED, encode
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
@@ -121,10 +122,10 @@ def test_devices_checker_rejects_damaged_solutions(damage):
 @pytest.mark.parametrize("seed", range(40))
 def test_devices_checker_accepts_best_plans(seed):
     problem = draw_problem(seed, most_nodes=4)
-    found = best(problem)
+    found = best_of(problem)
     if found is None:
         return
-    plan = tuple(Action(*action) for action in found.plan)
+    plan = found.plan
     data = DevicesFormulation(False).data(problem)
     if encode(data, plan).active.count(True) < len(plan):
         return  # with needless actions, which the arrays leave out

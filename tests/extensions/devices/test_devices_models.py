@@ -9,9 +9,10 @@ from fractions import Fraction
 
 import pytest
 from cases import draw_case, least_duration
-from device_cases import best, best_staged, draw_problem
+from device_cases import draw_problem
 from device_runs import proven
 from few import few
+from machine_cases import best_of
 
 from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.extensions.devices.data import decode, devices_data, encode
@@ -20,7 +21,7 @@ from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Link, Memory, Platform
+from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
 from moccasin_mzn.search.options import SearchOptions
 
 pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
@@ -35,11 +36,11 @@ def seeds(count: int, quick: list[int]) -> list:
 
 
 def check_against_oracle(problem: PlanProblem, staged: bool, warm: bool, solver: str = "cp-sat") -> None:
-    expected = best_staged(problem) if staged else best(problem)
+    expected = best_of(problem, "slots") if staged else best_of(problem)
     if expected is None:
         assert proven(problem, staged, solver) == ("infeasible", None)
         return
-    plan = tuple(Action(*action) for action in expected.plan)
+    plan = expected.plan
     simulation = judge_plan(problem.platform, plan, problem.goal)
     assert simulation.violations == ()
     assert expected.totals == (simulation.duration, simulation.energy, simulation.traffic)
@@ -71,11 +72,11 @@ def test_devices_models_run_on_gecode(seed, staged):
 def test_a_best_plan_is_a_solution_of_the_reduced_data(seed):
     """A warm start must not be lost; what stands for it in the model is that plan, or one without needless actions."""
     problem = draw_problem(seed, most_nodes=4)
-    for staged, expected in ((True, best_staged(problem)), (False, best(problem))):
+    for staged, expected in ((True, best_of(problem, "slots")), (False, best_of(problem))):
         if expected is None:
             continue
         data = devices_data(problem, staged)
-        intervals = encode(data, tuple(Action(*action) for action in expected.plan))
+        intervals = encode(data, expected.plan)
         assert intervals is not None
         simulation = judge_plan(problem.platform, decode(data, intervals), problem.goal)
         assert simulation.violations == ()
@@ -151,7 +152,7 @@ def test_staged_plans_are_plans():
     """The staged optimum is never less than the one in any order."""
     for seed in range(40):
         problem = draw_problem(seed, most_nodes=4)
-        staged, any_order = best_staged(problem), best(problem)
+        staged, any_order = best_of(problem, "slots"), best_of(problem)
         if staged is not None:
             assert any_order is not None
             goal = OBJECTIVES.index(problem.goal.objective)
@@ -163,12 +164,12 @@ def test_devices_cases_are_of_all_kinds():
     kinds = set()
     for seed in range(60):
         problem = draw_problem(seed, most_nodes=4)
-        found = best(problem)
+        found = best_of(problem)
         if found is None:
             kinds.add("none")
             continue
-        computed = [(v, m) for v, m, source in found.plan if source is None]
-        kinds.update(["copies"] if any(source is not None for _, _, source in found.plan) else [])
+        computed = [(each.node, each.memory) for each in found.plan if each.source is None]
+        kinds.update(["copies"] if any(action.source is not None for action in found.plan) else [])
         kinds.update(["both"] if len({m for _, m in computed}) > 1 else [])
         kinds.update(["again"] if len(computed) > len(problem.platform.graph.nodes) else [])
     assert kinds == {"none", "copies", "both", "again"}

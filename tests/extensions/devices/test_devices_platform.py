@@ -6,7 +6,8 @@ import random
 from fractions import Fraction
 
 import pytest
-from device_cases import best_staged, draw_problem
+from device_cases import draw_problem
+from machine_cases import best_of
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.devices import search
@@ -160,9 +161,9 @@ def test_greedy_without_a_way_back():
 @pytest.mark.parametrize("seed", range(30))
 def test_tables_of_staged_plans(seed):
     problem = draw_problem(seed, most_nodes=4)
-    found = best_staged(problem)
+    found = best_of(problem, "slots")
     if found is not None:
-        plan = tuple(Action(*action) for action in found.plan)
+        plan = found.plan
         assert plan_of(problem, slots_of(problem, plan)) == plan
 
 
@@ -173,7 +174,7 @@ def test_plans_found_by_search_are_staged_plans_and_no_better_than_the_best(seed
     problem = PlanProblem(problem.instance, problem.platform, Goal(problem.goal.objective))
     found, calls = [], iter(range(200))
     search_plans(problem, seed, found.append, lambda: next(calls, None) is None, lambda: found[-1] if found else None)
-    expected = best_staged(problem)
+    expected = best_of(problem, "slots")
     assert expected is not None or not found
     for plan in found:
         simulation = judge_plan(problem.platform, plan, problem.goal)

@@ -9,7 +9,7 @@ import pytest
 from paging_cases import best, draw_problem
 
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.problem.platform import OBJECTIVES, Action
+from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.solvers.minizinc.run import dzn_text
 
 pytestmark = newer.needs_newer
@@ -22,7 +22,7 @@ def test_paging_with_minizinc_2_10_agrees_with_its_checker(tmp_path, seed, form)
     problem, formulation = draw_problem(seed), PagingFormulation(form == "staged")
     found = best(problem, form)
     data = formulation.data(problem)
-    incumbent = tuple(Action(*action) for action in found.plan)
+    incumbent = found.plan
     (tmp_path / "data.dzn").write_text(dzn_text(formulation.data_items(data, incumbent)))
     objective = newer.cp_sat_objective(newer.NEWER, f"paging_{form}", tmp_path / "data.dzn", tmp_path)
     expected = found.totals[OBJECTIVES.index(problem.goal.objective)]

@@ -16,7 +16,7 @@ from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Action, Goal
+from moccasin_mzn.problem.platform import Goal
 
 pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
 
@@ -81,7 +81,7 @@ def test_plans_in_any_order_are_checked(seed, workspaces):
     found = best(problem, "general")
     if found is None:
         return
-    plan = tuple(Action(*action) for action in found.plan)
+    plan = found.plan
     line = FORM.check_plan(problem, plan, judge_plan(problem.platform, plan, problem.goal))
     value = problem.value(judge_plan(problem.platform, plan))
     assert re.fullmatch(rf"paging.mzc.mzn: CORRECT: \w+ {value}, peaks \d+ and \d+", line)

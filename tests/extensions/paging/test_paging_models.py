@@ -19,7 +19,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal
+from moccasin_mzn.problem.platform import OBJECTIVES, Goal
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
@@ -116,7 +116,7 @@ def test_arrays_come_back_as_the_plan_they_stand_for(seed, form):
     found = best(problem, form)
     if found is None:
         return
-    plan = tuple(Action(*action) for action in found.plan)
+    plan = found.plan
     formulation = PagingFormulation(form == "staged")
     data = formulation.data(problem)
     n = len(problem.instance.order)  # no room is left out, or the plan might not be a solution
@@ -156,7 +156,7 @@ def test_a_plan_to_start_from_reaches_the_model(form):
     problem, formulation = draw_problem(17), PagingFormulation(form == "staged")
     found = best(problem, form)
     data = formulation.data(problem)
-    items = formulation.data_items(data, tuple(Action(*action) for action in found.plan))
+    items = formulation.data_items(data, found.plan)
     fixed = "constraint active = hint_active /\\ start = hint_start /\\ end = hint_end /\\ paged = incumbent_paged;"
     model = f'include "{formulation.file}";\n{fixed}\n'
     totals = []

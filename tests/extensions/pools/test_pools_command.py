@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 from few import few
-from pools_cases import GRAPH, PLATFORM, draw_pools, oracle_of
-from pools_oracle import best_pools_plan
+from machine_cases import best_of
+from pools_cases import GRAPH, PLATFORM, draw_pools
 
 import moccasin_mzn as mz
 from moccasin_mzn.api.frontier.variants import Plans
@@ -20,7 +20,9 @@ from moccasin_mzn.extensions.platforms import parse_pool
 from moccasin_mzn.extensions.pools.assign import Assignment, Item
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
 from moccasin_mzn.problem.files.plan_format import runtime_plan
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action, Link, Memory, Platform
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 from moccasin_mzn.search.options import Effort, SearchOptions
@@ -91,8 +93,7 @@ def test_memories_of_one_device_are_solved_written_validated_and_run(command, gr
         "solve", graph, *memories, "--addresses", "--check", "-o", plan, "--time-limit", 30, "--json"
     )
     found = json.loads(out)
-    expected = best_pools_plan(oracle_of_platform(), [0, 1, 2, 3])
-    assert (status, found["status"], found["duration"]) == (0, "optimal", expected[0])
+    assert (status, found["status"], found["duration"]) == (0, "optimal", least_duration())
     assert found["platform"]["one_device"] is True
     status, out, _ = command("validate", graph, plan)
     assert status == 0 and "arena in slow" in out
@@ -106,16 +107,14 @@ def test_memories_of_one_device_are_solved_written_validated_and_run(command, gr
     assert read.peaks == found["peaks"] and read.intervals is not None
 
 
-def oracle_of_platform():
-    from pools_oracle import Pools
-
-    return Pools(GRAPH, [12, 8], [[0] * 4, [16, 16, 8, 8]], [2] * 4)
+def least_duration():
+    return best_of(PlanProblem(Instance.build(GRAPH, "100%", max_computations=2), PLATFORM), "staged").totals[0]
 
 
 @needs_minizinc
 def test_python_takes_memories(graph):
     result = mz.solve(GRAPH, memories={"fast": "12B", "slow": mz.MemoryPool("8B", 2)}, time_limit=30)
-    assert (result.status, result.duration) == ("optimal", best_pools_plan(oracle_of_platform(), [0, 1, 2, 3])[0])
+    assert (result.status, result.duration) == ("optimal", least_duration())
     with pytest.raises(InputError, match="slow memory does not go with memories of one device"):
         mz.solve(GRAPH, memories={"fast": "12B"}, slow_memory="8B")
     with pytest.raises(InputError, match="with memories of one device it is the least duration"):
@@ -165,7 +164,7 @@ def test_no_plan_is_below_the_floor_of_a_frontier(seed):
     problem = draw_pools(seed, most_nodes=4)
     plans = Plans(problem, SearchOptions(), formulation=PoolsFormulation())
     if plans.least > 0:
-        assert best_pools_plan(oracle_of(plans.at(plans.least - 1)), None) is None
+        assert best_of(plans.at(plans.least - 1)) is None
 
 
 @pytest.mark.parametrize("seed", few(range(100), keep=range(30)))

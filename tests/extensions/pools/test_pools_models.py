@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 from few import few
-from pools_cases import draw_pools, oracle_of, proven
-from pools_oracle import Pools, best_pools_plan
+from machine_cases import best_of
+from pools_cases import draw_pools, proven
 
 from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.extensions.pools.data import decode, encode, one_memory, pools_data
@@ -19,7 +19,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Action, Memory, Platform
+from moccasin_mzn.problem.platform import Memory, Platform
 from moccasin_mzn.search.options import SearchOptions
 
 needs_minizinc = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
@@ -28,14 +28,12 @@ FORMS = [pytest.param(True, id="staged"), pytest.param(False, id="general")]
 
 def best(problem, staged):
     """The oracle's best plan and its value, which the judge confirms; None: there is none."""
-    found = best_pools_plan(oracle_of(problem), problem.instance.order if staged else None)
+    found = best_of(problem, "staged" if staged else "free")
     if found is None:
         return None
-    value, steps = found
-    plan = tuple(Action(v, m) for v, m in steps)
-    simulation = judge_plan(problem.platform, plan, problem.goal)
-    assert simulation.violations == () and simulation.duration == value
-    return plan, value
+    simulation = judge_plan(problem.platform, found.plan, problem.goal)
+    assert simulation.violations == () and simulation.duration == found.totals[0]
+    return found.plan, found.totals[0]
 
 
 @needs_minizinc
@@ -137,9 +135,7 @@ def test_bounds_of_pools_are_exact_for_large_costs(offset):
         problem = PlanProblem(
             Instance.build(graph, "100%", max_computations=1), Platform(graph, memories, devices=(0, 0))
         )
-        oracle = Pools(graph, [max(sizes), sum(sizes)], [[0] * 4, slow], [1] * 4)
-        value, _ = best_pools_plan(oracle, problem.instance.order)
-        assert PoolsFormulation().instant_bound(problem) <= value
+        assert PoolsFormulation().instant_bound(problem) <= best_of(problem, "staged").totals[0]
 
 
 def test_the_budget_of_all_memories_together_is_no_more_than_there_is():
