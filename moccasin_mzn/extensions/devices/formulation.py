@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from operator import add
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from moccasin_mzn.extensions.devices.data import (
     COMPUTED,
     DevicesData,
     PlacedIntervals,
+    StageSlots,
     arrays_of_plan,
     decode,
     devices_data,
@@ -46,7 +48,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
     staged: bool = True
 
     name: ClassVar[str] = "devices"
-    handles: ClassVar[Features] = OF_PLANS - {Feature.POOLS, Feature.WORKSPACES, Feature.IN_PLACE, Feature.OUTPUTS}
+    handles: ClassVar[Features] = OF_PLANS - {Feature.POOLS}
     checker: ClassVar[str] = "devices.mzc.mzn"
 
     def in_any_order(self) -> DevicesFormulation:
@@ -88,7 +90,8 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
         }
 
     def sums(self, data: DevicesData) -> tuple[Sum, ...]:
-        sizes = tuple(size * sum(most) for size, most in zip(data.sizes, data.most, strict=True))
+        amounts = map(add, data.sizes, data.workspaces) if data.workspaces else data.sizes
+        sizes = tuple(amount * sum(most) for amount, most in zip(amounts, data.most, strict=True))
         totals = [
             Sum(what, _most(data, what), data.order, scale) for what, scale in zip(OBJECTIVES, data.scales, strict=True)
         ]
@@ -107,11 +110,11 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
         too_many = problem.out_of_scope(plan)
         if too_many is not None or not self.staged:
             return too_many
-        in_place = len(stages_of_plan(problem.instance.order, len(problem.platform.memories), plan))
-        if in_place == len(plan):
+        in_order = len(stages_of_plan(StageSlots.of(problem), plan))
+        if in_order == len(plan):
             return None
-        node = node_text(problem.platform.graph, plan[in_place].node)
-        return f"position {in_place + 1}: node {node} is out of place in stages of the input order"
+        node = node_text(problem.platform.graph, plan[in_order].node)
+        return f"position {in_order + 1}: node {node} is out of place in stages of the input order"
 
     def search(
         self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
@@ -142,6 +145,9 @@ def _header(data: DevicesData) -> dict[str, Value]:
     durations = [min(cost for cost in costs if cost >= 0) for costs in data.durations]
     graph = data.problem.platform.graph
     items = header(graph, data.order, durations, data.sizes, data.edges, data.budgets[0])
+    items |= {"workspace": data.workspaces} if data.workspaces else {}
+    items |= {"in_place": data.in_place} if data.in_place else {}
+    items |= {"output_of": data.output_of} if data.output_of else {}
     return {**items, "latest_stage": data.latest}
 
 
