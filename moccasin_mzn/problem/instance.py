@@ -44,7 +44,7 @@ class Instance:
 
     graph: ComputationGraph
     order: tuple[int, ...]
-    """Input order: positions in `graph.nodes`."""
+    """Input order: positions in `graph.nodes`; outputs of an operation are neighbors in it."""
     budget: int
     """M, in the graph's size unit; negative if fixed memory alone takes more."""
     max_computations: tuple[int, ...]
@@ -64,6 +64,7 @@ class Instance:
         self.graph.check_order(self.order)
         if self.budget < 0 and not self.fixed:
             raise InputError(f"budget {self.budget} is negative")
+        object.__setattr__(self, "order", self.graph.together(self.order))
         object.__setattr__(self, "max_computations", _counts_of_operations(self.graph, self.max_computations))
 
     def __repr__(self) -> str:

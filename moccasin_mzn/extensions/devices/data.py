@@ -1,20 +1,27 @@
 """Presolve, from a problem on several memories to the data of its models: small numbers, without useless intervals.
 
-Nodes are renumbered 1..n along the input order; sizes, durations and energies are each divided by their greatest common
-divisor.
+Nodes are renumbered 1..n along the input order, and so are operations, whose outputs are neighbors; sizes with
+workspaces, durations and energies are each divided by their greatest common divisor.
 
 Of all best plans take one with the fewest actions. Whatever it brings to a memory is read there, first computations
 aside. It brings a node to a memory twice only if the first copy could not stay there until the second one comes; so one
 interval is enough where all fits, or for an output without size. With staged events, some stage in between must be
-crowded: all outputs that are computed by then and may still be read take more than the budget.
+crowded: all outputs that are computed by then and may still be read, with the largest workspace of what may be computed
+there, take more than the budget. Outputs in place only take less.
+
+The first output of an operation may also come a second time because further ones are computed, to where it was copied
+before.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from operator import add
 
 from moccasin_mzn.problem.instance import pruned_plan
 from moccasin_mzn.problem.judges.plans import PlacedInterval, judge_plan
@@ -41,14 +48,18 @@ class DevicesData:
     """Durations by link and node."""
     copy_energies: tuple[tuple[int, ...], ...]
     sizes: tuple[int, ...]
+    workspaces: tuple[int, ...]
+    """By node, further outputs included; empty if no node has one."""
     budgets: tuple[int, ...]
-    """The budget of each memory, at most all sizes together."""
+    """The budget of each memory, at most all sizes and the largest workspace together."""
     edges: tuple[tuple[int, int], ...]
     """(tail, head), sorted."""
+    in_place: tuple[bool, ...]
+    """For each edge, may the head overwrite the output of the tail? Empty if none does."""
     most: tuple[tuple[int, ...], ...]
     """Retention intervals, by node and memory."""
     earliest_again: tuple[tuple[int, ...], ...]
-    """First stage in which a further interval can be of use, by node and memory."""
+    """First stage in which a further interval can be of use, by node and memory. A stage is one of an operation."""
     latest: tuple[int, ...]
     """Last stage in which an output can be read."""
 
@@ -56,6 +67,20 @@ class DevicesData:
     def order(self) -> tuple[int, ...]:
         """Position in `graph.nodes` of node 1, 2, ..., n."""
         return self.problem.instance.order
+
+    @property
+    def output_of(self) -> tuple[int, ...]:
+        """For each node the one whose computation makes it too, as a further output, or 0; empty if there is none."""
+        first_of = self.problem.graph.output_of
+        if first_of is None:
+            return ()
+        number = {v: k for k, v in enumerate(self.order, 1)}
+        return tuple(0 if (first := first_of[v]) is None else number[first] for v in self.order)
+
+    @cached_property
+    def slots(self) -> StageSlots:
+        """The stages of the input order."""
+        return StageSlots.of(self.problem)
 
     @property
     def intervals(self) -> tuple[tuple[int, int, int], ...]:
@@ -73,7 +98,8 @@ class DevicesData:
 
     def earliest(self, v: int, m: int, rank: int) -> int:
         """The first stage in which this interval may begin."""
-        return v if rank == 1 else max(v + 1, self.earliest_again[v - 1][m])
+        operation = self.slots.operation[self.order[v - 1]]
+        return operation if rank == 1 else max(operation + 1, self.earliest_again[v - 1][m])
 
 
 def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
@@ -82,7 +108,7 @@ def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
     graph, links = platform.graph, platform.links
     number = {v: k for k, v in enumerate(order, 1)}
     edges = tuple(sorted((number[tail], number[head]) for tail, head in graph.edges))
-    sizes = [graph.sizes[v] for v in order]
+    sizes, workspaces = ([of[v] for v in order] for of in (graph.sizes, graph.workspace_of))
     of_memories = [
         [[_amount(values, v) for values in (getattr(memory, what) for memory in platform.memories)] for v in order]
         for what in ("durations", "energies")
@@ -92,10 +118,10 @@ def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
         math.gcd(*(amount for row in (*at, *along) for amount in row if amount != NOT_HERE)) or 1
         for at, along in zip(of_memories, of_links, strict=True)
     ]
-    size_scale = math.gcd(*sizes) or 1
-    everything = sum(sizes)
+    size_scale = math.gcd(*sizes, *workspaces) or 1
+    everything = sum(sizes) + max(workspaces, default=0)
     budgets = [everything if m.budget is None else min(m.budget, everything) for m in platform.memories]
-    most, again, latest = _Reach(problem, edges, sizes, budgets, staged).found()
+    most, again, latest = _Reach(problem, edges, sizes, workspaces, budgets, staged).found()
     return DevicesData(
         problem=problem,
         staged=staged,
@@ -105,8 +131,10 @@ def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
         copy_durations=_divided(of_links[0], scales[0]),
         copy_energies=_divided(of_links[1], scales[1]),
         sizes=tuple(size // size_scale for size in sizes),
+        workspaces=tuple(amount // size_scale for amount in workspaces) if any(workspaces) else (),
         budgets=tuple(budget // size_scale for budget in budgets),
         edges=edges,
+        in_place=tuple(order[u - 1] in rows[order[v - 1]] for u, v in edges) if (rows := graph.overwritable) else (),
         most=tuple(map(tuple, most)),
         earliest_again=tuple(map(tuple, again)),
         latest=tuple(latest),
@@ -126,14 +154,16 @@ class _Reach:
     """Which intervals a best plan with the fewest actions may have; nodes, from 0, along the order."""
 
     def __init__(
-        self, problem: PlanProblem, edges: tuple[tuple[int, int], ...], sizes: list[int], budgets: list[int],
-        staged: bool,
+        self, problem: PlanProblem, edges: tuple[tuple[int, int], ...], sizes: list[int], workspaces: list[int],
+        budgets: list[int], staged: bool,
     ) -> None:  # fmt: skip
         import networkx as nx  # slow to import, and most problems have one memory
 
-        platform, order = problem.platform, problem.instance.order
-        self.n, self.memories = len(order), range(len(platform.memories))
-        self.sizes, self.budgets, self.staged = sizes, budgets, staged
+        platform, order, slots = problem.platform, problem.instance.order, StageSlots.of(problem)
+        self.stages, self.memories = slots.operations, range(len(platform.memories))
+        self.stage = [slots.operation[v] for v in order]
+        self.has_further = [bool(problem.graph.outputs_of[v]) for v in order]
+        self.sizes, self.workspaces, self.budgets, self.staged = sizes, workspaces, budgets, staged
         self.readers: list[list[int]] = [[] for _ in order]
         for tail, head in edges:
             self.readers[tail - 1].append(head - 1)
@@ -141,6 +171,7 @@ class _Reach:
         links = nx.DiGraph(list(platform.link_between))
         links.add_nodes_from(self.memories)
         self.leading_to = [{m} | nx.ancestors(links, m) for m in self.memories]
+        self.linked_to = [list(links.predecessors(m)) for m in self.memories]
         self.most = [
             [self._at_first(k, m, problem.most_intervals(v, m)) for m in self.memories] for k, v in enumerate(order)
         ]
@@ -157,38 +188,64 @@ class _Reach:
         """Intervals, and first stage of further ones, by node and memory; last stage by node. Stages are from 1."""
         while True:
             latest = self._last_reads()
-            again = [[self.n] * len(self.memories) for _ in range(self.n)]
+            again = [[self.stages] * len(self.memories) for _ in self.stage]
             possible = [list(counts) for counts in self.most]
             for m in self.memories:
                 crowded = self._next_crowded(m, latest)
-                for k in range(self.n):
-                    first = crowded[k + 2] if self.staged else (1 if crowded[1] <= self.n else self.n + 1)
-                    last = latest[k] if self.staged else self.n
-                    again[k][m] = min(first, self.n)
-                    room = max(0, last - first + 1) if self.staged else (self.most[k][m] if first <= last else 0)
+                for k, last in enumerate(latest):
+                    first, room = self._room(k, m, crowded, last)
+                    again[k][m] = min(first, self.stages)
                     possible[k][m] = min(self.most[k][m], 1 + room)
             if possible == self.most:
                 return self.most, again, latest
             self.most = possible
 
-    def _last_reads(self) -> list[int]:
-        """The last stage, from 1, in which each output can be read, computed or copied; with free events all are n."""
+    def _room(self, k: int, m: int, crowded: list[int], last: int) -> tuple[int, int]:
+        """First stage in which a further interval can be of use, and the number of further ones at most."""
+        most, copied_first = self.most[k][m], self.has_further[k] and self.computable[k][m] and self._is_copied(k, m)
         if not self.staged:
-            return [self.n] * self.n
-        latest = [0] * self.n
-        for k in range(self.n - 1, -1, -1):
-            reads = [latest[x] if self._again(x) else x + 1 for x in self.readers[k]]
-            latest[k] = max(reads, default=k + 1)
+            is_of_use = crowded[1] <= self.stages
+            return (1 if is_of_use or copied_first else self.stages + 1), most * is_of_use + copied_first
+        first = crowded[self.stage[k] + 1]
+        room = max(0, last - first + 1) + copied_first
+        if copied_first:
+            first = self.stage[k] + 1
+        return first, min(room, max(0, last - first + 1))
+
+    def _is_copied(self, k: int, m: int) -> bool:
+        return any(self.most[k][source] for source in self.linked_to[m])
+
+    def _last_reads(self) -> list[int]:
+        """The last stage, from 1, in which each output can be read, computed or copied; the last with free events."""
+        if not self.staged:
+            return [self.stages] * len(self.stage)
+        latest = list(self.stage)
+        for k in range(len(latest) - 1, -1, -1):
+            reads = [latest[x] if self._again(x) else self.stage[x] for x in self.readers[k]]
+            latest[k] = max(reads, default=self.stage[k])
         return latest
 
     def _again(self, k: int) -> bool:
         return sum(count for m, count in enumerate(self.most[k]) if self.computable[k][m]) > 1
 
     def _next_crowded(self, m: int, latest: list[int]) -> list[int]:
-        """Find for stages 1..n + 1 the next one, or itself, in which not all that may be read fits; n + 1: none."""
+        """Find for stages 1..n + 1 the next one, or itself, in which not all that may be read fits with the largest
+        workspace; n + 1: none."""
         sizes = [size if counts[m] else 0 for size, counts in zip(self.sizes, self.most, strict=True)]
-        memory = sums_of_ranges(sizes, ((k if self.staged else 0, last - 1) for k, last in enumerate(latest)))
-        return [0, *(stage + 1 for stage in next_crowded(memory, self.budgets[m]))]
+        ranges = ((k - 1 if self.staged else 0, last - 1) for k, last in zip(self.stage, latest, strict=True))
+        memory = map(add, sums_of_ranges(sizes, ranges), self._working(m))
+        return [0, *(stage + 1 for stage in next_crowded(list(memory), self.budgets[m]))]
+
+    def _working(self, m: int) -> list[int]:
+        """The largest workspace in m in each stage, from 0."""
+        once, again = [0] * len(self.stage), [0] * len(self.stage)
+        for k, taken in enumerate(self.workspaces):
+            if taken and self.computable[k][m] and self.most[k][m]:
+                at = self.stage[k] - 1 if self.staged else 0
+                once[at] = max(once[at], taken)
+                if not self.staged or self._again(k):
+                    again[at] = max(again[at], taken)
+        return list(map(max, once, accumulate(again, max)))
 
 
 # --- Retention intervals in several memories as arrays of the models, from and to plans -----------------------
@@ -226,7 +283,7 @@ def encode(data: DevicesData, plan: Plan) -> PlacedIntervals | None:
     platform = data.problem.platform
     plan = pruned_plan(platform, plan)
     while True:
-        stages = stages_of_plan(data.order, len(platform.memories), plan) if data.staged else [1] * len(plan)
+        stages = stages_of_plan(data.slots, plan) if data.staged else [1] * len(plan)
         if len(stages) < len(plan):
             return None
         copies, needless = _copies(data, plan, stages)
@@ -262,14 +319,9 @@ def _copies(data: DevicesData, plan: Plan, stages: Sequence[int]) -> tuple[Copie
 
 
 def _arrays(data: DevicesData, plan: Plan, stages: Sequence[int], copies: Copies) -> PlacedIntervals:
-    number = {v: k for k, v in enumerate(data.order, 1)}
-    n, memories = len(data.order), len(data.problem.platform.memories)
-    events: Sequence[int] = range(1, len(plan) + 1)
+    slots, events = data.slots, list(range(1, len(plan) + 1))
     if data.staged:
-        events = [
-            event(n, memories, stage, number[action.node], action.memory, action.source is not None)
-            for stage, action in zip(stages, plan, strict=True)
-        ]
+        events = [slots.event(stage, action) for stage, action in zip(stages, plan, strict=True)]
     rows = []
     unused = len(plan)  # free events: inactive intervals take the events after the last
     for v, m, rank in data.intervals:
@@ -279,44 +331,90 @@ def _arrays(data: DevicesData, plan: Plan, stages: Sequence[int], copies: Copies
             rows.append((True, events[found.start - 1], events[found.end - 1], source))
             continue
         unused += 1
-        place = event(n, memories, data.earliest(v, m, rank), v, m, True) if data.staged else unused
+        place = unused
+        if data.staged:
+            place = slots.event(data.earliest(v, m, rank), Action(data.order[v - 1], m, m))
         rows.append((False, place, place, COMPUTED))
     return PlacedIntervals(*zip(*rows, strict=True))
 
 
 # --- Plans in stages of the input order; see `models/lib/devices_staged.mzn`, which draws them ----------------
 
-# Stage k ends with the first computation of node k, on one device or several, and copies of its output. Before that
-# come nodes 1..k-1, in input order; of each first its computations, then its copies, both by memory. After the last
-# stage there is nothing.
+# Stage k ends with the first computation of operation k, of all its outputs, on one device or several, and copies of
+# its outputs. Before that come operations 1..k-1, in input order; of each first its computations, by memory and output,
+# then its copies, by output and memory. After the last stage there is nothing.
 
 
-def stages_of_plan(order: Sequence[int], memories: int, plan: Sequence[Action]) -> list[int]:
+@dataclass(frozen=True)
+class StageSlots:
+    """The numbers of operations along the input order, and the slots that their actions have in a stage, from 1."""
+
+    order: tuple[int, ...]
+    """The input order: positions in `graph.nodes`."""
+    operation: tuple[int, ...]
+    """The operation of each node, by position in `graph.nodes`."""
+    output: tuple[int, ...]
+    """The place of each node among the outputs of its operation, from 0."""
+    memories: int
+
+    @classmethod
+    def of(cls, problem: PlanProblem) -> StageSlots:
+        """Number the operations of a problem."""
+        numbers: dict[int, int] = {}
+        made: Counter[int] = Counter()
+        order, output = problem.instance.order, [0] * len(problem.graph.nodes)
+        for v in order:
+            first = problem.graph.operation_of[v]
+            numbers.setdefault(first, len(numbers) + 1)
+            output[v] = made[first]
+            made[first] += 1
+        operation = tuple(map(numbers.__getitem__, problem.graph.operation_of))
+        return cls(order, operation, tuple(output), len(problem.platform.memories))
+
+    @cached_property
+    def operations(self) -> int:
+        """The number of operations, and of stages."""
+        return max(self.operation, default=0)
+
+    @cached_property
+    def most_outputs(self) -> int:
+        """The number of outputs of the operation that has most."""
+        return 1 + max(self.output, default=0)
+
+    def slot(self, action: Action) -> int:
+        """The slot of an action among those of its operation in a stage."""
+        output, m = self.output[action.node], action.memory
+        if action.source is None:
+            return self.most_outputs * m + output + 1
+        return self.memories * (self.most_outputs + output) + m + 1
+
+    def event(self, stage: int, action: Action) -> int:
+        """The event of an action in a stage."""
+        slots = 2 * self.memories * self.most_outputs
+        return slots * (self.operations * (stage - 1) + self.operation[action.node] - 1) + self.slot(action)
+
+
+def stages_of_plan(slots: StageSlots, plan: Sequence[Action]) -> list[int]:
     """The stage, from 1, of each action, up to the first action that is out of place: shorter than the plan then.
 
     Args:
-        order: the input order, positions in `graph.nodes`.
-        memories: how many the platform has.
         plan: of known nodes and memories.
     """
-    number = {v: k for k, v in enumerate(order, 1)}
     stages: list[int] = []
-    stage, ended, latest, brought = 1, False, (0, 0), set[tuple[int, int]]()
+    stage, ended, latest, brought, computed = 1, False, (0, 0), set[tuple[int, int]](), set[int]()
     for action in plan:
-        k, copied = number[action.node], action.source is not None
-        key, place = (k, action.memory + memories * copied), (k, action.memory)
+        k, place = slots.operation[action.node], (action.node, action.memory)
+        key = (k, slots.slot(action))
         if k > stage or key <= latest or place in brought:
-            if not ended or k > stage + 1 or stage == len(order):
+            if not ended or k > stage + 1 or stage == slots.operations:
                 break
             stage, ended, latest, brought = stage + 1, False, (0, 0), set()
-        if k == stage and not copied:
-            ended = True
+        if action.source is None:
+            if k < stage and action.node not in computed:
+                break
+            ended |= k == stage
+            computed.add(action.node)
         stages.append(stage)
         brought.add(place)
         latest = key
     return stages
-
-
-def event(nodes: int, memories: int, stage: int, number: int, memory: int, copied: bool) -> int:
-    """The event of an action; `stage` and `number` count from 1, `memory` from 0."""
-    return 2 * memories * (nodes * (stage - 1) + number - 1) + memory + 1 + memories * copied

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import add
 from typing import ClassVar
 
 from moccasin_mzn.base.formatting import memory_text
@@ -13,6 +14,7 @@ from moccasin_mzn.extensions.devices.data import (
     COMPUTED,
     DevicesData,
     PlacedIntervals,
+    StageSlots,
     arrays_of_plan,
     decode,
     devices_data,
@@ -42,7 +44,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
 
     name: ClassVar[str] = "devices"
     subject: ClassVar[str] = "devices are"
-    handles: ClassVar[Features] = OF_PLANS - {Feature.POOLS, Feature.WORKSPACES, Feature.IN_PLACE, Feature.OUTPUTS}
+    handles: ClassVar[Features] = OF_PLANS - {Feature.POOLS}
     verdict: ClassVar[re.Pattern[str]] = re.compile(
         r"CORRECT: duration (\d+), energy (\d+), traffic (\d+), peaks ([\d ]+)"
     )
@@ -80,7 +82,8 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
         }
 
     def sums(self, data: DevicesData) -> tuple[Sum, ...]:
-        sizes = tuple(size * sum(most) for size, most in zip(data.sizes, data.most, strict=True))
+        amounts = map(add, data.sizes, data.workspaces) if data.workspaces else data.sizes
+        sizes = tuple(amount * sum(most) for amount, most in zip(amounts, data.most, strict=True))
         totals = [
             Sum(what, _most(data, what), data.order, scale) for what, scale in zip(OBJECTIVES, data.scales, strict=True)
         ]
@@ -96,7 +99,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
         return value * data.scale
 
     def first_out_of_stage(self, problem: PlanProblem, plan: Plan) -> int | None:
-        in_stages = len(stages_of_plan(problem.instance.order, len(problem.platform.memories), plan))
+        in_stages = len(stages_of_plan(StageSlots.of(problem), plan))
         return None if in_stages == len(plan) else in_stages + 1
 
     def search(
@@ -122,6 +125,9 @@ def _header(data: DevicesData) -> dict[str, Value]:
     durations = [min(cost for cost in costs if cost >= 0) for costs in data.durations]
     graph = data.problem.platform.graph
     items = header(graph, data.order, durations, data.sizes, data.edges, data.budgets[0])
+    items |= {"workspace": data.workspaces} if data.workspaces else {}
+    items |= {"in_place": data.in_place} if data.in_place else {}
+    items |= {"output_of": data.output_of} if data.output_of else {}
     return {**items, "latest_stage": data.latest}
 
 

@@ -9,7 +9,7 @@ A staged plan is also a table of what is done in which slot, in which actions ar
     source                   None          gpu              None          cpu              None
 
 Nodes and stages are numbered from 1 along the input order, memories from 0. Slots of computations are the memories,
-those of copies the memories plus their number: see `devices.data.stages_of_plan`.
+those of copies the memories plus their number: see `devices.data.stages_of_plan`. A stage is one of an operation.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import math
 import random
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import permutations
 from operator import itemgetter
 
 from moccasin_mzn.base.clock import Deadline
-from moccasin_mzn.extensions.devices.data import stages_of_plan
+from moccasin_mzn.extensions.devices.data import StageSlots, stages_of_plan
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -36,21 +36,23 @@ Slots = dict[Slot, int | None]
 """Source of the action in each slot that is used; None: computed."""
 
 
-def slots_of(problem: PlanProblem, plan: Plan) -> Slots:
+def slots_of(stages: StageSlots, plan: Plan) -> Slots:
     """Return the table of a staged plan."""
-    number = {v: k for k, v in enumerate(problem.instance.order, 1)}
-    memories = len(problem.platform.memories)
-    stages = stages_of_plan(problem.instance.order, memories, plan)
+    number = {v: k for k, v in enumerate(stages.order, 1)}
     return {
-        (stage, number[action.node], action.memory + memories * (action.source is not None)): action.source
-        for stage, action in zip(stages, plan, strict=True)
+        (stage, number[action.node], action.memory + stages.memories * (action.source is not None)): action.source
+        for stage, action in zip(stages_of_plan(stages, plan), plan, strict=True)
     }
 
 
-def plan_of(problem: PlanProblem, slots: Slots) -> Plan:
-    """Return the plan of a table: its actions by stage, node and slot."""
-    order, memories = problem.instance.order, len(problem.platform.memories)
-    return tuple(Action(order[v - 1], slot % memories, slots[stage, v, slot]) for stage, v, slot in sorted(slots))
+def plan_of(stages: StageSlots, slots: Slots) -> Plan:
+    """Return the plan of a table: its actions by stage, operation and slot."""
+    rows = [
+        (stage, Action(stages.order[v - 1], slot % stages.memories, source))
+        for (stage, v, slot), source in slots.items()
+    ]
+    rows.sort(key=lambda row: stages.event(*row))
+    return tuple(action for _, action in rows)
 
 
 # --- The search -----------------------------------------------------------------------------------------------
@@ -74,6 +76,7 @@ def search_plans(
     starts: list[tuple[int, Plan]] = []
 
     def take(plan: Plan) -> None:
+        plan = problem.together(plan)
         value = valued(problem, plan)
         if value is not None:
             starts.append((value, plan))
@@ -105,7 +108,7 @@ def moved_out(problem: PlanProblem) -> Iterator[Plan]:
         if platform.memories[device].durations is not None and both_ways:
             table = Greedy(problem, device, store).slots()
             if table is not None:
-                yield plan_of(problem, table)
+                yield plan_of(StageSlots.of(problem), table)
 
 
 def one_device(
@@ -117,7 +120,8 @@ def one_device(
     known_costs = tuple(cost for cost in costs or () if cost is not None)
     if len(known_costs) < len(graph.nodes):
         return
-    budget = graph.total_size if place.budget is None else place.budget
+    known_costs = tuple(cost if graph.operation_of[v] == v else 0 for v, cost in enumerate(known_costs))
+    budget = graph.total_size + max(graph.workspace_of) if place.budget is None else place.budget
     counts = tuple(problem.most_intervals(v, m) for v in range(len(graph.nodes)))
     instance = Instance(replace(graph, durations=known_costs), order, budget, counts)
     known = known_at_once(instance)
@@ -147,8 +151,7 @@ def _improved(
 
 
 def _is_staged(problem: PlanProblem, plan: Plan) -> bool:
-    stages = stages_of_plan(problem.instance.order, len(problem.platform.memories), plan)
-    return len(stages) == len(plan)
+    return len(stages_of_plan(StageSlots.of(problem), plan)) == len(plan)
 
 
 # --- Plans that compute on one device unless another one is faster --------------------------------------------
@@ -167,16 +170,21 @@ class Greedy:
     """
 
     def __init__(self, problem: PlanProblem, device: int, store: int) -> None:
-        platform, order = problem.platform, problem.instance.order
+        graph, order, operation = problem.graph, problem.instance.order, StageSlots.of(problem).operation
         self.problem, self.device, self.store = problem, device, store
-        self.memories = platform.memories
-        self.n = len(order)
+        self.memories = problem.platform.memories
         number = {v: k for k, v in enumerate(order, 1)}
-        self.size = [0, *(platform.graph.sizes[v] for v in order)]
-        self.inputs = [[], *([number[u] for u in platform.graph.predecessors[v]] for v in order)]
-        self.uses = [[], *(sorted(number[x] for x in platform.graph.successors[v]) for v in order)]
+        self.size = [0, *(graph.sizes[v] for v in order)]
+        self.stage = [0, *(operation[v] for v in order)]
+        self.uses = [[], *(sorted({operation[x] for x in graph.successors[v]} - {operation[v]}) for v in order)]
+        firsts = [v for v in order if graph.operation_of[v] == v]
+        self.n = len(firsts)
+        self.outputs = [[], *([number[v], *sorted(number[w] for w in graph.outputs_of[v])] for v in firsts)]
+        self.inputs = [[], *([number[u] for u in graph.predecessors[v]] for v in firsts)]
+        self.overwritable = [[], *([number[u] for u in (graph.overwritable or {v: ()})[v]] for v in firsts)]
+        self.workspace = [0, *((graph.workspaces or {v: 0})[v] for v in firsts)]
         self.table: Slots = {}
-        self.home, self.brought = [0] * (self.n + 1), [0] * (self.n + 1)
+        self.home, self.brought = [0] * (self.n + 1), [0] * (len(order) + 1)
         self.stored, self.stored_memory = set[int](), [0] * (self.n + 2)
 
     def slots(self) -> Slots | None:
@@ -185,9 +193,9 @@ class Greedy:
         for k in range(1, self.n + 1):
             retained = {u for u in resident if self._next_use(u, k) <= self.n}
             missing = [u for u in self.inputs[k] if u not in retained]
-            needed = {k, *self.inputs[k]}
+            needed = {*self.outputs[k], *self.inputs[k]}
             resident = retained | needed
-            if not self._make_room(resident, needed, k):
+            if not self._able(k) or not self._make_room(resident, needed, k):
                 return None
             for u in missing:
                 self.table[k, u, self._copy(self.device)] = self.store
@@ -201,9 +209,9 @@ class Greedy:
         return self.uses[u][at] if at < len(self.uses[u]) else self.n + 1
 
     def _make_room(self, resident: set[int], needed: set[int], k: int) -> bool:
-        """Move out until all that is resident fits; False: it never does."""
+        """Move out until all that is resident fits with the workspace; False: it never does."""
         budget = self.memories[self.device].budget
-        over = 0 if budget is None else sum(self.size[u] for u in resident) - budget
+        over = 0 if budget is None else sum(self.size[u] for u in resident) + self._taken(k) - budget
         spare = sorted(resident - needed, key=lambda u: (-self._next_use(u, k), -self.size[u]))
         for u in spare:
             if over <= 0:
@@ -215,49 +223,63 @@ class Greedy:
             over -= self.size[u]
         return over <= 0
 
+    def _taken(self, k: int) -> int:
+        """The workspace of operation k, less its output if that overwrites an input that nothing reads later."""
+        dying = any(self._next_use(u, k + 1) > self.n for u in self.overwritable[k])
+        if not dying or len(self.outputs[k]) > 1 or self._home(k) != self.device:
+            return self.workspace[k]
+        return self.workspace[k] - self.size[self.outputs[k][0]]
+
     def _keep(self, u: int) -> bool:
         """Have u in the store from its computation to its last use; False if it does not fit there."""
         if u in self.stored:
             return True
-        budget = self.memories[self.store].budget
-        stages = range(u, self.uses[u][-1] + 1)
+        budget, made = self.memories[self.store].budget, self.stage[u]
+        stages = range(made, self.uses[u][-1] + 1)
         if budget is not None and max(self.stored_memory[k] for k in stages) + self.size[u] > budget:
             return False
         for k in stages:
             self.stored_memory[k] += self.size[u]
         self.stored.add(u)
-        if self.home[u] != self.store:
-            self.table[u, u, self._copy(self.store)] = self.home[u]
+        if self.home[made] != self.store:
+            self.table[made, u, self._copy(self.store)] = self.home[made]
         return True
 
     def _compute(self, k: int) -> None:
-        """Compute node k where that costs least, inputs copied there and the output copied back."""
-        v = self.problem.instance.order[k - 1]
-        able = [m for m, memory in enumerate(self.memories) if memory.computes(v)]
-        home = self.home[k] = min(able, key=lambda m: self._cost(k, m))
-        self.table[k, k, home] = None
+        """Compute operation k where that costs least, inputs copied there and the outputs copied back."""
+        home = self.home[k] = self._home(k)
         if home != self.device:
             for u in self._inputs_to_copy(k, home):
                 self.table[k, u, self._copy(home)] = self.device
-            if self.uses[k]:
-                self.table[k, k, self._copy(self.device)] = home
-        self.brought[k] += 1
+        for v in self.outputs[k]:
+            self.table[k, v, home] = None
+            if home != self.device and self.uses[v]:
+                self.table[k, v, self._copy(self.device)] = home
+            self.brought[v] += 1
+
+    def _home(self, k: int) -> int:
+        return min(self._able(k), key=lambda m: self._cost(k, m))
+
+    def _able(self, k: int) -> list[int]:
+        nodes = [self.problem.instance.order[v - 1] for v in self.outputs[k]]
+        return [m for m, memory in enumerate(self.memories) if all(map(memory.computes, nodes))]
 
     def _inputs_to_copy(self, k: int, home: int) -> list[int]:
         return [u for u in self.inputs[k] if not (home == self.store and u in self.stored)]
 
     def _cost(self, k: int, m: int) -> float:
-        """Return the cost of node k in memory m, with its copies, in the objective's unit; infinite without links."""
+        """Return the cost of operation k in memory m, with its copies, in the objective's unit; infinite without
+        links."""
         what = "energies" if self.problem.goal.objective == "energy" else "durations"
         platform, order = self.problem.platform, self.problem.instance.order
-        total = getattr(self.memories[m], what)[order[k - 1]]
+        total = sum(getattr(self.memories[m], what)[order[v - 1]] for v in self.outputs[k])
         if m == self.device:
             return total
         there, back = (platform.link_between.get(ends) for ends in ((self.device, m), (m, self.device)))
         if there is None or back is None:
             return math.inf
         total += sum(getattr(there, what)[order[u - 1]] for u in self._inputs_to_copy(k, m))
-        return total + (getattr(back, what)[order[k - 1]] if self.uses[k] else 0)
+        return total + sum(getattr(back, what)[order[v - 1]] for v in self.outputs[k] if self.uses[v])
 
     def _copy(self, target: int) -> int:
         return target + len(self.memories)
@@ -286,14 +308,19 @@ class Improver:
 
     def __init__(self, problem: PlanProblem, plan: Plan, rng: random.Random) -> None:
         self.problem, self.rng, self.platform = problem, rng, problem.platform
-        self.count = len(self.platform.memories)
+        self.stages = StageSlots.of(problem)
+        self.count = self.stages.memories
         number = {v: k for k, v in enumerate(problem.instance.order, 1)}
         self.inputs = [[], *([number[u] for u in self.platform.graph.predecessors[v]] for v in problem.instance.order)]
-        self.used = [[], *(bool(self.platform.graph.successors[v]) for v in problem.instance.order)]
+        graph, stage = self.platform.graph, self.stages.operation
+        self.stage = [0, *(stage[v] for v in problem.instance.order)]
+        self.used = [False, *(any(stage[x] != stage[v] for x in graph.successors[v]) for v in problem.instance.order)]
+        self.outputs = [[], *([number[v], *(number[w] for w in graph.outputs_of[v])] for v in problem.instance.order)]
+        self.first = [0, *(number[graph.operation_of[v]] for v in problem.instance.order)]
         value = valued(problem, plan)
         assert value is not None
         self.plan, self.value = plan, value
-        self.slots = slots_of(problem, plan)
+        self.slots = slots_of(self.stages, plan)
 
     def sweep(self, stop: Callable[[], bool]) -> Iterator[Plan]:
         """Try each action in random order, and report plans that are better."""
@@ -308,14 +335,14 @@ class Improver:
                     break
 
     def _take(self, changed: Slots) -> bool:
-        plan = plan_of(self.problem, changed)
+        plan = plan_of(self.stages, changed)
         if judge_plan(self.platform, plan, self.problem.goal).violations:
             return False
         plan = pruned_plan(self.platform, plan)
         value = valued(self.problem, plan)
         if value is None or value > self.value:
             return False
-        self.plan, self.value, self.slots = plan, value, slots_of(self.problem, plan)
+        self.plan, self.value, self.slots = plan, value, slots_of(self.stages, plan)
         return True
 
     def _changes(self, slot: Slot) -> Iterator[Slots]:
@@ -323,47 +350,50 @@ class Improver:
         stage, v, at = slot
         if self.slots[slot] is not None:
             yield from self._recomputed(slot)
-        elif stage > v:
+        elif stage > self.stage[v]:
             yield from self._copied(stage, v, at)
-        elif sum((v, v, m) in self.slots for m in range(self.count)) == 1:
+        elif self.first[v] == v and sum((stage, v, m) in self.slots for m in range(self.count)) == 1:
             yield from self._moved(v, at)
 
     def _recomputed(self, slot: Slot) -> Iterator[Slots]:
         stage, v, at = slot
         memory = at - self.count
         if self._computes(v, memory):
-            yield self._with(slot, {(stage, v, memory): None})
-        if stage == v:  # and a copy that is no more needed early may be made later
-            yield self._with(slot, {})
+            yield self._with([slot], {(stage, w, memory): None for w in (self.first[v], v)})
+        if stage == self.stage[v]:  # and a copy that is no more needed early may be made later
+            yield self._with([slot], {})
 
     def _copied(self, stage: int, v: int, memory: int) -> Iterator[Slots]:
-        """Copy instead of recomputing, from where it was copied to right after its first computation."""
-        home = next(m for m in range(self.count) if (v, v, m) in self.slots)
-        yield self._with((stage, v, memory), {})
+        """Copy instead of recomputing, from where it was copied to right after its first computation; of a first
+        output all that is recomputed with it."""
+        made, begin = [w for w in self.outputs[v] if (stage, w, memory) in self.slots], self.stage[v]
+        slots = [(stage, w, memory) for w in made]
+        home = next(m for m in range(self.count) if (begin, v, m) in self.slots)
+        yield self._with(slots, {})
         for store in self._others(memory):
-            more: Slots = {(stage, v, memory + self.count): store}
+            more: Slots = {(stage, w, memory + self.count): store for w in made}
             if (store, memory) in self.platform.link_between:
-                yield self._with((stage, v, memory), more)
-                early = (v, v, store + self.count)
-                if store != home and early not in self.slots and (home, store) in self.platform.link_between:
-                    yield self._with((stage, v, memory), {**more, early: home})
+                yield self._with(slots, more)
+                early = {(begin, w, store + self.count) for w in made} - self.slots.keys()
+                if store != home and early and (home, store) in self.platform.link_between:
+                    yield self._with(slots, {**more, **dict.fromkeys(early, home)})
 
-    def _moved(self, v: int, memory: int) -> Iterator[Slots]:
-        """Computed for the first time on another device: inputs copied there, the output copied back."""
+    def _moved(self, first: int, memory: int) -> Iterator[Slots]:
+        """Computed for the first time on another device: inputs copied there, the outputs copied back."""
+        stage, outputs = self.stage[first], self.outputs[first]
+        slots = [(stage, v, memory) for v in outputs if (stage, v, memory) in self.slots]
         for device in self._others(memory):
             linked = {(memory, device), (device, memory)} <= self.platform.link_between.keys()
-            if linked and self._computes(v, device):
-                there: Slots = {(v, v, device): None}
-                if self.used[v]:
-                    there[v, v, memory + self.count] = device
+            if linked and all(self._computes(v, device) for v in outputs):
+                there: Slots = {(stage, v, device): None for v in outputs}
+                there |= {(stage, v, memory + self.count): device for v in outputs if self.used[v]}
                 for store in self._others(memory):
-                    if (v, v, store + self.count) in self.slots and (device, store) in self.platform.link_between:
-                        there[v, v, store + self.count] = device
-                copies = {(v, u, device + self.count): memory for u in self.inputs[v]}
+                    if (device, store) in self.platform.link_between:
+                        copies_there = ((stage, v, store + self.count) for v in outputs)
+                        there |= {slot: device for slot in copies_there if slot in self.slots}
+                copies = {(stage, u, device + self.count): memory for u in self.inputs[first]}
                 for more in ({**there, **copies}, there):
-                    moved = self._with((v, v, memory), more)
-                    moved.pop((v, v, device + self.count), None)
-                    yield moved
+                    yield self._with(slots, more)
 
     def _others(self, memory: int) -> list[int]:
         others = [m for m in range(self.count) if m != memory]
@@ -372,9 +402,10 @@ class Improver:
     def _computes(self, v: int, memory: int) -> bool:
         return self.platform.memories[memory].computes(self.problem.instance.order[v - 1])
 
-    def _with(self, slot: Slot, more: Slots) -> Slots:
-        """The table without a slot and with others."""
+    def _with(self, slots: Iterable[Slot], more: Slots) -> Slots:
+        """The table without some slots and with others; what is computed is not copied there."""
         changed = {**self.slots, **more}
-        if slot not in more:
-            del changed[slot]
+        made = [(stage, v, at + self.count) for (stage, v, at), source in more.items() if source is None]
+        for slot in (*(slot for slot in slots if slot not in more), *made):
+            changed.pop(slot, None)
         return changed

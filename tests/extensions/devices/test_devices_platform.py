@@ -11,7 +11,7 @@ from machine_cases import best_of
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.devices import search
-from moccasin_mzn.extensions.devices.data import devices_data
+from moccasin_mzn.extensions.devices.data import StageSlots, devices_data
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.devices.search import Greedy, Improver, moved_out, plan_of, search_plans, slots_of
 from moccasin_mzn.extensions.platforms import (
@@ -132,7 +132,7 @@ def paging_like(budget: int, most: int = 2) -> PlanProblem:
 
 def test_greedy_moves_out_what_is_read_last():
     problem = paging_like(6)
-    plan = plan_of(problem, Greedy(problem, 0, 1).slots())
+    plan = plan_of(StageSlots.of(problem), Greedy(problem, 0, 1).slots())
     simulation = judge_plan(problem.platform, plan)
     assert simulation.violations == ()
     assert simulation.duration == problem.platform.graph.total_duration
@@ -146,7 +146,7 @@ def test_greedy_computes_where_that_costs_least():
     )
     platform = device_platform(graph, {"cpu": Device(), "npu": Device()}, CopyCosts(latency=1), 3)
     problem = PlanProblem(Instance(graph, (0, 1, 2), 3, (2, 2, 2)), platform)
-    plan = plan_of(problem, Greedy(problem, 0, 1).slots())
+    plan = plan_of(StageSlots.of(problem), Greedy(problem, 0, 1).slots())
     simulation = judge_plan(platform, plan)
     assert simulation.violations == ()
     assert [(action.node, action.memory) for action in plan if action.source is None] == [(0, 0), (1, 1), (2, 1)]
@@ -164,7 +164,8 @@ def test_tables_of_staged_plans(seed):
     found = best_of(problem, "slots")
     if found is not None:
         plan = found.plan
-        assert plan_of(problem, slots_of(problem, plan)) == plan
+        stages = StageSlots.of(problem)
+        assert plan_of(stages, slots_of(stages, plan)) == plan
 
 
 @pytest.mark.parametrize("seed", range(20))
