@@ -10,6 +10,7 @@ import re
 from collections import Counter
 
 import pytest
+from concatenations import joining_graph
 from few import few
 from flat_plans import KINDS, draw_graph, draw_plan, draw_platform, misdone
 from outputs_oracle import draw_operations
@@ -18,7 +19,9 @@ import moccasin_mzn as mz
 from moccasin_mzn.deploy.source import with_all_outputs
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.graphs.formats import write_graph
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import single_outputs
+from moccasin_mzn.graphs.zero_copy import zero_copy_concat
 from moccasin_mzn.problem.files.plan_format import runtime_plan, schema, versioned
 from moccasin_mzn.problem.files.plans import claimed_plan, plan_document, platform_document
 from moccasin_mzn.problem.instance import Instance
@@ -250,3 +253,47 @@ def test_a_plan_of_merged_outputs_begins_a_search_of_a_plan_that_lists_them(seed
     account, before = judge_plan(draw_platform(graph, "paging", seed), new), judge_plan(older, plan)
     assert account.violations == () and account.traffic == before.traffic
     assert account.duration - sum(graph.durations) >= 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_graphs_without_concatenations(kind, command, tmp_path):
+    """Commands get the graph with its concatenations; the file states for which alignment they were taken out."""
+    seed = next(seed for seed in range(99) if zero_copy_concat(joining_graph(seed, grain=2), 2).taken_out)
+    whole, step = joining_graph(seed, grain=2), 2
+    graph = zero_copy_concat(whole, step).graph
+    platform = draw_platform(graph, kind, seed)
+    plan = draw_plan(platform, seed)
+    simulation, problem = judge_plan(platform, plan), problem_on(platform)
+    if kind == "one":
+        problem, plan = problem.instance, tuple(action.node for action in plan)
+        simulation, arenas = simulate(graph, plan), search_arena(placing_of(graph, simulate(graph, plan)).buffers, step)
+    else:
+        arenas = placed(platform, simulation, step)
+    document = versioned(graph, plan, answer_document(problem, plan, simulation, arenas))
+    assert document["zero_copy_concat"] == step
+    document.pop("budget", None)
+    file, answer = tmp_path / "graph.json", tmp_path / "plan.json"
+    write_graph(whole, file)
+    answer.write_text(json.dumps(document))
+    status, out, err = command("validate", file, answer, "--zero-copy-concat")
+    assert status == 0 and out.startswith("valid: "), out + err
+    status, out, _ = command("validate", file, answer)
+    assert status in (1, 2)
+    assert mz.read_result(file, answer).valid
+    status, out, err = command("plot", file, answer)
+    assert status == 0, err
+    picture = tmp_path / "picture.html"
+    assert command("plot", file, answer, "-o", picture)[0] == 0 and picture.exists()
+
+
+def test_a_schedule_in_place_is_drawn_in_place(command, tmp_path):
+    graph = ComputationGraph(
+        list("abc"), [1, 1, 1], [8, 8, 8], [(0, 1), (1, 2)], order=range(3), in_place=[[], [0], [1]]
+    )
+    file, answer = tmp_path / "graph.json", tmp_path / "plan.json"
+    write_graph(graph, file)
+    problem = Instance.build(graph.run_in_place(), 8)
+    document = versioned(problem.graph, (0, 1, 2), answer_document(problem, (0, 1, 2), problem.judge((0, 1, 2)), None))
+    answer.write_text(json.dumps(document))
+    status, out, _ = command("plot", file, answer)
+    assert status == 0 and "16" not in out and "8" in out
