@@ -8,6 +8,7 @@ import json
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from concatenations import joining_graph
@@ -16,6 +17,7 @@ from flat_plans import KINDS, draw_graph, draw_plan, draw_platform, misdone
 from outputs_oracle import draw_operations
 
 import moccasin_mzn as mz
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.source import with_all_outputs
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.graphs.formats import write_graph
@@ -31,7 +33,7 @@ from moccasin_mzn.problem.placing import placing_of, placings_of
 from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem
 from moccasin_mzn.problem.platform import plan_of_sequence, plan_with_all_outputs
 from moccasin_mzn.problem.problem import answer_document
-from moccasin_mzn.problem.runtime_plan import RuntimePlan
+from moccasin_mzn.problem.runtime_plan import RuntimePlan, Step
 from moccasin_mzn.problem.verdict import verdict
 from moccasin_mzn.report.plots.picture import Picture
 
@@ -297,3 +299,19 @@ def test_a_schedule_in_place_is_drawn_in_place(command, tmp_path):
     answer.write_text(json.dumps(document))
     status, out, _ = command("plot", file, answer)
     assert status == 0 and "16" not in out and "8" in out
+
+
+def test_steps_in_other_memories_are_refused_without_a_graph():
+    """What a further output begins at, and what is read as one, is in one memory."""
+    plain = Step("a", (), 2, 8), Step("b", (), 2, 8, 1), Step("c", (0, 1), 2, 8)
+    assert RuntimePlan(plain, "0" * 64, ("m0", "m1"), one_device=True)
+    for at, changes, message in (
+        (1, {"begin": 0}, r"step 2 \(node b\): begins at step 1, which computes nothing in its memory"),
+        (2, {"adjacent": ((0, 1),)}, r"step 3 \(node c\): reads steps \[1, 2\] as one, which are in two memories"),
+    ):
+        steps = [replace(step, **changes) if at == k else step for k, step in enumerate(plain)]
+        with pytest.raises(InputError, match=message):
+            RuntimePlan(steps, "0" * 64, ("m0", "m1"), one_device=True)
+    copied = Step("a", (), 1, 8), Step("a", (0,), 1, 8, 1, 0, begin=0)
+    with pytest.raises(InputError, match="begins at step 1"):
+        RuntimePlan(copied, "0" * 64, ("m0", "m1"))
