@@ -44,8 +44,8 @@ int main(void) {
       printf("step %u: misaligned, or outside of its arena\n", (unsigned)step);
       return 1;
     }
-    for (r = 0; r < count || r == 0; r++) /* what it has read is still there, and so is what it has written */
-      if (!is_intact(step) || (r < count && !is_intact(inputs[r]))) {
+    for (r = 0; r < count || r == 0; r++) /* what it has read is still there, or written over by it, as in place */
+      if (!is_intact(step) || (r < count && address(inputs[r]) != address(step) && !is_intact(inputs[r]))) {
         printf("step %u (node %s): what it reads is not what was written\n", (unsigned)step, plan_node_name[plan_node[step]]);
         return 1;
       }

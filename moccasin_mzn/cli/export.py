@@ -55,6 +55,7 @@ def plot(
     """
     from moccasin_mzn.base.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.graphs.zero_copy import changed_for
     from moccasin_mzn.problem.files.plans import is_plan, read_plan
     from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance, chosen_order
@@ -65,8 +66,8 @@ def plot(
     check_axis(by)
     if output is None and by != AXES[0]:
         raise InputError(f"--by {by} is for files: text counts events")
-    computation_graph = read_graph(graph)
-    several = is_plan(load_json(schedule, Page.PLAN_FORMAT))
+    document = load_json(schedule, Page.PLAN_FORMAT)
+    computation_graph, several = changed_for(read_graph(graph), document), is_plan(document)
     if several and budget is not None:
         raise InputError("--budget: a plan is drawn with the budgets of its memories, which its file has")
     if several:

@@ -4,7 +4,9 @@ Steps and nodes count from 0. With the prefix "plan" step t of PLAN_STEPS comput
 plan_memory[t], or copies it from plan_source[t] if that is not -1; it writes plan_size[t] bytes at plan_offset[t], and
 reads what the steps plan_read[plan_read_begin[t]] .. plan_read[plan_read_begin[t + 1] - 1] wrote, in the order of the
 node's inputs. What it writes is retained until the step plan_end[t]. If nodes read several outputs as one, plan_behind
-has for each of plan_read the step directly behind whose output that lies, in one piece with it, or -1.
+has for each of plan_read the step directly behind whose output that lies, in one piece with it, or -1. Where operations
+have several outputs, plan_begin[t] is the step that makes the output of step t, t itself for all but further outputs.
+Where computations take more memory, step t has plan_workspace[t] bytes at plan_workspace_offset[t] in plan_memory[t].
 """
 
 from __future__ import annotations
@@ -69,6 +71,13 @@ def _arrays(plan: RuntimePlan, prefix: str) -> Iterator[str]:
     if any(step.adjacent for step in steps):
         comment = "the step directly behind whose output the read one lies, in one piece with it; -1: none"
         yield from _array(f"{prefix}_behind", [_behind(step).get(r, -1) for step in steps for r in step.reads], comment)
+    if any(step.begin is not None for step in steps):
+        begun = [at if step.begin is None else step.begin for at, step in enumerate(steps)]
+        yield from _array(f"{prefix}_begin", begun, "the step that makes it: of a further output, another one")
+    if any(step.workspace for step in steps):
+        yield from _array(f"{prefix}_workspace", [step.workspace for step in steps], "what each step takes besides")
+        where = [step.workspace_offset or 0 for step in steps]
+        yield from _array(f"{prefix}_workspace_offset", where, "where that is, in the same arena")
     yield from _array(f"{prefix}_memory", [step.memory for step in steps], "where each step writes")
     sources = [-1 if step.source is None else step.source for step in steps]
     yield from _array(f"{prefix}_source", sources, "the memory copied from; -1: computed")

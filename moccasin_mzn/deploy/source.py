@@ -23,7 +23,6 @@ from moccasin_mzn.problem.files.schedules import check_version, is_versioned
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.placing import placing_of
-from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.problem.problem import answer_document
 from moccasin_mzn.problem.runtime_plan import RuntimePlan, Step
 from moccasin_mzn.search.options import Effort
@@ -48,11 +47,12 @@ def plan_in(path: str | PathLike[str]) -> RuntimePlan | None:
 
 def planned(result: Result) -> RuntimePlan:
     """The plan of a schedule with offsets."""
-    arena, instance = result.arenas, result.instance
-    where = instance.placed(arena, result.simulation)
+    arena, problem = result.arenas, result.problem
+    where = problem.placed(arena, result.simulation)
     return RuntimePlan.of(
-        instance.graph, plan_of_sequence(result.sequence), offsets=[one["offset"] for one in where],
-        alignment=arena.alignment, workspaces=[one.get("workspace_offset") for one in where],
+        problem.graph, problem.as_plan(result.answer or ()), [memory.name for memory in problem.platform.memories],
+        [one["offset"] for one in where], arena.alignment, [one.get("workspace_offset") for one in where],
+        problem.platform.one_device,
     )  # fmt: skip
 
 
@@ -93,7 +93,8 @@ def with_all_outputs(plan: RuntimePlan) -> RuntimePlan:
     """The plan in which each computation makes all outputs of its operation, retained or not; without offsets if it had
     no place for some.
 
-    Those that are missing stand behind the first one. Outputs are further ones of what they came with anywhere.
+    Those that are missing stand behind the first one, in its memory. Outputs are further ones of what they came with
+    anywhere.
     """
     further: dict[NodeId, dict[NodeId, Step]] = {}  # by first output, and by themselves
     listed: dict[int, set[NodeId]] = {}
@@ -103,24 +104,26 @@ def with_all_outputs(plan: RuntimePlan) -> RuntimePlan:
             listed.setdefault(step.begin, set()).add(step.node)
     steps: list[Step] = []
     for at, step in enumerate(plan.steps):
-        missing = further.get(step.node, {}).keys() - listed.get(at, set())
-        steps += [step, *(like for node, like in further.get(step.node, {}).items() if node in missing)]
-    return plan if len(steps) == len(plan.steps) else replace(plan, steps=_following(steps, plan.steps))
+        made = further.get(step.node, {}) if step.source is None else {}
+        missing = made.keys() - listed.get(at, set())
+        steps += [step, *(replace(like, memory=step.memory) for node, like in made.items() if node in missing)]
+    return plan if len(steps) == len(plan.steps) else replace(plan, steps=_following(steps, plan))
 
 
-def _following(steps: Sequence[Step], numbered: Sequence[Step]) -> tuple[Step, ...]:
+def _following(steps: Sequence[Step], plan: RuntimePlan) -> tuple[Step, ...]:
     """The steps, one after the other, each of which reads the latest copies of what it read; without offsets.
 
     Args:
-        numbered: what the numbers in the steps are of.
+        plan: the numbers in the steps are of its steps.
     """
-    latest: dict[NodeId, int] = {}
+    latest: dict[tuple[NodeId, int], int] = {}  # by node and memory, or device
     found: list[Step] = []
-
-    def now(numbers: Sequence[int]) -> tuple[int, ...]:
-        return tuple(latest[numbered[number].node] for number in numbers)
-
     for at, step in enumerate(steps):
+        source = step.memory if step.source is None else step.source
+
+        def now(numbers: Sequence[int], read_in: int = 0 if plan.one_device else source) -> tuple[int, ...]:
+            return tuple(latest[plan.steps[number].node, read_in] for number in numbers)
+
         reads, adjacent = now(step.reads), tuple(map(now, step.adjacent))
         begin = None if step.begin is None else now([step.begin])[0]
         for r in reads:
@@ -128,7 +131,7 @@ def _following(steps: Sequence[Step], numbered: Sequence[Step]) -> tuple[Step, .
         found.append(
             replace(step, reads=reads, end=at, offset=None, begin=begin, workspace_offset=None, adjacent=adjacent)
         )
-        latest[step.node] = at
+        latest[step.node, 0 if plan.one_device else step.memory] = at
     return tuple(found)
 
 

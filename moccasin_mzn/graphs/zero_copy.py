@@ -93,6 +93,16 @@ def changed_graph(
     return graph.run_in_place() if in_place else graph
 
 
+def changed_for(graph: ComputationGraph, document: object) -> ComputationGraph:
+    """Return a graph as the file of a schedule or a plan has it, see `changes_of`.
+
+    Raises:
+        InputError: see `zero_copy_concat`.
+    """
+    in_place = isinstance(document, Mapping) and document.get("in_place") is True
+    return changed_graph(graph, in_place, alignment_in(document))
+
+
 def changes_of(graph: ComputationGraph) -> JsonObject:
     """How a graph was changed, as files of schedules and plans have it: "in_place", and the alignment for which
     concatenations were taken out."""

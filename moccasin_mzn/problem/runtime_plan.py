@@ -58,10 +58,10 @@ class RuntimePlan:
     """Steps that read nothing but what earlier ones wrote and is still retained; judged at birth, with its offsets.
 
     Raises:
-        InputError: a malformed number; a step that reads what is not retained, or an older copy of a node than there
-            is; an end that is not the last read; a node with two sizes or with other inputs than before; a copy of
-            another node; offsets for some steps only, that overlap, or are negative or misaligned; what is read as one
-            and does not lie side by side.
+        InputError: a malformed number; a further output that is not made in its memory; a step that reads what is
+            not retained, or an older copy of a node than there is; an end that is not the last read; a node with two
+            sizes or with other inputs than before; a copy of another node; offsets for some steps only, that overlap,
+            or are negative or misaligned; what is read as one and does not lie side by side.
     """
 
     steps: tuple[Step, ...]
@@ -90,6 +90,7 @@ class RuntimePlan:
         for at, step in enumerate(self.steps):
             with located(step_text(at, step)):
                 _check_numbers(step, at, len(self.steps), len(self.memories))
+                _check_places(self.steps, step)
         _check_reads(self.steps, self.devices)
         self._check_offsets()
 
@@ -282,6 +283,16 @@ def _check_numbers(step: Step, at: int, steps: int, memories: int) -> None:
             raise InputError(f"adjacent {shown(names)}: expected two or more of the steps that it reads")
     if step.source == step.memory:
         raise InputError("a copy from a memory to itself")
+
+
+def _check_places(steps: Sequence[Step], step: Step) -> None:
+    """Check that a further output is made by what computes in its memory, and that what is read as one is in one."""
+    made = step if step.begin is None else steps[step.begin]
+    if step.begin is not None and (made.memory != step.memory or step.source is not None or made.source is not None):
+        raise InputError(f"begins at step {step.begin + 1}, which computes nothing in its memory")
+    for group in step.adjacent:
+        if len({steps[r].memory for r in group}) > 1:
+            raise InputError(f"reads steps {shown([r + 1 for r in group])} as one, which are in two memories")
 
 
 def _check_reads(steps: Sequence[Step], devices: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from moccasin_mzn.extensions.memories import Amount
 from moccasin_mzn.graphs.formats import graph_given
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
-from moccasin_mzn.graphs.zero_copy import alignment_for, alignment_in
+from moccasin_mzn.graphs.zero_copy import alignment_for, changed_for
 from moccasin_mzn.problem.files.plan_format import versioned
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
@@ -258,9 +258,8 @@ def read_result(graph: ComputationGraph | str | PathLike[str], path: str | PathL
         InputError: it cannot be read, or is no valid schedule of this graph within the budget in it.
     """
     document = load_json(path, Page.PLAN_FORMAT)
-    in_place = isinstance(document, dict) and document.get("in_place") is True
     with located(path), explained(Page.PLAN_FORMAT):
-        found = _judged(graph_given(graph, in_place, alignment_in(document)), document, None)
+        found = _judged(changed_for(graph_given(graph), document), document, None)
         if not found.valid:
             raise InputError("; ".join([found.violations[0].message, *found.notes]))
     return found

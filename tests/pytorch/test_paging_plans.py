@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 torch = pytest.importorskip("torch", minversion="2.6")
+functional = torch.nn.functional
 
 from odd_modules import ODD
 from step_networks import NETWORKS
@@ -111,6 +112,68 @@ def test_paging_copies_keep_results(name):
         assert meter.peak == found.predicted_slow_peak
         model.load_state_dict(before)
     assert found.predicted_slow_peak > 0  # all copied
+
+
+SEVERAL = {
+    "topk": lambda y: y.topk(3, 1)[0].repeat(1, 2),
+    "max_with_indices": lambda y: y.max(1, keepdim=True)[0] * y + y.min(0)[0],
+    "sort": lambda y: y.sort(1)[0] * y.cummax(1)[0],
+    "split": lambda y: torch.cat([part.sin() * y[:, :1] for part in (*y.split([1, 2, 3], 1)[:2], y.chunk(2, 1)[1])], 1),
+    "unbind": lambda y: torch.stack(y.unbind(1)[::-1], 1).sin() * y.unbind(0)[0],
+    "layer_norm": lambda y: functional.layer_norm(y, (6,)).tanh() * functional.layer_norm(y, (6,)),
+    "batch_norm": lambda y: functional.batch_norm(y, None, None, training=True).tanh(),
+    "dropout": lambda y: torch.native_dropout(y, 0.4, True)[0] * functional.dropout(y.sin(), 0.2),
+    "var_mean": lambda y: (y - torch.var_mean(y, 1, keepdim=True)[1]) * torch.var_mean(y, 1, keepdim=True)[0],
+    "max_pool": lambda y: functional.max_pool1d(y[:, None], 3, 1, 1, return_indices=True)[0][:, 0].tanh(),
+    "aminmax": lambda y: (y - torch.aminmax(y, dim=1, keepdim=True)[0]) * y.std(0),
+}
+
+
+class _Several(torch.nn.Module):
+    """Operations of several outputs between two layers, and once more behind them."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.one, self.two, self.name = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6), name
+
+    def forward(self, x):
+        of = SEVERAL[self.name]
+        return of(self.two(of(self.one(x))))
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("name", SEVERAL)
+def test_all_outputs_of_an_operation_are_copied_together(name):
+    """Of a computation all that it makes is one node, of which nothing is left behind where it is copied."""
+    model, inputs = made(lambda: (_Several(name), [torch.randn(5, 6, requires_grad=True)]))
+    whole = planned(model, inputs, "1TiB")
+    graph, several = whole.traced.problem.graph, 0
+    for v, meaning in enumerate(whole.traced.problem.meanings):
+        if isinstance(meaning, Computation):
+            assert graph.sizes[v] == sum(root.bytes for root in meaning.makes)
+            several += sum(root.bytes > 0 for root in meaning.makes) > 1
+    assert graph.output_of is None and graph.in_place is None
+    assert several or name in ("split", "unbind")  # views take no memory
+    other, fresh = twin(model, inputs)
+    wanted = steps(other, other, fresh, 2)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    for actions in (all_copied(whole.traced.problem), drawn(whole.traced.problem, random.Random(name))):
+        found = with_actions(whole, actions)
+        step = found.module()
+        assert same(steps(model, step, twin(model, inputs)[1], 2), wanted)
+        assert excess(found, step, inputs) == (0, 0)
+        assert verified(found, inputs)
+        model.load_state_dict(before)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", SEVERAL)
+def test_searched_plans_with_copies_of_several_outputs(name):
+    model, inputs = made(lambda: (_Several(name), [torch.randn(64, 6, requires_grad=True)]))
+    whole = planned(model, inputs, "1TiB")
+    least = whole.predicted_peak * 9 // 10
+    found = planned(model, inputs, least, paging=FREE)
+    assert found.copies > 0 and found.predicted_peak <= least and verified(found, inputs)
 
 
 def test_what_recomputation_cannot_do_copies_can(tmp_path):

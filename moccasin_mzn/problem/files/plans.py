@@ -105,12 +105,20 @@ class ClaimedPlan:
     """All offsets claim to be multiples of this number."""
 
     def on(self, platform: Platform) -> Plan:
-        """The plan on another platform: by names of memories if both have the same ones, else by their positions."""
+        """The plan on another platform: by names of memories if both have the same ones, else by their positions.
+
+        Where outputs of an operation are one here, see `graph_of_plan`, and are nodes there, each is computed or copied
+        with its first one.
+        """
         own, other = ([memory.name for memory in one.memories] for one in (self.platform, platform))
         to = [other.index(name) for name in own] if set(own) == set(other) else range(len(own))
+        nodes, graph = self.platform.graph.nodes, platform.graph
+        merged = len(nodes) < len(graph.nodes)
         return tuple(
-            Action(action.node, to[action.memory], None if action.source is None else to[action.source])
+            Action(v, to[action.memory], None if action.source is None else to[action.source])
             for action in self.plan
+            for first in [graph.position_of(nodes[action.node])]
+            for v in (first, *(graph.outputs_of[first] if merged else ()))
         )
 
 

@@ -325,13 +325,6 @@ class Picture:
         return judge_plan(self.platform, self.plan)
 
     @cached_property
-    def memory(self) -> tuple[tuple[int, ...], ...]:
-        """The amount in use in each memory, at each position of the plan."""
-        if self.graph.overwritable is None:
-            return self.after.memory
-        return (simulate(self.graph, [action.node for action in self.plan]).memory,)
-
-    @cached_property
     def before(self) -> Simulation:
         """The judge's simulation of the input order."""
         return simulate(self.graph, self.order)
@@ -377,7 +370,7 @@ class Picture:
             budget=place.budget,
             order=order,
             bars=bars,
-            after=Profile(edges, self.memory[m]),
+            after=Profile(edges, self.after.memory[m]),
             before=None if m else self.profile_before,
             marks={what: tuple((edges[b.start - 1], rows[b.node]) for b in some) for what, some in named.items()},
             gaps=tuple(gaps),
