@@ -45,6 +45,7 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.problem.problem import Judged, Problem, Step
 from moccasin_mzn.search.options import Effort, Options, SearchOptions
+from moccasin_mzn.search.result import Result
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.strategies.strategy import Strategy
 
@@ -89,6 +90,8 @@ class Request(Generic[Step, Judged]):
     """A schedule or a plan within the budget to start from."""
     alignment: int | None = None
     """Outputs get offsets that are multiples of it, and the budget is for the arena; None: no offsets."""
+    known: Result | None = None
+    """A result whose answer is within the budget, for where the search finds none; the process that made it has it."""
 
     def __post_init__(self) -> None:
         refuse_ways(self.features)

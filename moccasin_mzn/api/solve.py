@@ -76,6 +76,19 @@ def answer(
     Raises:
         InputError: MiniZinc or a solver is missing or failed, or does not go with the problem.
     """
+    found = _answered(request, listener, begin, stop)
+    if request.known is None or found.valid:
+        return found
+    simulation = request.problem.judge(request.known.answer or ())
+    return replace(
+        request.known, problem=request.problem, simulation=simulation, status="feasible", seconds=found.seconds,
+        reason="what was found when the least budget was sought", interrupted=found.interrupted,
+    )  # fmt: skip
+
+
+def _answered(
+    request: Request, listener: Listener | None, begin: float | None, stop: Callable[[], bool]
+) -> Result:  # fmt: skip
     begin, problem, options = time.monotonic() if begin is None else begin, request.problem, request.options
     if isinstance(problem, PlanProblem):
         assert request.formulation is not None and isinstance(options, SearchOptions)

@@ -42,10 +42,12 @@ for which they are made."""
 
 COUNTED = Ability(
     "counted searches",
-    OF_ONE_MEMORY | {Feature.CERTIFICATE, Feature.ZERO_COPY, Feature.TILE},
+    OF_ONE_MEMORY | {Feature.CERTIFICATE, Feature.ZERO_COPY, Feature.TILE, Feature.LEAST, Feature.FRONTIER},
     MappingProxyType(
         {
             Feature.OFFSETS: "offsets are searched for by the clock",
+            Feature.RACE: "solvers race by the clock",
+            Feature.OWN_MODEL: "the solver of a model goes by the clock",
             **dict.fromkeys((Feature.PAGING, Feature.DEVICES, Feature.POOLS), "searches of several go by the clock"),
         }
     ),

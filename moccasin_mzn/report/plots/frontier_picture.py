@@ -157,8 +157,8 @@ class FrontierPicture:
     @property
     def title(self) -> str:
         """The graph, in one line."""
-        graph, swept = self.frontier.graph, self.frontier.swept or "memory"
-        return f"{graph.name or 'graph'}: {self.frontier.objective} against {swept}, {count_text(len(graph.nodes), 'node')}"
+        f, nodes = self.frontier, count_text(len(self.frontier.graph.nodes), "node")
+        return f"{f.graph.name or 'graph'}: {f.objective} against {f.swept or 'memory'}, {nodes}"
 
     @property
     def subtitle(self) -> str:
