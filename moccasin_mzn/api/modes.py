@@ -37,8 +37,11 @@ WAYS = (
     COUNTED,
     # in any order with the formulation general only, see `solve`
     Ability("races", OF_PROBLEMS | MODES - _BY_THE_CLOCK, of=Feature.RACE),
-    Ability("models of one's own", OF_ONE_MEMORY - {Feature.ANY_ORDER} | MODES - _BY_THE_CLOCK,
-            of=Feature.OWN_MODEL),
+    # in any order those like the formulation general only, see `solve`
+    Ability("models of one's own", OF_ONE_MEMORY | MODES - _BY_THE_CLOCK,
+            MappingProxyType(dict.fromkeys(
+                (Feature.PAGING, Feature.DEVICES, Feature.POOLS), "its data and its solutions are those of one memory")),
+            Feature.OWN_MODEL),
     RULES,
     CERTIFICATES,
     Ability("taking out concatenations", OF_PROBLEMS | MODES - {Feature.TILE, Feature.CERTIFICATE},

@@ -182,9 +182,10 @@ class Question(ProblemOptions):
         rule = find_strategy(self.strategy)
         of_models = {**self.how, "max_computations": self.max_computations, "warm_start": self.warm_start}
         for name, value in of_models.items():
-            if name != "time_limit" and value is not None:
+            if name not in ("time_limit", "iterations") and value is not None:
                 raise InputError(f"{self.spelled(name)} is for models, {rule.name} is a strategy")
-        return StrategyOptions(time_limit=self.how.get("time_limit"), strategy=rule)
+        limits = {name: self.how.get(name) for name in ("time_limit", "iterations")}
+        return StrategyOptions(**limits, strategy=rule)
 
     @cached_property
     def limit(self) -> Any:
@@ -270,7 +271,7 @@ class Question(ProblemOptions):
         whole = None if self.tiles is None else graph
         if self.tiles is not None:
             graph = cut_for_all(graph, self.tiles)
-            question = replace(question, order="input" if self._keeps_order else FREE)
+            question = replace(question, order=self.order if self._keeps_order else FREE)
         request = question.within(graph, self._largest, whole)
         return variant_of(request, options)
 
@@ -284,7 +285,8 @@ class Question(ProblemOptions):
 
     @property
     def _keeps_order(self) -> bool:
-        """Whether parts keep the input order, as strategies and models of one's own need one; others are in any."""
+        """Whether parts keep the order that is given, as strategies and models of one's own take one; others are in
+        any."""
         return self.strategy is not None or "model" in self.how
 
     @property
@@ -297,7 +299,7 @@ class Question(ProblemOptions):
         assert self.tiles is not None
         parts = cut_for_all(graph, self.tiles)
         note(tiling_text(graph, parts))
-        order = "input" if self._keeps_order else FREE
+        order = self.order if self._keeps_order else FREE
         question = replace(self, tile=None, max_computations=self.most, order=order)
         if self.is_least:
             return within_least(question.within(parts, self._largest, graph), note, stop)

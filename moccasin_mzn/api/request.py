@@ -26,6 +26,7 @@ from typing import Generic
 
 from moccasin_mzn.api.modes import refuse_ways
 from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.stop import check_iterations
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
@@ -59,13 +60,19 @@ class StrategyOptions(Effort):
     """
 
     strategy: Strategy | None = None
+    iterations: int | None = None
+    """The most schedules that it makes; None: as many as it has, within the time limit."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_iterations(self.iterations)
 
 
 def ways_in(options: Effort) -> Features:
     """Return the ways of asking that options stand for."""
     ways = {
         Feature.STRATEGY: isinstance(options, StrategyOptions),
-        Feature.ITERATIONS: isinstance(options, Options) and options.iterations is not None,
+        Feature.ITERATIONS: getattr(options, "iterations", None) is not None,
         Feature.RACE: isinstance(options, SearchOptions) and len(options.solvers) > 1,
         Feature.OWN_MODEL: isinstance(options, Options) and bool(options.form.model),
     }

@@ -123,7 +123,7 @@ def _schedule(
 ) -> Result:  # fmt: skip
     if isinstance(options, StrategyOptions):
         assert options.strategy is not None
-        return apply(instance, options.strategy, options.time_limit, listener, begin, stop)
+        return apply(instance, options.strategy, options.time_limit, listener, begin, stop, options.iterations)
     assert isinstance(options, Options)
     with explained(Page.OWN_MODEL if options.form.model else None):
         return solve_instance(instance, options, listener, begin, start, stop=stop)
@@ -288,8 +288,10 @@ def check_free_order(problem: Problem, form: Searched, options: SearchOptions) -
     """
     if not problem.instance.free_order:
         return
-    if isinstance(form, Formulation) and form.model:
-        raise InputError(f"order free: {form.file.name} is a model of one's own, for a given order")
+    if isinstance(form, Formulation) and form.model and form.staged:
+        raise InputError(
+            f"order free: {form.file.name} is like {form.name}, for a given order; one like general is not"
+        )
     if form.staged and in_any_order(form) is None:
         raise InputError(f"order free: {form.name} keeps to stages of the input order")
     if form.staged and options.search == "off":

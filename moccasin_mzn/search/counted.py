@@ -42,7 +42,8 @@ for which they are made."""
 
 COUNTED = Ability(
     "counted searches",
-    OF_ONE_MEMORY | {Feature.CERTIFICATE, Feature.ZERO_COPY, Feature.TILE, Feature.LEAST, Feature.FRONTIER},
+    OF_ONE_MEMORY
+    | {Feature.STRATEGY, Feature.CERTIFICATE, Feature.ZERO_COPY, Feature.TILE, Feature.LEAST, Feature.FRONTIER},
     MappingProxyType(
         {
             Feature.OFFSETS: "offsets are searched for by the clock",

@@ -163,11 +163,6 @@ def test_what_cannot_be_counted_is_refused_in_one_sentence(given, message):
     assert str(refused.value).startswith(message) and "\n" not in str(refused.value)
 
 
-def test_the_function_takes_them_as_a_criterion_only():
-    with pytest.raises(mz.InputError, match="iterations"):
-        mz.frontier(U_SHAPE, iterations=1000)
-
-
 @pytest.mark.parametrize("nodes", [30, 60])
 def test_orders_are_counted_in_turns(nodes):
     graph = random_layered(nodes, nodes)

@@ -240,6 +240,10 @@ class Baseline(Variant[Instance]):
     same_again: ClassVar[bool] = True
 
     @property
+    def counted(self) -> bool:
+        return self.options.iterations is not None
+
+    @property
     def compiled(self) -> tuple[CompiledSearch, ...]:
         return () if self.options.strategy is None else self.options.strategy.compiled
 
@@ -270,7 +274,8 @@ class Baseline(Variant[Instance]):
 
     def solved(self, problem: Instance, options: StrategyOptions, listener: Listener, start: object) -> Result:
         assert options.strategy is not None
-        found = apply(problem, options.strategy, options.time_limit, None, None, self.stop)
+        limit = None if self.counted else options.time_limit
+        found = apply(problem, options.strategy, limit, None, None, self.stop, options.iterations)
         if found.sequence is not None:
             self.results[found.sequence] = found
         return found
