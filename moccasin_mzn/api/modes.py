@@ -40,7 +40,7 @@ WAYS = (
     # in any order those like the formulation general only, see `solve`
     Ability("models of one's own", OF_ONE_MEMORY | MODES - _BY_THE_CLOCK,
             MappingProxyType(dict.fromkeys(
-                (Feature.PAGING, Feature.DEVICES, Feature.POOLS), "its data and its solutions are those of one memory")),
+                (Feature.PAGING, Feature.DEVICES, Feature.POOLS), "its data and solutions are of one memory")),
             Feature.OWN_MODEL),
     RULES,
     CERTIFICATES,
