@@ -127,7 +127,7 @@ def _counted(request: Request, problem: Instance, options: Options, stop: Callab
 
 def _smallest_of(variant: Variant, request: Request, seconds: float, stop: Callable[[], bool]) -> Smallest:
     """The least budget of plans, of arenas, or of a strategy; that of the input order if nothing is found."""
-    search = least_of(variant, Deadline(seconds), stop)
+    search = least_of(variant, Deadline(request.options.time_limit if variant.counted else seconds), stop)
     best = search.knowledge.found[0] if search.knowledge.found else None
     budget = variant.peak if best is None else best.peak
     problem = variant.at(budget)

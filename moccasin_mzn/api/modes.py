@@ -32,7 +32,7 @@ _WHOLE_LAYERS = "taking out concatenations is for whole layers"
 _OF_ONE_BUDGET = "a certificate is of one budget"
 _BEGINS_THERE = "a frontier begins at the least budget anyway"
 WAYS = (
-    Ability("arenas", OF_ONE_MEMORY | MODES - {Feature.ITERATIONS}, of=Feature.OFFSETS),
+    Ability("arenas", OF_ONE_MEMORY | MODES, of=Feature.OFFSETS),
     PLAN_ARENAS,
     COUNTED,
     # in any order with the formulation general only, see `solve`
@@ -48,7 +48,8 @@ WAYS = (
             MappingProxyType({Feature.TILE: _WHOLE_LAYERS}), Feature.ZERO_COPY),
     Ability("tiling",
             OF_PROBLEMS - {Feature.SIDE_BY_SIDE} | MODES - {Feature.ZERO_COPY},
-            MappingProxyType({Feature.ZERO_COPY: _WHOLE_LAYERS}), Feature.TILE),
+            MappingProxyType({Feature.ZERO_COPY: _WHOLE_LAYERS,
+                              Feature.SIDE_BY_SIDE: "what lies side by side does not once it is cut"}), Feature.TILE),
     Ability("the least budget", OF_PROBLEMS | MODES - {Feature.FRONTIER},
             MappingProxyType({Feature.FRONTIER: _BEGINS_THERE}), Feature.LEAST),
     Ability("frontiers", OF_PROBLEMS | MODES - {Feature.LEAST, Feature.CERTIFICATE},

@@ -113,7 +113,7 @@ def _answered(
 
     return _noted(solve_with_addresses(
         problem, part, request.alignment, time_limit=options.time_limit, threads=options.threads,
-        seed=options.seed or 0, reports=reports,
+        seed=options.seed or 0, reports=reports, counted=is_counted(options),
     ))  # fmt: skip
 
 

@@ -38,6 +38,7 @@ CERTIFICATES = Ability(
     OF_ONE_MEMORY - {Feature.IN_PLACE} | MODES - {Feature.ZERO_COPY, Feature.FRONTIER},
     MappingProxyType(
         {
+            Feature.IN_PLACE: "the inequalities of a certificate count an output in addition to its inputs",
             Feature.ZERO_COPY: "a certificate is for the graph in a file, such as one that the command zero-copy made",
             Feature.FRONTIER: "a certificate is of one budget",
             **dict.fromkeys(

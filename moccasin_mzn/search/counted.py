@@ -48,10 +48,9 @@ for which they are made."""
 
 COUNTED = Ability(
     "counted searches",
-    OF_PROBLEMS | MODES - {Feature.OFFSETS, Feature.RACE, Feature.OWN_MODEL},
+    OF_PROBLEMS | MODES - {Feature.RACE, Feature.OWN_MODEL},
     MappingProxyType(
         {
-            Feature.OFFSETS: "offsets are searched for by the clock",
             Feature.RACE: "solvers race by the clock",
             Feature.OWN_MODEL: "the solver of a model goes by the clock",
         }
@@ -62,7 +61,7 @@ COUNTED = Ability(
 
 def is_counted(options: object) -> TypeGuard[SearchOptions]:
     """Return whether a search is to end after so many iterations."""
-    return isinstance(options, SearchOptions) and options.iterations is not None
+    return getattr(options, "iterations", None) is not None
 
 
 def check_countable(problem: Problem, form: Searched, options: SearchOptions) -> None:

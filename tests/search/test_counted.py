@@ -147,7 +147,6 @@ def test_the_command_line_counts_too(tmp_path, capsys):
             {"formulation": "checkmate-milp"},
             "iterations: they are for the local search and bounds of the formulation",
         ),
-        ({"addresses": True}, "offsets with iterations: offsets are searched for by the clock: leave out addresses"),
         ({"if_none": "more"}, "iterations: if none more tries other problems by the clock: stop"),
     ],
     ids=str,

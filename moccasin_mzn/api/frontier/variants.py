@@ -240,10 +240,6 @@ class Baseline(Variant[Instance]):
     same_again: ClassVar[bool] = True
 
     @property
-    def counted(self) -> bool:
-        return self.options.iterations is not None
-
-    @property
     def compiled(self) -> tuple[CompiledSearch, ...]:
         return () if self.options.strategy is None else self.options.strategy.compiled
 
@@ -341,7 +337,8 @@ class Arranged(Variant[Instance]):
                 return listener(progress)
             stop.set()  # its arena comes with the result
 
-        options = replace(self.options, time_limit=question.seconds, seed=self.seed(question))
+        seconds = None if self.counted else question.seconds
+        options = replace(self.options, time_limit=seconds, seed=self.seed(question))
         request = Request(problem, options, start=self.start(problem, question.start), alignment=self.alignment)
         found = answer(request, hear, stop=lambda: stop.is_set() or self.stop())
         schedules: tuple[tuple[Schedule, str], ...] = ()
