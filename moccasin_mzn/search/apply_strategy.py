@@ -61,28 +61,10 @@ def apply(
     best = _Best(instance, strategy, deadline.begin)
     interrupted = False
     try:
-        for along in _orders(instance, lambda: deadline.over() or stop()):
-            for sequence in strategy.schedules(along, lambda: deadline.over() or stop()):
-                if best.takes(sequence) and on_progress is not None:
-                    on_progress(best.progress())
-                if deadline.over() or stop() or best.count == most:
-                    break
-            if deadline.over() or stop() or best.count == most:
-                break
+        best.take_all(lambda: deadline.over() or stop(), most, on_progress)
     except KeyboardInterrupt:
         interrupted = True
     return best.result(interrupted, deadline.over(), stop())
-
-
-def _orders(instance: Instance, stop: Callable[[], bool]) -> Iterator[Instance]:
-    """The instance along each order that is tried: its own, and if that may be chosen a few of low peak."""
-    yield instance.along(instance.order) if instance.free_order else instance
-    if instance.free_order and len(instance.order) <= MOST_ORDERED and not stop():
-        ready(ORDERS)
-        for order in good_orders(
-            instance.graph, seed=0, stop=stop, start=instance.order, windows=WINDOWS, tries=DRAFTS
-        ):  # fmt: skip
-            yield instance.along(instance.together(order))
 
 
 @dataclass
@@ -94,6 +76,26 @@ class _Best:
     simulation: Simulation | None = None
     trace: tuple[TracePoint, ...] = ()
     count: int = 0
+
+    def take_all(self, stop: Callable[[], bool], most: int | None, on_progress: Listener | None) -> None:
+        """Judge all candidates along all orders until `stop()`, or so many."""
+        for along in self._orders(stop):
+            for sequence in self.strategy.schedules(along, stop):
+                if self.takes(sequence) and on_progress is not None:
+                    on_progress(self.progress())
+                if stop() or self.count == most:
+                    return
+
+    def _orders(self, stop: Callable[[], bool]) -> Iterator[Instance]:
+        """The instance along each order that is tried: its own, and if that may be chosen a few of low peak."""
+        instance = self.instance
+        yield instance.along(instance.order) if instance.free_order else instance
+        if instance.free_order and len(instance.order) <= MOST_ORDERED and not stop():
+            ready(ORDERS)
+            for order in good_orders(
+                instance.graph, seed=0, stop=stop, start=instance.order, windows=WINDOWS, tries=DRAFTS
+            ):
+                yield instance.along(instance.together(order))
 
     def takes(self, sequence: Sequence[int]) -> bool:
         """Judge a candidate; True if it is the best so far."""

@@ -63,9 +63,7 @@ RULES = Ability(
     },
     MappingProxyType(
         {
-            **dict.fromkeys(
-                (Feature.PAGING, Feature.DEVICES, Feature.POOLS), "rules from the literature are for one memory"
-            ),
+            **dict.fromkeys((Feature.PAGING, Feature.DEVICES, Feature.POOLS), "strategies are for one memory"),
             **dict.fromkeys((Feature.RACE, Feature.OWN_MODEL), "a strategy is in place of a model"),
         }
     ),
