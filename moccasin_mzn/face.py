@@ -257,6 +257,9 @@ def frontier(
     in_place: bool = False,
     zero_copy_concat: bool = False,
     tile: TilesGiven | None = None,
+    strategy: StrategyName | None = None,
+    addresses: bool = False,
+    alignment: int = 1,
     paging: PagingCosts | Mapping[str, object] | None = None,
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
@@ -286,7 +289,9 @@ def frontier(
             `memories` those of the first one, which then has no budget of its own.
         time_limit: seconds for all together.
         tile: compute outputs in parts of this number of rows, such as 4, or tiles, such as (4, 16), in any order.
-        stop: see `solve`; `Gap` is for each point, a time limit or an event for all together.
+        strategy: the points are those of this strategy, and of no search.
+        addresses: budgets are sizes of the arena.
+        stop: see `solve`; `Gap` and `Iterations` are for each search, a time limit or an event for all together.
         on_progress: called with a `Progress` after each search, with the budget that it was for.
 
     The others are those of `solve`.
@@ -298,28 +303,31 @@ def frontier(
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
 
     criteria = Criteria.of(stop, time_limit, gap_of(until_gap), default=SWEEP_SECONDS)
-    criteria.refuse("frontier, which makes many searches by the clock", "iterations", "no_improvement")
+    criteria.refuse("frontier, which makes many searches", "no_improvement")
+    if criteria.iterations is not None and criteria.time_limit == SWEEP_SECONDS:
+        criteria = replace(criteria, time_limit=None)  # a default is no reason to ask the clock
     drive = Drive("frontier", on_progress, criteria, interrupts)
     check_time_limit(criteria.time_limit)
     wanted = sequence(budgets, "budgets", "a sequence of budgets")
+    check_alignment(alignment)
+    if alignment != 1 and not addresses:
+        raise InputError("alignment goes with addresses")
     if memories is not None:
         _check_swept(memories)
     options = {
         "order": order, "max_computations": max_computations, "count_fixed": count_fixed, "in_place": in_place,
         "zero_copy_concat": zero_copy_concat, "tile": tile, "formulation": formulation, "solver": solver,
         "search": search, "threads": threads, "until_gap": criteria.gap, "seed": seed, "model": file_name(model),
-        "like": like, **own,
+        "like": like, "iterations": criteria.iterations, "strategy": strategy, "addresses": addresses,
+        "alignment": alignment if addresses else None, **own,
     }  # fmt: skip
     several, way = MemoriesGiven(paging, slow_memory, devices, copies, memories, goal), frozenset({Feature.FRONTIER})
     question = Question.of(options, memories=several, as_feature=way)
     variant = question.sweep(graph_given(graph))
     variant.stop = drive.over
     begin = time.monotonic() + ready(*variant.compiled)
-    plan = SweepPlan(
-        points,
-        SWEEP_SECONDS if criteria.time_limit is None else criteria.time_limit,
-        tuple(map(variant.amount, wanted)),
-    )
+    seconds = SWEEP_SECONDS if criteria.time_limit is None and not variant.counted else criteria.time_limit
+    plan = SweepPlan(points, seconds, tuple(map(variant.amount, wanted)))
     found = sweep(variant, plan, begin=begin, on_point=drive.heard_point(variant.graph), stop=drive.over)
     return drive.ended(FrontierResult(found), found.interrupted)
 

@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from moccasin_mzn.api.frontier.least import least_schedules
+from moccasin_mzn.api.frontier.least import Least, least_of, least_schedules
+from moccasin_mzn.api.frontier.questions import WORKING_SETS, Variant
+from moccasin_mzn.api.frontier.variants import variant_of
 from moccasin_mzn.api.modes import refuse_ways
-from moccasin_mzn.api.request import Request
+from moccasin_mzn.api.request import Request, StrategyOptions
 from moccasin_mzn.base.clock import Deadline, never
 from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, ready
@@ -20,6 +22,9 @@ from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.features import Feature
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.search.conclusion import scope_of_all
+from moccasin_mzn.search.counted import is_counted
 from moccasin_mzn.search.options import Options
 
 LEAST = "least"
@@ -34,6 +39,8 @@ which tiled graphs are streamed."""
 TARGET, NEARER, NEAREST, TURN_SHARE = 0.7, 0.5, 0.99, 0.3
 """Budget that is tried next, in least peaks found; what remains of the distance after a turn in vain, where that ends,
 and the share of what is left of the time that a turn has."""
+ORDER_TURNS = 30
+"""Turns of the search for an order of least peak, where searches count their work."""
 _SHORTEST = 0.01
 """Seconds for the duration where an interrupt has ended the search for the least peak."""
 
@@ -57,11 +64,15 @@ class Smallest:
     """The scope of that, to be read after "no schedule"; see `conclusion.scope`."""
     interrupted: bool
     """By the user."""
+    found: bool = True
+    """False: nothing is known within that peak, which is that of the input order."""
 
     def text(self) -> str:
         """What was found, and what is proven."""
         instance = self.request.problem.instance
         amounts = [memory_text(amount + instance.fixed, instance.graph.size_unit) for amount in self._amounts]
+        if not self.found:
+            return f"budget: {amounts[0]}, the peak of the input order, as nothing was found within less"
         if self.peak <= self.proven:
             return f"budget: {amounts[0]}, the least that any schedule {self.scope} needs{self._of}"
         found = f"budget: {amounts[0]}, the least that was found"
@@ -81,10 +92,15 @@ def smallest(request: Request, seconds: float, stop: Callable[[], bool] = never)
     """Seek the least peak of a problem.
 
     Raises:
-        InputError: the problem is not one of one memory without offsets, or the search is not by the clock.
+        InputError: the question is asked in a way that does not handle it.
     """
+    if isinstance(request.problem, PlanProblem) or isinstance(request.options, StrategyOptions) or request.alignment:
+        refuse_ways(request.features | {Feature.LEAST})
+        return _smallest_of(variant_of(request), request, seconds, stop)
     (problem, options), deadline, known = _checked(request), Deadline(seconds), request.start
     interrupted = False
+    if is_counted(options):
+        return _counted(request, problem, options, stop)
     if problem.free_order and options.search != "off":
         if known is None:
             found = least_peak_order(problem.graph, time_limit=ORDER_SHARE * seconds, seed=options.seed or 0, stop=stop)
@@ -92,9 +108,45 @@ def smallest(request: Request, seconds: float, stop: Callable[[], bool] = never)
         if problem.graph.parts and not interrupted:
             known, interrupted = _streamed(problem, known, deadline.part(STREAMED_SHARE), options.seed or 0, stop)
     least = least_schedules(problem, options, deadline, lambda: interrupted or stop(), known=known)
+    return _within(request, least, interrupted)
+
+
+def _counted(request: Request, problem: Instance, options: Options, stop: Callable[[], bool]) -> Smallest:
+    """The least peak that searches find which count their work: nothing here asks the clock but for a time limit."""
+    deadline, known = Deadline(options.time_limit), request.start
+
+    def over() -> bool:
+        return stop() or deadline.over()
+
+    if problem.free_order and known is None:
+        known = least_peak_order(
+            problem.graph, time_limit=None, seed=options.seed or 0, stop=over, start=problem.order, turns=ORDER_TURNS
+        ).order  # fmt: skip
+    return _within(request, least_schedules(problem, options, Deadline(), over, known=known))
+
+
+def _smallest_of(variant: Variant, request: Request, seconds: float, stop: Callable[[], bool]) -> Smallest:
+    """The least budget of plans, of arenas, or of a strategy; that of the input order if nothing is found."""
+    search = least_of(variant, Deadline(request.options.time_limit if variant.counted else seconds), stop)
+    best = search.knowledge.found[0] if search.knowledge.found else None
+    budget = variant.peak if best is None else best.peak
+    problem = variant.at(budget)
+    if isinstance(problem, PlanProblem):
+        problem = replace(problem, instance=replace(problem.instance, budget=budget))
+    start, known = (None, None) if best is None else (best.schedule, variant.results.get(best.schedule))
+    options = replace(request.options, time_limit=_SHORTEST) if search.interrupted else request.options
+    strategy = isinstance(options, StrategyOptions)
+    made = replace(request, problem=problem, options=options, start=None if strategy else start, known=known)
+    of_all = search.knowledge.least_source == WORKING_SETS and not isinstance(problem, PlanProblem)
+    scope = scope_of_all(variant.graph) if of_all else variant.scope
+    return Smallest(budget, made, search.knowledge.least, scope, search.interrupted, best is not None)
+
+
+def _within(request: Request, least: Least, interrupted: bool = False) -> Smallest:
+    problem, options, interrupted = request.problem, request.options, interrupted or least.interrupted
+    assert isinstance(problem, Instance)
     sequence = least.sequences[0]
     peak = judged(problem.graph, sequence, LEAST).peak
-    interrupted |= least.interrupted
     limited = _SHORTEST if interrupted else options.time_limit
     within = replace(least.instance, budget=peak, fixed=problem.fixed)
     return Smallest(

@@ -29,27 +29,31 @@ from moccasin_mzn.strategies.strategy import RULES
 
 _BY_THE_CLOCK = {Feature.STRATEGY, Feature.ITERATIONS}
 _WHOLE_LAYERS = "taking out concatenations is for whole layers"
+_OF_ONE_BUDGET = "a certificate is of one budget"
+_BEGINS_THERE = "a frontier begins at the least budget anyway"
 WAYS = (
-    Ability("arenas", OF_ONE_MEMORY | MODES - {Feature.ITERATIONS, Feature.LEAST, Feature.FRONTIER},
-            of=Feature.OFFSETS),
+    Ability("arenas", OF_ONE_MEMORY | MODES, of=Feature.OFFSETS),
     PLAN_ARENAS,
     COUNTED,
     # in any order with the formulation general only, see `solve`
     Ability("races", OF_PROBLEMS | MODES - _BY_THE_CLOCK, of=Feature.RACE),
-    Ability("models of one's own", OF_ONE_MEMORY - {Feature.ANY_ORDER} | MODES - _BY_THE_CLOCK,
-            of=Feature.OWN_MODEL),
+    # in any order those like the formulation general only, see `solve`
+    Ability("models of one's own", OF_ONE_MEMORY | MODES - _BY_THE_CLOCK,
+            MappingProxyType(dict.fromkeys(
+                (Feature.PAGING, Feature.DEVICES, Feature.POOLS), "its data and solutions are of one memory")),
+            Feature.OWN_MODEL),
     RULES,
     CERTIFICATES,
     Ability("taking out concatenations", OF_PROBLEMS | MODES - {Feature.TILE, Feature.CERTIFICATE},
             MappingProxyType({Feature.TILE: _WHOLE_LAYERS}), Feature.ZERO_COPY),
     Ability("tiling",
             OF_PROBLEMS - {Feature.SIDE_BY_SIDE} | MODES - {Feature.ZERO_COPY},
-            MappingProxyType({Feature.ZERO_COPY: _WHOLE_LAYERS}), Feature.TILE),
-    Ability("the least budget", OF_ONE_MEMORY | MODES - _BY_THE_CLOCK - {Feature.OFFSETS, Feature.FRONTIER},
-            MappingProxyType({Feature.OFFSETS: "the least budget is for peaks",
-                              Feature.ITERATIONS: "the least budget is sought by the clock"}), Feature.LEAST),
-    Ability("frontiers", OF_PROBLEMS | MODES - _BY_THE_CLOCK - {Feature.OFFSETS, Feature.LEAST},
-            MappingProxyType({Feature.ITERATIONS: "a frontier takes many searches by the clock"}), Feature.FRONTIER),
+            MappingProxyType({Feature.ZERO_COPY: _WHOLE_LAYERS,
+                              Feature.SIDE_BY_SIDE: "what lies side by side does not once it is cut"}), Feature.TILE),
+    Ability("the least budget", OF_PROBLEMS | MODES - {Feature.FRONTIER},
+            MappingProxyType({Feature.FRONTIER: _BEGINS_THERE}), Feature.LEAST),
+    Ability("frontiers", OF_PROBLEMS | MODES - {Feature.LEAST, Feature.CERTIFICATE},
+            MappingProxyType({Feature.LEAST: _BEGINS_THERE, Feature.CERTIFICATE: _OF_ONE_BUDGET}), Feature.FRONTIER),
 )  # fmt: skip
 """All ways of asking."""
 _BROUGHT_BY = {one.argument: one for one in Feature if one.argument} | {

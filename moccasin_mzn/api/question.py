@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from moccasin_mzn.api.frontier.questions import Variant
-from moccasin_mzn.api.frontier.variants import Plans, Rematerialization
+from moccasin_mzn.api.frontier.variants import variant_of
 from moccasin_mzn.api.least import is_least, within_least
 from moccasin_mzn.api.modes import asked, refuse_ways
 from moccasin_mzn.api.request import Request, StrategyOptions
@@ -67,6 +67,10 @@ class Several(Protocol):
     def own_budgets(self) -> bool:
         """Whether each has a budget of its own."""
 
+    @property
+    def is_least(self) -> bool:
+        """Whether the least budget of the first one is sought."""
+
     def given(self) -> Mapping[str, object]:
         """Return the arguments that describe them, by name."""
 
@@ -110,6 +114,8 @@ class Question(ProblemOptions):
         several = {} if self.memories is None else self.memories.given()
         others = {part.name: getattr(self, part.name) for part in fields(ProblemOptions)}
         ways = asked({**others, **self.how, **several}, self.spelled)
+        if self.memories is not None and self.memories.is_least:
+            ways[Feature.LEAST] = "least"
         refuse_ways({*ways, *self.as_feature}, ways)
         if self.memories is not None:
             of_problem = {name: getattr(self, name) for name in ("max_computations", "warm_start", "strategy")}
@@ -138,12 +144,17 @@ class Question(ProblemOptions):
     @property
     def is_least(self) -> bool:
         """Whether the least budget is sought."""
-        return is_least(self.budget)
+        return is_least(self.budget) or (self.memories is not None and self.memories.is_least)
 
     @cached_property
     def tiles(self) -> Tiles | None:
         """The parts into which outputs are cut; None: they are whole."""
         return None if self.tile is None else Tiles.of(self.tile)
+
+    @property
+    def _largest(self) -> str | None:
+        """The budget from which the least one is sought; None: each memory has its own."""
+        return None if self.memories is not None and self.memories.own_budgets else "100%"
 
     @property
     def offsets(self) -> int | None:
@@ -171,9 +182,10 @@ class Question(ProblemOptions):
         rule = find_strategy(self.strategy)
         of_models = {**self.how, "max_computations": self.max_computations, "warm_start": self.warm_start}
         for name, value in of_models.items():
-            if name != "time_limit" and value is not None:
+            if name not in ("time_limit", "iterations") and value is not None:
                 raise InputError(f"{self.spelled(name)} is for models, {rule.name} is a strategy")
-        return StrategyOptions(time_limit=self.how.get("time_limit"), strategy=rule)
+        limits = {name: self.how.get(name) for name in ("time_limit", "iterations")}
+        return StrategyOptions(**limits, strategy=rule)
 
     @cached_property
     def limit(self) -> Any:
@@ -212,7 +224,7 @@ class Question(ProblemOptions):
         if self.tiles is not None:
             return tiled(graph, self.budget, self.count_fixed, self._of_parts, self.tiles, note, stop, target)
         if self.is_least:
-            return within_least(self.within(graph, "100%"), note, stop)
+            return within_least(self.within(graph, self._largest), note, stop)
         return self.within(graph, self.budget)
 
     def within(self, graph: ComputationGraph, budget: Any, whole: ComputationGraph | None = None) -> Request:
@@ -243,7 +255,9 @@ class Question(ProblemOptions):
         assert isinstance(request.problem, Instance) and isinstance(request.options, Options)
         return request.problem, request.options.form, request.start
 
-    def sweep(self, graph: ComputationGraph, options: SearchOptions | None = None, note: Note = nothing) -> Variant:
+    def sweep(
+        self, graph: ComputationGraph, options: SearchOptions | StrategyOptions | None = None, note: Note = nothing
+    ) -> Variant:
         """Return what a sweep over budgets asks about a graph; with several memories, budgets of the first one.
 
         Args:
@@ -257,15 +271,9 @@ class Question(ProblemOptions):
         whole = None if self.tiles is None else graph
         if self.tiles is not None:
             graph = cut_for_all(graph, self.tiles)
-            question = replace(question, order="input" if self._keeps_order else FREE)
-        own = self.memories is not None and self.memories.own_budgets
-        request = question.within(graph, None if own else "100%", whole)
-        how = options or request.options
-        if isinstance(request.problem, PlanProblem):
-            assert isinstance(how, SearchOptions) and request.formulation is not None
-            return Plans(request.problem, how, formulation=request.formulation)
-        assert isinstance(how, Options) and isinstance(request.problem, Instance)
-        return Rematerialization(request.problem, how)
+            question = replace(question, order=self.order if self._keeps_order else FREE)
+        request = question.within(graph, self._largest, whole)
+        return variant_of(request, options)
 
     def counts(self, graph: ComputationGraph) -> Any:
         """Return C_v, the number of computations allowed, as `Instance.build` takes it.
@@ -277,7 +285,8 @@ class Question(ProblemOptions):
 
     @property
     def _keeps_order(self) -> bool:
-        """Whether parts keep the input order, as strategies and models of one's own need one; others are in any."""
+        """Whether parts keep the order that is given, as strategies and models of one's own take one; others are in
+        any."""
         return self.strategy is not None or "model" in self.how
 
     @property
@@ -290,12 +299,12 @@ class Question(ProblemOptions):
         assert self.tiles is not None
         parts = cut_for_all(graph, self.tiles)
         note(tiling_text(graph, parts))
-        order = "input" if self._keeps_order else FREE
+        order = self.order if self._keeps_order else FREE
         question = replace(self, tile=None, max_computations=self.most, order=order)
+        if self.is_least:
+            return within_least(question.within(parts, self._largest, graph), note, stop)
         if self.memories is not None and self.memories.own_budgets:
             return question.within(parts, self.budget, graph)
-        if self.is_least:
-            return within_least(question.within(parts, "100%"), note, stop)
         layers = Instance.build(graph, self.budget, count_fixed=self.count_fixed)
         return question.within(parts, layers.budget + layers.fixed, graph)
 

@@ -26,6 +26,7 @@ from typing import Generic
 
 from moccasin_mzn.api.modes import refuse_ways
 from moccasin_mzn.base.files import JsonObject
+from moccasin_mzn.base.stop import check_iterations
 from moccasin_mzn.extensions.memories import PLAN_FORMULATIONS
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.formats.node_link import graph_text
@@ -43,6 +44,7 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.problem.problem import Judged, Problem, Step
 from moccasin_mzn.search.options import Effort, Options, SearchOptions
+from moccasin_mzn.search.result import Result
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.strategies.strategy import Strategy
 
@@ -56,13 +58,19 @@ class StrategyOptions(Effort):
     """
 
     strategy: Strategy | None = None
+    iterations: int | None = None
+    """The most schedules that it makes; None: as many as it has, within the time limit."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_iterations(self.iterations)
 
 
 def ways_in(options: Effort) -> Features:
     """Return the ways of asking that options stand for."""
     ways = {
         Feature.STRATEGY: isinstance(options, StrategyOptions),
-        Feature.ITERATIONS: isinstance(options, Options) and options.iterations is not None,
+        Feature.ITERATIONS: getattr(options, "iterations", None) is not None,
         Feature.RACE: isinstance(options, SearchOptions) and len(options.solvers) > 1,
         Feature.OWN_MODEL: isinstance(options, Options) and bool(options.form.model),
     }
@@ -87,6 +95,8 @@ class Request(Generic[Step, Judged]):
     """A schedule or a plan within the budget to start from."""
     alignment: int | None = None
     """Outputs get offsets that are multiples of it, and the budget is for the arena; None: no offsets."""
+    known: Result | None = None
+    """A result whose answer is within the budget, for where the search finds none; the process that made it has it."""
 
     def __post_init__(self) -> None:
         refuse_ways(self.features)

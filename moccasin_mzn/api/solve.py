@@ -76,6 +76,19 @@ def answer(
     Raises:
         InputError: MiniZinc or a solver is missing or failed, or does not go with the problem.
     """
+    found = _answered(request, listener, begin, stop)
+    if request.known is None or found.valid:
+        return found
+    simulation = request.problem.judge(request.known.answer or ())
+    return replace(
+        request.known, problem=request.problem, simulation=simulation, status="feasible", seconds=found.seconds,
+        reason="what was found when the least budget was sought", interrupted=found.interrupted,
+    )  # fmt: skip
+
+
+def _answered(
+    request: Request, listener: Listener | None, begin: float | None, stop: Callable[[], bool]
+) -> Result:  # fmt: skip
     begin, problem, options = time.monotonic() if begin is None else begin, request.problem, request.options
     if isinstance(problem, PlanProblem):
         assert request.formulation is not None and isinstance(options, SearchOptions)
@@ -100,7 +113,7 @@ def answer(
 
     return _noted(solve_with_addresses(
         problem, part, request.alignment, time_limit=options.time_limit, threads=options.threads,
-        seed=options.seed or 0, reports=reports,
+        seed=options.seed or 0, reports=reports, counted=is_counted(options),
     ))  # fmt: skip
 
 
@@ -110,7 +123,7 @@ def _schedule(
 ) -> Result:  # fmt: skip
     if isinstance(options, StrategyOptions):
         assert options.strategy is not None
-        return apply(instance, options.strategy, options.time_limit, listener, begin, stop)
+        return apply(instance, options.strategy, options.time_limit, listener, begin, stop, options.iterations)
     assert isinstance(options, Options)
     with explained(Page.OWN_MODEL if options.form.model else None):
         return solve_instance(instance, options, listener, begin, start, stop=stop)
@@ -275,8 +288,10 @@ def check_free_order(problem: Problem, form: Searched, options: SearchOptions) -
     """
     if not problem.instance.free_order:
         return
-    if isinstance(form, Formulation) and form.model:
-        raise InputError(f"order free: {form.file.name} is a model of one's own, for a given order")
+    if isinstance(form, Formulation) and form.model and form.staged:
+        raise InputError(
+            f"order free: {form.file.name} is like {form.name}, for a given order; one like general is not"
+        )
     if form.staged and in_any_order(form) is None:
         raise InputError(f"order free: {form.name} keeps to stages of the input order")
     if form.staged and options.search == "off":

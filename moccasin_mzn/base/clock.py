@@ -53,6 +53,25 @@ def halting(stop: Callable[[], bool], halt: Callable[[], object]) -> Iterator[No
         watcher.join()
 
 
+@dataclass
+class Turns:
+    """Ends a search after a number of times that it asks whether to end, so that no clock decides."""
+
+    most: int
+    stop: Callable[[], bool]
+    """Ends it before by returning true."""
+    count: int = 0
+
+    def __call__(self) -> bool:
+        self.count += 1
+        return self.count > self.most or self.stop()
+
+
+def seconds_by(stop: Callable[[], bool], seconds: float) -> float | None:
+    """Return the seconds of a part of a search; None: the search counts its turns, and asks no clock."""
+    return None if isinstance(stop, Turns) else seconds
+
+
 @dataclass(frozen=True)
 class Deadline:
     """A time limit on the clock `time.monotonic`. ::

@@ -120,7 +120,7 @@ ALLOCATE = "allocate"
 """The option that makes a method run this command, on buffers; of the others only "alignment" goes with it."""
 ARENA = "arena"
 """The objective of methods for buffers."""
-_OF_STRATEGIES = ("strategy", "order", *_OF_GRAPHS)
+_OF_STRATEGIES = ("strategy", "order", "iterations", *_OF_GRAPHS)
 ORDERS = "input", "topological", FREE
 _EFFORT = ("time_limit", "threads")
 OWN_KEYS = ("label", "graphs", "seeds", *_EFFORT)
@@ -185,8 +185,7 @@ class Method:
 
     def _check_strategy(self, name: str) -> None:
         find_strategy(name)
-        odd = ["order free"] if self.options.get("order") == FREE else []
-        odd += [option for option in self.options if option not in _OF_STRATEGIES]
+        odd = [option for option in self.options if option not in _OF_STRATEGIES]
         odd += ["seeds and threads"] if self.seeds or self.threads != 1 else []
         for what in odd:
             raise InputError(f"{what} {'are' if ' and ' in what else 'is'} for models, {name} is a strategy")

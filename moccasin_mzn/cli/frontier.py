@@ -57,8 +57,9 @@ if TYPE_CHECKING:
 @click.option("--points", type=int, default=20, show_default=True, metavar="N", help="Number of budgets, at most.")
 @click.option("--budget", "budgets", multiple=True, metavar="0.8|80%|BYTES|1.5GiB",
               help="Only these budgets, in the form of `solve`; may be given several times.")  # fmt: skip
-@effort("Seconds for all budgets together.", time_limit=600.0)
-@added(*named_options("formulation", "solver", *own_options(), "search"))
+@effort("Seconds for all budgets together.  [default: 600; no limit with --iterations]")
+@added(*named_options("formulation", "solver", *own_options(), "search", "iterations"))
+@added(*problem_options("strategy", "addresses"), *problem_options("alignment", type=click.IntRange(min=1)))
 @MAX_COMPUTATIONS
 @ORDER_OR_FREE
 @COUNT_FIXED
@@ -79,16 +80,17 @@ if TYPE_CHECKING:
 @click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
 def frontier(
-    graph: Path, points: int, budgets: tuple[str, ...], time_limit: float, plot: Path | None, output: Path | None,
-    table: Path | None, as_json: bool, tile: str | None, **options: OptionValue,
+    graph: Path, points: int, budgets: tuple[str, ...], time_limit: float | None, plot: Path | None,
+    output: Path | None, table: Path | None, as_json: bool, tile: str | None, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Find the least duration of GRAPH for budgets from the least feasible one to the peak of the input order.
 
-    Each point has a schedule and a lower bound. Ctrl-C ends the sweep and keeps what is found. With --paging the
+    Each point has a schedule and a lower bound; with --addresses budgets are sizes of the arena, and with --strategy
+    the points are those of that strategy. Ctrl-C ends the sweep and keeps what is found. With --paging the
     budgets are those of the local memory. With --device or --memory they are those of the first one, which is then
     given by its name alone.
     """
-    from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
+    from moccasin_mzn.api.frontier.sweep import SWEEP_SECONDS, SweepPlan, sweep
     from moccasin_mzn.api.question import Question
     from moccasin_mzn.base.checks import check_time_limit
     from moccasin_mzn.graphs.formats import read_graph
@@ -97,6 +99,8 @@ def frontier(
     from moccasin_mzn.problem.features import Feature
 
     begin = time.monotonic()
+    if time_limit is None and options["iterations"] is None:
+        time_limit = SWEEP_SECONDS
     check_time_limit(time_limit)
     check_address_space()
     plan, amounts = SweepPlan(points, time_limit), [Budget.parse(budget) for budget in budgets]
@@ -117,20 +121,22 @@ def frontier(
     return (EXIT_FOUND if found.found else EXIT_NONE) if all_written else EXIT_BAD_INPUT
 
 
-def _without_minizinc(options: SearchOptions | StrategyOptions) -> SearchOptions:
+def _without_minizinc(options: SearchOptions | StrategyOptions) -> SearchOptions | StrategyOptions:
     """Drop the model, with a note, if MiniZinc is missing and searches can run without it.
 
     Raises:
         InputError: a solver is unknown or cannot run, even if no budget should need it.
     """
     from moccasin_mzn.api.request import StrategyOptions
+    from moccasin_mzn.search.counted import is_counted
     from moccasin_mzn.solvers.minizinc.drivers import NoNativeMiniZinc
     from moccasin_mzn.solvers.minizinc.solvers import OWN, check_solvers, find_backend
 
-    assert not isinstance(options, StrategyOptions)
+    if isinstance(options, StrategyOptions):
+        return options
     names = options.solvers
     check_solvers(names)
-    if options.search == "only":
+    if options.search == "only" or is_counted(options):
         return options
     try:
         for name in names:

@@ -52,7 +52,7 @@ def planned(result: Result) -> RuntimePlan:
     return RuntimePlan.of(
         problem.graph, problem.as_plan(result.answer or ()), [memory.name for memory in problem.platform.memories],
         [one["offset"] for one in where], arena.alignment, [one.get("workspace_offset") for one in where],
-        problem.platform.one_device,
+        problem.platform.devices,
     )  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def _following(steps: Sequence[Step], plan: RuntimePlan) -> tuple[Step, ...]:
     for at, step in enumerate(steps):
         source = step.memory if step.source is None else step.source
 
-        def now(numbers: Sequence[int], read_in: int = 0 if plan.one_device else source) -> tuple[int, ...]:
+        def now(numbers: Sequence[int], read_in: int = plan.devices[source]) -> tuple[int, ...]:
             return tuple(latest[plan.steps[number].node, read_in] for number in numbers)
 
         reads, adjacent = now(step.reads), tuple(map(now, step.adjacent))
@@ -131,7 +131,7 @@ def _following(steps: Sequence[Step], plan: RuntimePlan) -> tuple[Step, ...]:
         found.append(
             replace(step, reads=reads, end=at, offset=None, begin=begin, workspace_offset=None, adjacent=adjacent)
         )
-        latest[step.node, 0 if plan.one_device else step.memory] = at
+        latest[step.node, plan.devices[step.memory]] = at
     return tuple(found)
 
 

@@ -51,6 +51,8 @@ from moccasin_mzn.search.options import SearchOptions
 
 TAKEN = frozenset((*(part.name for part in fields(SearchOptions)), "formulation", "max_computations", "warm_start"))
 """Options of one memory that go with several."""
+LEAST = "least"
+"""A budget: the smallest for which an answer is found; of several memories that of the first one may be it."""
 SLOW, BOTH, DEVICES = "Slow memory", "With slow memory or devices", "Several devices"
 POOLS = "Several memories of one device"
 COSTS = {
@@ -157,6 +159,11 @@ class MemoryOptions:
         """True if there are several memories."""
         return self.paging or bool(self.device) or bool(self.memory) or self.platform is not None
 
+    @property
+    def is_least(self) -> bool:
+        """True if the least budget of the first memory is sought."""
+        return any(_is_least(texts[0].partition("=")[2]) for texts in (self.device, self.memory) if texts)
+
     def refuse_others(self, names: Iterable[str]) -> None:
         """Refuse what is for one memory only.
 
@@ -214,7 +221,7 @@ class MemoryOptions:
     def _devices(self) -> dict[str, Device]:
         power = Fraction(1) if self.compute_power is None else exact("--compute-power", self.compute_power)
         devices: dict[str, Device] = {}
-        for text in self.device:
+        for text in self.device if not self.is_least else _unlimited(self.device):
             name, device = parse_device(text)
             if name in devices:
                 raise InputError(f"device {name} is given twice")
@@ -223,7 +230,7 @@ class MemoryOptions:
 
     def _pools(self) -> dict[str, MemoryPool]:
         pools: dict[str, MemoryPool] = {}
-        for text in self.memory:
+        for text in self.memory if not self.is_least else _unlimited(self.memory):
             name, pool = parse_pool(text)
             if name in pools:
                 raise InputError(f"memory {name} is given twice")
@@ -276,6 +283,21 @@ class MemoriesGiven:
         """True if each memory has a budget of its own."""
         return self.devices is not None or self.memories is not None
 
+    @property
+    def is_least(self) -> bool:
+        """True if the least budget of the first memory is sought."""
+        given: Mapping[str, Any] = (self.devices if self.memories is None else self.memories) or {}
+        return _is_least(next(iter(given.values()), None))
+
+    def _with_budgets(self) -> MemoriesGiven:
+        """The same, where a least budget is no limit: it is sought from above."""
+        if not self.is_least:
+            return self
+        what = "devices" if self.memories is None else "memories"
+        (name, value), *others = self.given()[what].items()
+        changed: dict[str, Any] = {what: {name: "inf" + str(value).strip().removeprefix(LEAST), **dict(others)}}
+        return replace(self, **changed)
+
     def refuse_others(self, names: Iterable[str]) -> None:
         """Refuse what is for one memory only.
 
@@ -294,15 +316,27 @@ class MemoriesGiven:
             InputError: nonsense in an argument, or arguments that do not go together.
         """
         form, most = options.get("formulation", "staged"), counts_of(options.get("max_computations"), graph)
-        if self.memories is None:
+        given = self._with_budgets()
+        if given.memories is None:
             return several_memories_problem(
                 graph, budget, form=form, max_computations=most, order=order, count_fixed=count_fixed, whole=whole,
-                **self.given(),
+                **given.given(),
             )  # fmt: skip
         if budget is not None or count_fixed:
             what = "count fixed" if budget is None else "budget"
             raise InputError(f"{what} is for one memory: each of several has its own")
-        return pools_problem(graph, self.memories, form, order, most, self.goal or "duration", whole)
+        return pools_problem(graph, given.memories, form, order, most, self.goal or "duration", whole)
+
+
+def _is_least(budget: object) -> bool:
+    """Whether a budget, perhaps with what an access takes or a slowness, is the least one."""
+    return isinstance(budget, str) and budget.partition(":")[0].strip() == LEAST
+
+
+def _unlimited(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Devices or memories whose first one has no budget in place of the least."""
+    name, _, value = texts[0].partition("=")
+    return f"{name}=inf{value.strip().removeprefix(LEAST)}", *texts[1:]
 
 
 def refuse_of_one_memory(names: Iterable[str], spelled: Callable[[str], str], several: str) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.base.clock import Deadline, never
 from moccasin_mzn.base.errors import JudgeError
 from moccasin_mzn.base.formatting import count_text, memory_text, over_text
-from moccasin_mzn.heuristics.compiled_searches import ready
+from moccasin_mzn.heuristics.compiled_searches import ORDERS, ready
+from moccasin_mzn.heuristics.orders.least_peak import good_orders
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
 from moccasin_mzn.search.board import INSTANT
+from moccasin_mzn.search.counted import DRAFTS, MOST_ORDERED, WINDOWS
 from moccasin_mzn.search.result import (
     NOT_TRIED,
     Help,
@@ -34,13 +36,17 @@ def apply(
     on_progress: Listener | None = None,
     begin: float | None = None,
     stop: Callable[[], bool] = never,
+    most: int | None = None,
 ) -> Result:
     """Find the best schedule that a strategy makes, as judged by the simulator.
+
+    In any order the strategy is applied along the input order first, and then along a few orders of low peak.
 
     Args:
         time_limit: seconds, from `begin` by `time.monotonic()`, default: from now; None: all candidates.
         on_progress: called with every better candidate.
         stop: ends it by returning true; asked after each candidate, and within some strategies.
+        most: candidates, at most; None: all there are.
 
     Returns:
         The shortest candidate within the budget: "feasible", or "optimal" if nothing is computed twice. If none fits,
@@ -55,11 +61,7 @@ def apply(
     best = _Best(instance, strategy, deadline.begin)
     interrupted = False
     try:
-        for sequence in strategy.schedules(instance, lambda: deadline.over() or stop()):
-            if best.takes(sequence) and on_progress is not None:
-                on_progress(best.progress())
-            if deadline.over() or stop():
-                break
+        best.take_all(lambda: deadline.over() or stop(), most, on_progress)
     except KeyboardInterrupt:
         interrupted = True
     return best.result(interrupted, deadline.over(), stop())
@@ -74,6 +76,26 @@ class _Best:
     simulation: Simulation | None = None
     trace: tuple[TracePoint, ...] = ()
     count: int = 0
+
+    def take_all(self, stop: Callable[[], bool], most: int | None, on_progress: Listener | None) -> None:
+        """Judge all candidates along all orders until `stop()`, or so many."""
+        for along in self._orders(stop):
+            for sequence in self.strategy.schedules(along, stop):
+                if self.takes(sequence) and on_progress is not None:
+                    on_progress(self.progress())
+                if stop() or self.count == most:
+                    return
+
+    def _orders(self, stop: Callable[[], bool]) -> Iterator[Instance]:
+        """The instance along each order that is tried: its own, and if that may be chosen a few of low peak."""
+        instance = self.instance
+        yield instance.along(instance.order) if instance.free_order else instance
+        if instance.free_order and len(instance.order) <= MOST_ORDERED and not stop():
+            ready(ORDERS)
+            for order in good_orders(
+                instance.graph, seed=0, stop=stop, start=instance.order, windows=WINDOWS, tries=DRAFTS
+            ):
+                yield instance.along(instance.together(order))
 
     def takes(self, sequence: Sequence[int]) -> bool:
         """Judge a candidate; True if it is the best so far."""

@@ -37,7 +37,15 @@ CERTIFICATES = Ability(
     "certificates",
     OF_ONE_MEMORY - {Feature.IN_PLACE} | MODES - {Feature.ZERO_COPY, Feature.FRONTIER},
     MappingProxyType(
-        {Feature.ZERO_COPY: "a certificate is for a graph as it is given, such as one that the command zero-copy made"}
+        {
+            Feature.IN_PLACE: "the inequalities of a certificate count an output in addition to its inputs",
+            Feature.ZERO_COPY: "a certificate is for the graph in a file, such as one that the command zero-copy made",
+            Feature.FRONTIER: "a certificate is of one budget",
+            **dict.fromkeys(
+                (Feature.PAGING, Feature.DEVICES, Feature.POOLS),
+                "the inequalities of a certificate are about one memory",
+            ),
+        }
     ),
     Feature.CERTIFICATE,
 )

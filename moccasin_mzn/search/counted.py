@@ -5,6 +5,8 @@
     input order    local search for all iterations, then the bound by relaxations
     free order     local search along the input order for half of them, a few orders of low peak, annealing over
                    sequences from all these for the other half, then flow covers
+    several memories   the search of the formulation, along the input order or a few orders of low peak, for as many
+                   turns as there are iterations
 
 One thread does one thing after the other. The work of bounds is in proportion to the iterations; what ends the search
 before is a proof or a gap, which are the same every time, or the caller.
@@ -15,19 +17,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
+from moccasin_mzn.base.clock import Turns
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.formulations.searched import Searched
+from moccasin_mzn.formulations.searched import PlanFormulation, Searched
 from moccasin_mzn.heuristics.orders.least_peak import good_orders
-from moccasin_mzn.problem.features import OF_ONE_MEMORY, Ability, Feature
+from moccasin_mzn.problem.features import MODES, OF_PROBLEMS, Ability, Feature
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import Board
-from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, RELAXATION
+from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, RELAXATION, SEARCH
 from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.result import Listener, Result
 from moccasin_mzn.search.runner import Runner
@@ -42,32 +48,33 @@ for which they are made."""
 
 COUNTED = Ability(
     "counted searches",
-    OF_ONE_MEMORY | {Feature.CERTIFICATE, Feature.ZERO_COPY, Feature.TILE},
+    OF_PROBLEMS | MODES - {Feature.RACE, Feature.OWN_MODEL},
     MappingProxyType(
         {
-            Feature.OFFSETS: "offsets are searched for by the clock",
-            **dict.fromkeys((Feature.PAGING, Feature.DEVICES, Feature.POOLS), "searches of several go by the clock"),
+            Feature.RACE: "solvers race by the clock",
+            Feature.OWN_MODEL: "the solver of a model goes by the clock",
         }
     ),
     Feature.ITERATIONS,
 )
 
 
-def is_counted(options: object) -> TypeGuard[Options]:
+def is_counted(options: object) -> TypeGuard[SearchOptions]:
     """Return whether a search is to end after this many iterations."""
-    return isinstance(options, Options) and options.iterations is not None
+    return getattr(options, "iterations", None) is not None
 
 
 def check_countable(problem: Problem, form: Searched, options: SearchOptions) -> None:
     """Refuse iterations where a search cannot count all it does.
 
     Raises:
-        InputError: several memories, several threads, a model, a solver, or trials that need a clock.
+        InputError: several threads, a model, a solver, or trials that need a clock.
     """
     if not is_counted(options):
         return
     why = None
-    if not isinstance(form, Formulation) or not form.staged or not form.limited or form.model:
+    own = isinstance(form, Formulation) and form.staged and form.limited and not form.model
+    if not own and not isinstance(form, PlanFormulation):
         why = f"they are for the local search and bounds of the formulation staged, not for {form.called}"
     elif options.search == "off":
         why = "search off leaves only a model, whose solver goes by the clock"
@@ -75,14 +82,14 @@ def check_countable(problem: Problem, form: Searched, options: SearchOptions) ->
         why = f"no model is solved then, leave out solver {options.solver}"
     elif options.threads not in (None, 1):
         why = f"threads race by the clock, {options.threads} of them give another result every time: threads 1"
-    elif options.if_none != "stop":
+    elif isinstance(options, Options) and options.if_none != "stop":
         why = f"if none {options.if_none} tries other problems by the clock: stop"
     if why is not None:
         raise InputError(f"iterations: {why}")
 
 
 def search_counted(
-    board: Board, form: Searched, options: Options, on_progress: Listener, stop: Callable[[], bool]
+    board: Board, form: Searched, options: SearchOptions, on_progress: Listener, stop: Callable[[], bool]
 ) -> Result:
     """Search for the iterations of the options, in this thread, and return the best that is found and what is proven.
 
@@ -90,18 +97,40 @@ def search_counted(
         stop: ends the search before by returning true. So does a time limit; an interrupt from the keyboard as well.
     """
     runner = Runner(board=board, options=options, form=form, searchers=(), enough=stop)
+    search = _Counted(board, runner, options, on_progress)
     try:
-        _Counted(board, runner, options, on_progress).run()
+        if isinstance(form, PlanFormulation):
+            search.run_plans(form)
+        else:
+            search.run()
     except KeyboardInterrupt:
         runner.interrupted = True
     return runner.result()
 
 
 @dataclass
+class _BestPlan:
+    """The best plan of a search along one order: what it goes on from comes from nowhere else."""
+
+    problem: PlanProblem
+    offer: Callable[[Plan], object]
+    plan: Plan | None = None
+    value: int | None = None
+
+    def take(self, plan: Plan) -> None:
+        """Take a plan, and offer it if it is better."""
+        simulation = self.problem.judge(plan)
+        value = self.problem.value(simulation)
+        if simulation.feasible and (self.value is None or value < self.value):
+            self.plan, self.value = plan, value
+            self.offer(plan)
+
+
+@dataclass
 class _Counted:
     board: Board[int, Simulation]
     runner: Runner
-    options: Options
+    options: SearchOptions
     on_progress: Listener
 
     def run(self) -> None:
@@ -118,7 +147,31 @@ class _Counted:
         finally:
             self._pass_on()
 
-    def _offer(self, sequence: tuple[int, ...], source: str, phase: str = "") -> None:
+    def run_plans(self, form: PlanFormulation) -> None:
+        """Search for plans for as many turns as there are iterations, shared by the orders that are tried."""
+        board, runner, problem = self.board, self.runner, self.board.problem
+        assert isinstance(problem, PlanProblem)
+        orders = dict.fromkeys([board.instance.order, *(self._orders() if board.instance.free_order else ())])
+        try:
+            for order in orders:
+                if not runner.over():
+                    turns = Turns(max(1, (self.options.iterations or 0) // len(orders)), runner.over)
+                    best = _BestPlan(problem.along(order), lambda plan: self._offer(plan, SEARCH))
+                    form.search(best.problem, runner.seed, best.take, turns, partial(getattr, best, "plan"))
+        finally:
+            self._pass_on()
+
+    def _orders(self) -> list[tuple[int, ...]]:
+        """A few orders of low peak."""
+        instance = self.board.instance
+        if len(instance.order) > MOST_ORDERED:
+            return []
+        return list(good_orders(
+            instance.graph, seed=self.runner.seed, stop=self.runner.over, start=instance.order, windows=WINDOWS,
+            tries=DRAFTS,
+        ))  # fmt: skip
+
+    def _offer(self, sequence: tuple[Any, ...], source: str, phase: str = "") -> None:
         self.board.offer(sequence, source, phase)
         self._pass_on()
 

@@ -104,6 +104,11 @@ class SearchOptions(Effort):
         write=_plain,
     )
     """Stop at this gap, (value - bound) / value."""
+    iterations: int | None = option(
+        None, "N", "End after N iterations of local search, not by the clock: the same result for the same seed.",
+        kind=int,
+    )  # fmt: skip
+    """Iterations of a search that counts its work and asks no clock; None: searches in parallel, by the clock."""
 
     def __post_init__(self) -> None:
         if self.search is None:
@@ -113,6 +118,7 @@ class SearchOptions(Effort):
         self._check_solvers()
         if type(self.until_gap) not in (int, float) or not 0 <= self.until_gap < 1:
             raise InputError(f"gap {shown(self.until_gap)} is not a fraction of the duration, from 0 to below 1")
+        check_iterations(self.iterations)
         super().__post_init__()
 
     def _check_solvers(self) -> None:
@@ -164,11 +170,6 @@ class Options(SearchOptions):
     """Synonym of `formulation`, for models of one's own; empty: not used."""
     own: Mapping[str, str] = field(default_factory=dict)
     """The formulation's own options, such as "precedence"; those not given have its own defaults."""
-    iterations: int | None = option(
-        None, "N", "End after N iterations of local search, not by the clock: the same result for the same seed.",
-        kind=int,
-    )  # fmt: skip
-    """Iterations of a search that counts its work and asks no clock; None: searches in parallel, by the clock."""
     two_phase: bool | None = option(
         None, "", "First find any schedule within the budget, then shorten it.  [default: two phases with cp-sat]",
         kind=bool, flags=("--two-phase", "--one-phase"),
@@ -194,7 +195,6 @@ class Options(SearchOptions):
         if self.search != "off" and (not form.limited or form.model):
             called = " ".join(form.called.split())
             raise InputError(f"search {self.search}: {called} runs alone, without local search and bounds")
-        check_iterations(self.iterations)
         if self.two_phase and not form.two_phase:
             raise InputError(f"{form.called} has no first phase")
         if self.if_none not in IF_NONE:

@@ -51,15 +51,20 @@ class Strategy:
 
 RULES = Ability(
     "strategies",
-    OF_ONE_MEMORY - {Feature.ANY_ORDER} | {Feature.OFFSETS, Feature.CERTIFICATE, Feature.ZERO_COPY, Feature.TILE},
+    OF_ONE_MEMORY
+    | {
+        Feature.ITERATIONS,
+        Feature.OFFSETS,
+        Feature.CERTIFICATE,
+        Feature.ZERO_COPY,
+        Feature.TILE,
+        Feature.LEAST,
+        Feature.FRONTIER,
+    },
     MappingProxyType(
         {
-            Feature.ANY_ORDER: "a strategy keeps to an order that is given",
             **dict.fromkeys((Feature.PAGING, Feature.DEVICES, Feature.POOLS), "strategies are for one memory"),
-            **dict.fromkeys(
-                (Feature.ITERATIONS, Feature.RACE, Feature.OWN_MODEL), "a strategy is no search, and has no model"
-            ),
-            **dict.fromkeys((Feature.LEAST, Feature.FRONTIER), "a strategy is for one budget, which is given"),
+            **dict.fromkeys((Feature.RACE, Feature.OWN_MODEL), "a strategy is in place of a model"),
         }
     ),
     Feature.STRATEGY,

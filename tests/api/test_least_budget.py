@@ -16,7 +16,6 @@ from test_tiling import WHOLE
 import moccasin_mzn as mz
 from moccasin_mzn.api.frontier.least import least_schedules
 from moccasin_mzn.base.clock import Deadline
-from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -108,30 +107,6 @@ def test_parts_need_less_than_layers(tile):
     found = mz.solve(IMAGES, "least", tile=tile, time_limit=8, threads=1, seed=0, search="only")
     assert found.valid and found.budget < WHOLE / 2 and found.graph.parts is not None
     assert found.notes[0].endswith(" by these parts") and found.notes[1].startswith("tiling: ")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"strategy": "dtr"},
-            "a strategy with the least budget: a strategy is for one budget, which is given: leave out strategy",
-        ),
-        ({"paging": {"out_time": 1}}, "paging with the least budget: nothing handles both: leave out paging"),
-        ({"addresses": True}, "offsets with the least budget: the least budget is for peaks: leave out addresses"),
-        (
-            {"iterations": 5},
-            "iterations with the least budget: the least budget is sought by the clock: leave out iterations",
-        ),
-    ],
-)
-def test_where_there_is_no_least_budget(options, message):
-    options = options if "strategy" in options or "paging" in options else {"search": "only", **options}
-    if "iterations" in options:
-        options = {"search": "only", "stop": mz.stop.Iterations(5)}
-    with pytest.raises(mz.InputError) as caught:
-        mz.solve(draw_case(9100, 6).graph, "least", **options)
-    assert str(caught.value) == Page.FEATURES.after(message)
 
 
 @pytest.mark.full

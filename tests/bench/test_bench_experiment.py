@@ -245,7 +245,6 @@ BAD = [
     ("two_phase = true", 'two_phase = "yes"', "methods[0].two_phase: 'yes', expected true or false"),
     ("two_phase = true", "warm_start = 'x.json'", "methods[0].warm_start: every run of an experiment starts"),
     ("two_phase = true", 'order = "x"', "order 'x': expected one of input, topological, free"),
-    ("time_limit = 7", 'order = "free"', "methods[1] (chen-sqrtn-ap): order free is for models"),
     ("two_phase = true", 'precedence = "x"', "methods[0] (moccasin cp-sat C=2): "),
     ('["RL *"]', '["LR *"]', "methods: 'moccasin cp-sat C=2' is for none of the graphs"),
     ('"dtr"]', '"dtr-*-x"]', "methods[1].strategy: 'dtr-*-x' matches none of keep-all"),

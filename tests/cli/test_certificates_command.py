@@ -128,7 +128,8 @@ def test_certificates_are_for_one_memory(command, graph, tmp_path):
     status, out, err = command("solve", graph, "--budget", 8, "--paging", "--certificate", path)
     assert (
         (status, out) == (2, "")
-        and "paging with a certificate: nothing handles both: leave out --paging or --certificate" in err
+        and "paging with a certificate: the inequalities of a certificate are about one memory: leave out --paging"
+        in err
         and err.count("\n") == 1
     )
     assert not os.path.exists(path)

@@ -64,7 +64,8 @@ def test_exported_data_have_in_place(command, graph, tmp_path):
         ),
         (
             ("--certificate", "FILE"),
-            "in place with a certificate: nothing handles both: leave out --in-place or --certificate",
+            "in place with a certificate: the inequalities of a certificate count an output in addition to its inputs: "
+            "leave out --in-place or --certificate",
         ),
     ],
 )

@@ -175,7 +175,7 @@ def test_what_cannot_keep_outputs_side_by_side_refuses_them():
         solve(graph, 1.0, addresses=True, alignment=8)
     with pytest.raises(InputError, match="the graph is tiled"):
         zero_copy_concat(replace(pair(), parts=(Part("a", ()), None, None, None)))
-    with pytest.raises(InputError, match="paging with taking out concatenations: nothing handles both"):
+    with pytest.raises(InputError, match="outputs side by side"):
         solve(pair(), 1.0, paging={"out_time": 1}, zero_copy_concat=True)
 
 

@@ -197,7 +197,6 @@ def test_the_type_of_progress_says_what_it_has():
         ({"budget": 6, "paging": PAGING, "strategy": "dtr"}, "paging with a strategy: strategies are for one memory"),
         ({"budget": 6, "paging": PAGING, "two_phase": True}, "two phase is for one memory"),
         ({"budget": 6, "strategy": "dtr", "solver": "cp-sat"}, "solver is for models, dtr is a strategy"),
-        ({"budget": 6, "strategy": "dtr", "order": "free"}, "any order with a strategy: a strategy keeps to an order"),
         ({"budget": 6, "formulation": "stagd"}, "unknown formulation 'stagd', expected one of "),
         ({"budget": 6, "time_limit": -1}, "time limit -1 "),
         ({"budget": 6, "max_computations": "many"}, "max computations 'many': expected a positive integer"),

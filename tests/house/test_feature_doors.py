@@ -34,9 +34,7 @@ ARGUMENTS = {
     Feature.ZERO_COPY: {"zero_copy_concat": True}, Feature.TILE: {"tile": 2}, Feature.LEAST: {"budget": "least"},
     Feature.FRONTIER: {},
 }  # fmt: skip
-NOT_OF_FRONTIERS = {
-    Feature.OFFSETS, Feature.ITERATIONS, Feature.STRATEGY, Feature.CERTIFICATE, Feature.LEAST, Feature.GOALS
-}  # fmt: skip
+NOT_OF_FRONTIERS = {Feature.CERTIFICATE, Feature.LEAST, Feature.GOALS}
 """What the command and the function `frontier` do not have as an option."""
 KEYS = {
     Feature.IN_PLACE: {"in_place": True}, Feature.ANY_ORDER: {"order": "free"}, Feature.OFFSETS: {"addresses": True},

@@ -136,11 +136,7 @@ def test_the_command_line_counts_too(tmp_path, capsys):
     ("given", "message"),
     [
         ({"threads": 2}, "iterations: threads race by the clock, 2 of them give another result every time: threads 1"),
-        (
-            {"paging": {"out_time": 1}},
-            "paging with iterations: searches of several go by the clock: leave out paging or iterations",
-        ),
-        ({"solver": "cp-sat,highs"}, "iterations with several solvers: nothing handles both"),
+        ({"solver": "cp-sat,highs"}, "iterations with several solvers: solvers race by the clock"),
         ({"solver": "gecode"}, "iterations: no model is solved then, leave out solver gecode"),
         ({"search": "off"}, "iterations: search off leaves only a model, whose solver goes by the clock"),
         (
@@ -151,8 +147,6 @@ def test_the_command_line_counts_too(tmp_path, capsys):
             {"formulation": "checkmate-milp"},
             "iterations: they are for the local search and bounds of the formulation",
         ),
-        ({"strategy": "dtr"}, "iterations with a strategy: a strategy is no search"),
-        ({"addresses": True}, "offsets with iterations: offsets are searched for by the clock: leave out addresses"),
         ({"if_none": "more"}, "iterations: if none more tries other problems by the clock: stop"),
     ],
     ids=str,
@@ -161,14 +155,6 @@ def test_what_cannot_be_counted_is_refused_in_one_sentence(given, message):
     with pytest.raises(mz.InputError) as refused:
         mz.solve(U_SHAPE, 6, stop=mz.stop.Iterations(1000), **given)
     assert str(refused.value).startswith(message) and "\n" not in str(refused.value)
-
-
-def test_a_frontier_refuses_them_whatever_they_are_called():
-    with pytest.raises(
-        mz.InputError,
-        match="^iterations with a frontier: a frontier takes many searches by the clock: leave out iterations ",
-    ):
-        mz.frontier(U_SHAPE, iterations=1000)
 
 
 @pytest.mark.parametrize("nodes", [30, 60])

@@ -7,11 +7,12 @@ longer, and go further on large graphs.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.api.frontier.questions import WORKING_SETS, BudgetAnswer, BudgetQuestion, Knowledge
+from moccasin_mzn.api.frontier.questions import WORKING_SETS, BudgetAnswer, BudgetQuestion, Knowledge, Variant
 from moccasin_mzn.api.frontier.sweep import seek_least
 from moccasin_mzn.api.frontier.variants import FITTING, Rematerialization, fitting_schedule
 from moccasin_mzn.base.clock import Deadline, never
@@ -20,6 +21,7 @@ from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.conclusion import scope_of_all
+from moccasin_mzn.search.counted import is_counted
 from moccasin_mzn.search.options import MORE, STOP, Options
 
 RETAINED = "what is retained"
@@ -83,8 +85,9 @@ def least_schedules(
         known: a schedule to begin near; if it has more computations, so may others.
     """
     instance = instance if known is None else with_computations(instance, known)
-    seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
-    search = _Search(instance, replace(options, if_none=STOP), stop, enough)
+    longest = None if is_counted(options) else _LONGEST
+    seconds, begin = longest if deadline.seconds is None else deadline.seconds, deadline.begin
+    search = _OfSchedules(Rematerialization(instance, replace(options, if_none=STOP)), stop, enough)
     if known is not None:
         start = judged(instance.graph, known, "start")
         search.knowledge.learn(start.peak, BudgetAnswer(((start.sequence, "start"),)))
@@ -92,51 +95,51 @@ def least_schedules(
         begin += ready(*compiled_for(instance.free_order))
         more = instance.with_more_computations() if options.if_none == MORE else None
         if more is not None:
-            search.seek(Deadline(_FIRST_SHARE * seconds, begin))
+            search.seek(_part(seconds, _FIRST_SHARE, begin))
             search = search.among(more)
-        search.seek(Deadline((1 - _PROOF_SHARE) * seconds, begin))
+        search.seek(_part(seconds, 1 - _PROOF_SHARE, begin))
     search.prove(Deadline(seconds, begin))
     found = tuple(each.schedule for each in search.knowledge.found)
     return Least(found, search.knowledge.least, search.scope, search.instance, search.interrupted)
 
 
+def _part(seconds: float | None, share: float, begin: float) -> Deadline:
+    """A deadline of a share of the time, if that has a limit."""
+    return Deadline(None if seconds is None else share * seconds, begin)
+
+
+def least_of(variant: Variant, deadline: Deadline, stop: Callable[[], bool] = never) -> LeastSearch:
+    """Seek the least budget of any variant: first answers of ever less peak, then a proof. Its `knowledge` has both.
+
+    An interrupt from the keyboard ends the search, not this function.
+    """
+    search = LeastSearch(variant, stop)
+    search.seek(_part(deadline.seconds, 1 - _PROOF_SHARE, deadline.begin))
+    search.prove(deadline)
+    return search
+
+
 @dataclass
-class _Search:
-    instance: Instance
-    options: Options
+class LeastSearch:
+    """A search for the least budget of any variant of the problem."""
+
+    variant: Variant
     stop: Callable[[], bool] = never
     enough: int = 0
     interrupted: bool = False
-    passes: int = 0
-    variant: Rematerialization = field(init=False)
+    passes: int = field(default=0, init=False)
     knowledge: Knowledge = field(init=False)
 
     def __post_init__(self) -> None:
-        self.variant = Rematerialization(self.instance, self.options)
         self.variant.stop = self.stop
         self.knowledge = Knowledge(self.variant)
-        if not self.instance.free_order:
-            retained = retained_bound(self.instance)
-            if retained > self.knowledge.least:
-                self.knowledge.least, self.knowledge.least_source = retained, RETAINED
 
     @property
     def open(self) -> int:
         """Between what is proven and what is found, unless that is enough."""
-        peak = self.knowledge.found[0].peak
-        return 0 if peak <= self.enough else peak - self.knowledge.least
-
-    @property
-    def scope(self) -> str:
-        """The scope of what is proven of the least peak."""
-        of_all = self.knowledge.least_source == WORKING_SETS
-        return scope_of_all(self.instance.graph) if of_all else self.variant.scope
-
-    def among(self, instance: Instance) -> _Search:
-        """The search among more schedules, which knows those found here."""
-        wider = _Search(instance, self.options, self.stop, self.enough, self.interrupted)
-        wider.knowledge.found = list(self.knowledge.found)
-        return wider
+        found = self.knowledge.least_found
+        peak = self.variant.peak + 1 if found is None else found
+        return 0 if found is not None and peak <= self.enough else max(0, peak - self.knowledge.least)
 
     def seek(self, deadline: Deadline) -> None:
         """Again and again, with other random numbers, as searches may be in vain; each time twice as near to the least
@@ -145,6 +148,8 @@ class _Search:
         while self.open > 0 and self._left(deadline):
             self._close_in(deadline, False, nearer)
             self.passes += 1
+            if self.variant.same_again or not self.knowledge.found:
+                return
             nearer = [self.knowledge.found[0].peak - self.open // 2**self.passes]
 
     def prove(self, deadline: Deadline) -> None:
@@ -158,20 +163,61 @@ class _Search:
             self.interrupted = True
 
     def _left(self, deadline: Deadline) -> float:
-        """Seconds that are worth a search."""
+        """Seconds that are worth a search; counted ones take what they take."""
         left = deadline.remaining() or 0.0
+        if self.variant.counted:
+            left = 0.0 if deadline.over() else math.inf
         return 0.0 if self.interrupted or self.stop() or left < _SHORTEST or self.open <= 0 else left
 
     def _ask(self, question: BudgetQuestion) -> None:
-        question, deadline = replace(question, attempt=self.passes), Deadline(question.seconds)
-        answer = self._at_once(question, deadline) or self.variant.ask(
-            replace(question, seconds=max(_SHORTEST, deadline.remaining() or 0.0))
-        )
+        answer = self._answer(replace(question, attempt=self.passes))
         self.knowledge.learn(question.budget, answer)
         self.interrupted |= answer.interrupted
 
+    def _answer(self, question: BudgetQuestion) -> BudgetAnswer:
+        return self.variant.ask(question)
+
+
+@dataclass
+class _OfSchedules(LeastSearch):
+    """That of one memory: local search that looks at memory alone comes first."""
+
+    variant: Rematerialization
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.instance.free_order:
+            retained = retained_bound(self.instance)
+            if retained > self.knowledge.least:
+                self.knowledge.least, self.knowledge.least_source = retained, RETAINED
+
+    @property
+    def instance(self) -> Instance:
+        return self.variant.problem
+
+    @property
+    def scope(self) -> str:
+        """The scope of what is proven of the least peak."""
+        of_all = self.knowledge.least_source == WORKING_SETS
+        return scope_of_all(self.instance.graph) if of_all else self.variant.scope
+
+    def among(self, instance: Instance) -> _OfSchedules:
+        """The search among more schedules, which knows those found here."""
+        variant = Rematerialization(instance, self.variant.options)
+        wider = _OfSchedules(variant, self.stop, self.enough, self.interrupted)
+        wider.knowledge.found = list(self.knowledge.found)
+        return wider
+
+    def _answer(self, question: BudgetQuestion) -> BudgetAnswer:
+        if self.variant.counted:
+            return self.variant.ask(question)
+        deadline = Deadline(question.seconds)
+        return self._at_once(question, deadline) or self.variant.ask(
+            replace(question, seconds=max(_SHORTEST, deadline.remaining() or 0.0))
+        )
+
     def _at_once(self, question: BudgetQuestion, deadline: Deadline) -> BudgetAnswer | None:
-        if self.options.search == "off" or self.instance.free_order:
+        if self.variant.options.search == "off" or self.instance.free_order:
             return None
         instance, seed = self.variant.at(question.budget), self.variant.seed(question) or 0
         found = fitting_schedule(instance, seed, lambda: deadline.over(_AT_ONCE_SHARE) or self.stop(), question.near)

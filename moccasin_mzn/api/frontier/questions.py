@@ -20,7 +20,7 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS
 from moccasin_mzn.problem.problem import Account, Problem
 from moccasin_mzn.search.conclusion import scope
-from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.counted import is_counted
 from moccasin_mzn.search.result import Progress, Result
 
 WORKING_SETS = "working sets"
@@ -89,10 +89,12 @@ class Variant(ABC, Generic[Varied]):
 
     problem: Varied
     """A problem with any budget."""
-    options: SearchOptions
-    """Options of each search; those of one memory are `Options`."""
+    options: Any
+    """Options of each search, an `Effort`; those of one memory are `Options`."""
     stop: Callable[[], bool] = field(default=never, kw_only=True)
     """Function that ends a search by returning true."""
+    results: dict[Schedule, Result] = field(default_factory=dict, kw_only=True)
+    """Results by their answer, where an answer alone does not have all of it or is not found again."""
 
     @property
     @abstractmethod
@@ -130,7 +132,7 @@ class Variant(ABC, Generic[Varied]):
         """The most memory that an answer needs where the budget is varied."""
 
     @abstractmethod
-    def solved(self, problem: Varied, options: SearchOptions, listener: Listener, start: Schedule | None) -> Result:
+    def solved(self, problem: Varied, options: Any, listener: Listener, start: Schedule | None) -> Result:
         """One search, from an answer to start from if there is one."""
 
     @property
@@ -157,6 +159,16 @@ class Variant(ABC, Generic[Varied]):
         return ""
 
     @property
+    def counted(self) -> bool:
+        """True if searches count their work, and ask no clock."""
+        return is_counted(self.options)
+
+    @property
+    def same_again(self) -> bool:
+        """True if another search within a budget finds what the first one did."""
+        return self.counted
+
+    @property
     def objective(self) -> str:
         """What is least: duration, energy or traffic."""
         return self.problem.objective
@@ -164,7 +176,7 @@ class Variant(ABC, Generic[Varied]):
     @property
     def scope(self) -> str:
         """Scope of the proofs, to be read after "no schedule"."""
-        return scope(self.problem, self.form, self.options.solver)
+        return scope(self.problem, self.form, getattr(self.options, "solver", ""))
 
     def amount(self, budget: Budget | int | float | str) -> int:
         """Return a budget as given in the graph's size unit, without the fixed memory."""
@@ -189,7 +201,8 @@ class Variant(ABC, Generic[Varied]):
             InputError: see `solve`.
         """
         listener, problem = Listener(question), self.at(question.budget)
-        options = replace(self.options, time_limit=question.seconds, seed=self.seed(question))
+        seconds = None if self.counted else question.seconds
+        options = replace(self.options, time_limit=seconds, seed=self.seed(question))
         try:
             result = self.solved(problem, options, listener, self.start(problem, question.start))
         except EnoughError:

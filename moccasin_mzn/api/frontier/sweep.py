@@ -19,6 +19,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 
 from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.api.frontier.questions import BudgetQuestion, Knowledge, PointListener, ProgressLine, Variant
@@ -30,6 +31,8 @@ from moccasin_mzn.search.result import percent_over
 from moccasin_mzn.solvers.minizinc.run import SolverError
 
 MOST_POINTS = 10_000
+SWEEP_SECONDS = 600.0
+"""Time limit of a sweep, in seconds, where none is given."""
 LEAST_SHARE = 0.2
 """Largest share of the time to seek the least feasible budget."""
 FIRST_SHARE = 0.5
@@ -52,7 +55,8 @@ class SweepPlan:
 
     points: int = 20
     """Largest number of points, the least feasible budget and the peak of the input order among them."""
-    seconds: float = 600.0
+    seconds: float | None = SWEEP_SECONDS
+    """Seconds for all; None, with searches that count their work: each budget has one of them."""
     budgets: tuple[int, ...] = ()
     """Budgets to try; if any are given, these only, and `points` has no meaning."""
 
@@ -105,6 +109,8 @@ class _Sweep:
 
     def __post_init__(self) -> None:
         self.knowledge = Knowledge(self.variant)
+        if self.variant.counted:
+            self.variant.stop = partial(_either, self.variant.stop, self.deadline.over)
 
     def run(self) -> Frontier:
         interrupted = False
@@ -112,13 +118,17 @@ class _Sweep:
             if not self.plan.budgets:
                 seek_least(self.knowledge, self.ask, lambda: self.remaining(LEAST_SHARE), False)
             self.first_pass()
-            self.later_passes()
+            if not self.variant.counted:
+                self.later_passes()
         except KeyboardInterrupt:
             interrupted = True
         return self.frontier(interrupted)
 
     def remaining(self, share: float = 1.0) -> float:
-        """Seconds until this share of the time is used up; 0 once the sweep is to stop."""
+        """Seconds until this share of the time is used up, 0 once the sweep is to stop; counted searches end by
+        themselves."""
+        if self.variant.counted:
+            return 0.0 if self.stop() or self.deadline.over() else math.inf
         return 0.0 if self.stop() else self.deadline.remaining(share) or 0.0
 
     @property
@@ -259,6 +269,10 @@ class _Sweep:
             variant.fixed, self.deadline.elapsed(), interrupted, variant.swept, variant.input_increase,
             more_may_fit, variant.objective,
         )  # fmt: skip
+
+
+def _either(one: Callable[[], bool], other: Callable[[], bool]) -> bool:
+    return one() or other()
 
 
 # --- The least feasible budget --------------------------------------------------------------------------------

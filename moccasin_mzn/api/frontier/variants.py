@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, ClassVar
 
 from moccasin_mzn.api.frontier.points import Schedule
-from moccasin_mzn.api.frontier.questions import BudgetAnswer, BudgetQuestion, Listener, Variant
-from moccasin_mzn.api.solve import solve_instance, solve_problem
+from moccasin_mzn.api.frontier.questions import (
+    BudgetAnswer,
+    BudgetQuestion,
+    EnoughError,
+    Listener,
+    Measured,
+    Variant,
+)
+from moccasin_mzn.api.request import Request, StrategyOptions
+from moccasin_mzn.api.solve import answer, solve_instance, solve_problem
 from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.errors import JudgeError
 from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.bounds.least_budget import least_budget_bound
+from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -27,9 +39,10 @@ from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, plan_of_sequence
 from moccasin_mzn.problem.problem import Account, answer_document
-from moccasin_mzn.search.conclusion import INPUT_ORDER, scope
+from moccasin_mzn.search.apply_strategy import apply
+from moccasin_mzn.search.conclusion import INPUT_ORDER, scope, scope_of_all
 from moccasin_mzn.search.options import Options, SearchOptions
-from moccasin_mzn.search.result import Result
+from moccasin_mzn.search.result import Progress, Result
 from moccasin_mzn.strategies.retention import retained
 
 if TYPE_CHECKING:
@@ -112,7 +125,7 @@ class Rematerialization(Variant[Instance]):
             InputError: see `solve`.
         """
         instance, deadline = self.at(question.budget), Deadline(question.seconds)
-        if not question.any_schedule or instance.free_order or self.options.search == "off":
+        if not question.any_schedule or instance.free_order or self.options.search == "off" or self.counted:
             return super().ask(question)
         answer = super().ask(replace(question, seconds=min(AT_ONCE, AT_ONCE_SHARE * question.seconds)))
         if answer.schedules or answer.infeasible or answer.interrupted:
@@ -213,6 +226,157 @@ class Plans(Variant[PlanProblem]):
 
     def solved(self, problem: PlanProblem, options: SearchOptions, listener: Listener, start: Plan | None) -> Result:
         return solve_problem(problem, self.formulation, options, listener, warm_start=start, stop=self.stop)
+
+
+# --- Baselines, and arenas ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Baseline(Variant[Instance]):
+    """The schedules that a strategy makes, and no others, so that the curve is that of the strategy."""
+
+    options: StrategyOptions
+    input_increase: ClassVar[int] = 0
+    same_again: ClassVar[bool] = True
+
+    @property
+    def compiled(self) -> tuple[CompiledSearch, ...]:
+        return () if self.options.strategy is None else self.options.strategy.compiled
+
+    @property
+    def form(self) -> Formulation:
+        return find_formulation("general")
+
+    @property
+    def scope(self) -> str:
+        return scope_of_all(self.graph)
+
+    @cached_property
+    def least(self) -> int:
+        return least_budget_bound(self.graph).memory
+
+    def known(self) -> tuple[tuple[Schedule, str], ...]:
+        return ()
+
+    def at(self, budget: int) -> Instance:
+        return replace(self.problem, budget=budget)
+
+    def peak_of(self, simulation: Account) -> int:
+        assert isinstance(simulation, Simulation)
+        return simulation.peak
+
+    def start(self, problem: Instance, answer: Schedule | None) -> Schedule | None:
+        return None
+
+    def solved(self, problem: Instance, options: StrategyOptions, listener: Listener, start: object) -> Result:
+        assert options.strategy is not None
+        limit = None if self.counted else options.time_limit
+        found = apply(problem, options.strategy, limit, None, None, self.stop, options.iterations)
+        if found.sequence is not None:
+            self.results[found.sequence] = found
+        return found
+
+
+@dataclass
+class Arranged(Variant[Instance]):
+    """Schedules with offsets: the budget that is varied is the size of the arena."""
+
+    inner: Rematerialization | Baseline = field(kw_only=True)
+    """The same without offsets: what is proven of peaks holds for arenas too."""
+    alignment: int = field(kw_only=True)
+    """Offsets are multiples of it."""
+    input_increase: ClassVar[int] = 0
+
+    @property
+    def compiled(self) -> tuple[CompiledSearch, ...]:
+        return (*self.inner.compiled, ADDRESSES)
+
+    @property
+    def form(self) -> Formulation:
+        return self.inner.form
+
+    @property
+    def scope(self) -> str:
+        return self.inner.scope
+
+    @property
+    def least(self) -> int:
+        return self.inner.least
+
+    @property
+    def swept(self) -> str:
+        return "an arena"
+
+    def known(self) -> tuple[tuple[Schedule, str], ...]:
+        return ()
+
+    def at(self, budget: int) -> Instance:
+        return self.inner.at(budget)
+
+    def peak_of(self, simulation: Account) -> int:
+        return self.inner.peak_of(simulation)
+
+    def judge(self, schedule: Schedule, budget: int) -> Measured:
+        arena, measured = self.results[schedule].arenas, super().judge(schedule, budget)
+        if not self.at(budget).fits(arena):
+            raise JudgeError(f"an arena of {arena.size} is over the budget {budget}")
+        return Measured(max(arena.size, measured.peak), measured.duration)
+
+    def show(self, schedule: Schedule, budget: int) -> JsonObject:
+        """Return all that a file needs which `validate` judges."""
+        problem = self.at(budget)
+        arenas = self.results[schedule].arenas
+        document = answer_document(problem, schedule, problem.judge(schedule), arenas)
+        return {name: document[name] for name in ("sequence", "peak", "intervals", *problem.arenas_document(arenas))}
+
+    def ask(self, question: BudgetQuestion) -> BudgetAnswer:
+        listener, stop, problem = Listener(question), threading.Event(), self.at(question.budget)
+
+        def hear(progress: Progress) -> None:
+            with suppress(EnoughError):
+                return listener(progress)
+            stop.set()  # its arena comes with the result
+
+        seconds = None if self.counted else question.seconds
+        options = replace(self.options, time_limit=seconds, seed=self.seed(question))
+        request = Request(problem, options, start=self.start(problem, question.start), alignment=self.alignment)
+        found = answer(request, hear, stop=lambda: stop.is_set() or self.stop())
+        schedules: tuple[tuple[Schedule, str], ...] = ()
+        if found.valid and found.answer is not None:
+            known = self.results.get(found.answer)
+            if known is None or found.arenas.size < known.arenas.size:
+                self.results[found.answer] = found
+            schedules = ((found.answer, found.found_by),)
+        infeasible = found.status == "infeasible"
+        return BudgetAnswer(schedules, found.bound, found.proved_by or "search", infeasible, found.interrupted)
+
+    def start(self, problem: Instance, answer: Schedule | None) -> Schedule | None:
+        return self.inner.start(problem, answer)
+
+    def solved(self, problem: Instance, options: object, listener: Listener, start: object) -> Result:
+        raise AssertionError("see `ask`")
+
+
+def variant_of(request: Request, options: SearchOptions | StrategyOptions | None = None) -> Variant:
+    """Return the variant of which a request is the question at one budget.
+
+    Args:
+        options: in place of its own.
+    """
+    how = options or request.options
+    if isinstance(request.problem, PlanProblem):
+        assert request.formulation is not None
+        return Plans(request.problem, how, formulation=request.formulation)
+    assert isinstance(request.problem, Instance)
+    variant: Rematerialization | Baseline
+    if isinstance(how, StrategyOptions):
+        variant = Baseline(request.problem, how)
+    else:
+        assert isinstance(how, Options)
+        variant = Rematerialization(request.problem, how)
+    if request.alignment is None:
+        return variant
+    return Arranged(request.problem, how, inner=variant, alignment=request.alignment)
 
 
 # --- A schedule within a budget, however long: local search that looks at memory alone ------------------------

@@ -226,7 +226,7 @@ Search = Callable[[Instance, float | None], Result]
 
 def solve_with_addresses(
     instance: Instance, search: Search, alignment: int = 1, *, time_limit: float | None = None,
-    threads: int | None = None, seed: int = 0, reports: Reports | None = None,
+    threads: int | None = None, seed: int = 0, reports: Reports | None = None, counted: bool = False,
 ) -> Result:  # fmt: skip
     """The best schedule whose arena is within the budget of `instance`, with that arena.
 
@@ -234,6 +234,7 @@ def solve_with_addresses(
         search: finds schedules within a memory budget; called again with lower budgets where needed.
         time_limit: seconds for everything; None: the first search has no limit, the rest is as long as it is useful.
         reports: get what is found on the way; their `over` ends everything, `search` has to ask it too.
+        counted: `search` counts its work; no other step asks a clock then, unless there is a time limit.
 
     Returns:
         Status "optimal": proven within the arena. "unknown" ("over-budget" for a strategy): the schedule is within the
@@ -248,7 +249,8 @@ def solve_with_addresses(
     ready(ADDRESSES, *compiled_for(instance.free_order))
     reports, deadline = reports or Reports(instance), Deadline(time_limit)
     reports.begin = deadline.begin  # what was compiled does not count
-    return _Schedules(instance, search, alignment, deadline, threads, seed, reports).answered()
+    kind = _Counted if counted else _Schedules
+    return kind(instance, search, alignment, deadline, threads, seed, reports).answered()
 
 
 @dataclass
@@ -487,3 +489,38 @@ class _Schedules(Arrangement):
             )  # fmt: skip
         status: Status = "over-budget" if first.strategy else "unknown"
         return replace(first, status=status, reason=f"{text}; none within it was found", proved_by="")
+
+
+@dataclass
+class _Counted(_Schedules):
+    """Steps that end by themselves: searches that count their work, at the budget and at lower ones, and allocations
+    without a limit, each the same for a seed."""
+
+    def run(self) -> Result:
+        first = self.searched(self.problem, self.remaining())
+        if not first.found:
+            return first
+        self.raise_bound(first.bound, first.bound_source)
+        first = self._allocated(first, 0.0)
+        if not first.simulation.feasible:
+            return first
+        self.take(first)
+        if self.best is None and not self.over():
+            self._lower(first, ROUNDS)
+        return self._answer(first)
+
+    def allocate(
+        self, buffers: tuple[Buffer, ...], enough: int | None, seconds: float, near: Sequence[int] | None = None,
+        attempt: int = 0, memory: int = 0,
+    ) -> Arena:  # fmt: skip
+        return search_arena(
+            buffers, self.alignment, enough=enough, seed=self.seed + attempt, begin_with=near,
+            time_limit=self.remaining(), stop=self.reports.over, on_interrupt=self.interrupt,
+        )  # fmt: skip
+
+    def _search_at(self, target: int, near: Result, seconds: float) -> Result | None:
+        result = self.searched(replace(self.problem, budget=target), self.remaining())
+        return self._judged(result, result.sequence, result.found_by) if result.valid else None
+
+    def _shrunk(self, result: Result) -> Result:
+        return result

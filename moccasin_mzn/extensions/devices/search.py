@@ -23,7 +23,7 @@ from dataclasses import replace
 from itertools import permutations
 from operator import itemgetter
 
-from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.clock import Deadline, Turns, seconds_by
 from moccasin_mzn.extensions.devices.data import StageSlots, stages_of_plan
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -94,6 +94,8 @@ def search_plans(
         if best != latest:
             latest, rounds = best, 0
         if best is None or rounds == ROUNDS or not _is_staged(problem, best):
+            if isinstance(stop, Turns):
+                return
             time.sleep(IDLE_SECONDS)  # until someone finds another one
             continue
         _improved(problem, best, rng, offer, stop, SWEEPS)
@@ -131,7 +133,7 @@ def one_device(
         return
     from moccasin_mzn.heuristics.staged.search import LocalSearch
 
-    deadline = Deadline(SECONDS_PER_DEVICE)
+    deadline = Deadline(seconds_by(stop, SECONDS_PER_DEVICE))
     LocalSearch(instance, seed).run(
         lambda sequence: take(plan_of_sequence(sequence, m)), lambda: stop() or deadline.over(), max_rounds=ROUNDS
     )

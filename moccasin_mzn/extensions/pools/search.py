@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.clock import Deadline, seconds_by
 from moccasin_mzn.extensions.pools.assign import NOWHERE, Assignment, Item
 from moccasin_mzn.extensions.pools.data import budgets_of, one_memory
 from moccasin_mzn.problem.instance import Instance, pruned_plan
@@ -91,7 +91,7 @@ class PoolsSearch:
     def _searched(self, instance: Instance, stop: Stop) -> list[tuple[int, ...]]:
         from moccasin_mzn.heuristics.staged.search import LocalSearch
 
-        deadline, found = Deadline(SECONDS_PER_BUDGET), list[tuple[int, ...]]()
+        deadline, found = Deadline(seconds_by(stop, SECONDS_PER_BUDGET)), list[tuple[int, ...]]()
         LocalSearch(instance, self.seed).run(
             lambda sequence: found.append(tuple(sequence)), lambda: stop() or deadline.over(), max_rounds=ROUNDS
         )

@@ -157,9 +157,8 @@ class FrontierPicture:
     @property
     def title(self) -> str:
         """The graph, in one line."""
-        graph, swept = self.frontier.graph, self.frontier.swept or "memory"
-        nodes = count_text(len(graph.nodes), "node")
-        return f"{graph.name or 'graph'}: {self.frontier.objective} against {swept}, {nodes}"
+        f, nodes = self.frontier, count_text(len(self.frontier.graph.nodes), "node")
+        return f"{f.graph.name or 'graph'}: {f.objective} against {f.swept or 'memory'}, {nodes}"
 
     @property
     def subtitle(self) -> str:

@@ -369,5 +369,5 @@ def test_strategies_do_not_race(tmp_path, command):
     status, out, err = command("solve", tmp_path / "skip.json", *options)
     assert (status, out) == (2, "")
     assert err.startswith(
-        "error: several solvers with a strategy: a strategy is no search, and has no model: leave out --solver or --str"
+        "error: several solvers with a strategy: a strategy is in place of a model: leave out --solver or --strategy"
     )
