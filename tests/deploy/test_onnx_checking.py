@@ -129,6 +129,7 @@ def test_a_peak_above_the_planned_one_is_reported_and_fails(tmp_path, command, s
     assert json.loads(command(*asked, "--json")[1])["within_plan"] == (status == 0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", [(), ("--tile", "1")])
 def test_a_model_that_does_not_run_is_not_written(tmp_path, command, how):
     """Numbers of rows that are not in a table: nothing is overwritten, unless it is asked for."""
