@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from few import left_out, spread
 from hypothesis import settings
+from torch_here import has_torch
 
 settings.register_profile("patient", deadline=None)  # machines are shared, and some examples compile
 settings.register_profile("few", settings.get_profile("patient"), max_examples=12)
@@ -33,6 +34,11 @@ def pytest_configure(config):
     """Where `-m` has "and not slow", or "and not full", `few` makes no such tests."""
     parts = (config.option.markexpr or "").split(" and ")
     left_out.update(mark for mark in ("slow", "full") if f"not {mark}" in parts)
+
+
+def pytest_report_header():
+    """What is not collected is named."""
+    return [] if has_torch() else "no PyTorch: tests/pytorch and tests/graphs/pytorch are not run"
 
 
 def pytest_sessionstart(session):

@@ -1,17 +1,13 @@
 """What a step takes, found without running it, against what a run takes."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import json
 from functools import partial
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
 import run_networks
+import torch
 from step_networks import mlp, resnet
 from torch import nn
 from torch.utils.checkpoint import checkpoint

@@ -1,16 +1,12 @@
 """Networks whose parameters are frozen in turns, or whose modes change: there is a plan for each, and all is equal."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import copy
 import logging
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import QUICK, planned, same
 from torch import nn
 

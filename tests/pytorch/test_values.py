@@ -1,16 +1,12 @@
 """What a network decides by numbers while it runs: traced as it is run, and compared in each step of a plan."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import random
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import excess, planned, same, steps, twin
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor

@@ -1,15 +1,11 @@
 """Schedules with recomputations, executed with real tensors, give the results of the plain run."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import random
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from executor import Executor, Plain, tensors_for
 from solving import solve
 from test_torch_memory import best_three, computed_statistics, module, one_computed_statistic, random_relu
