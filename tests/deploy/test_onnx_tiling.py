@@ -6,29 +6,25 @@ import json
 from collections import Counter
 
 import numpy
+import onnx
 import pytest
 from few import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx_layers import KINDS, Model, cuts_of, models, quantized_models
+from script_loading import load_script
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-pytest.importorskip("onnxruntime")
-
-from onnx_layers import KINDS, Model, cuts_of, models, quantized_models  # noqa: E402
-from script_loading import load_script  # noqa: E402
-
-import moccasin_mzn as mz  # noqa: E402
-from moccasin_mzn.base.errors import InputError  # noqa: E402
-from moccasin_mzn.deploy.gathering import useful_cuts, with_reductions  # noqa: E402
-from moccasin_mzn.deploy.onnx_comparing import compare, equal, rounding  # noqa: E402
-from moccasin_mzn.deploy.onnx_deployment import deploy, read_source  # noqa: E402
-from moccasin_mzn.deploy.onnx_deployment import in_parts as in_parts_of  # noqa: E402
-from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, trace_onnx  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, random_inputs, runtime  # noqa: E402
-from moccasin_mzn.graphs.tiling.choosing import tilings  # noqa: E402
-from moccasin_mzn.graphs.tiling.cutting import cuts_of as parts_of  # noqa: E402
+import moccasin_mzn as mz
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.deploy.gathering import useful_cuts, with_reductions
+from moccasin_mzn.deploy.onnx_comparing import compare, equal, rounding
+from moccasin_mzn.deploy.onnx_deployment import deploy, read_source
+from moccasin_mzn.deploy.onnx_deployment import in_parts as in_parts_of
+from moccasin_mzn.deploy.onnx_tiling import possible_cuts, tiled_model
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, trace_onnx
+from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, random_inputs, runtime
+from moccasin_mzn.graphs.tiling.choosing import tilings
+from moccasin_mzn.graphs.tiling.cutting import cuts_of as parts_of
 
 NETWORKS = load_script("tiled_networks").NETWORKS
 

@@ -1,18 +1,13 @@
 """The comparison of methods, on networks so small that figures mean nothing."""
 
-# ruff: noqa: E402 - the script cannot be imported before it is known that Matplotlib is there
-
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
 
+import bench_execution
 import pytest
 import torch
-
-pytest.importorskip("matplotlib")
-
-import bench_execution
 from execution_nets import NETS
 
 pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")

@@ -175,8 +175,6 @@ def test_tables_by_module_and_pictures(tmp_path):
     assert "4.first" in {row["module"] for row in found.records(2)}
     assert list(found.to_frame().columns) == ["module", "parameters", "optimizer_state", "activations"]
     assert found.figures().keys() >= {"peak", "step", "kept"}
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("plotly")
     for form in ("svg", "html"):
         found.plot(tmp_path / f"memory.{form}")
         text = (tmp_path / f"memory.{form}").read_text()

@@ -12,8 +12,6 @@ from moccasin_mzn.graphs.operators import Reach
 from moccasin_mzn.graphs.reduction import reduce_graph
 from moccasin_mzn.graphs.tiling.cutting import tile
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
 pytest.importorskip("ai_edge_litert")
 
 import onnx_operator_cases
