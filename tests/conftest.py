@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from few import left_out, spread
 from hypothesis import settings
-from torch_here import has_torch
+from optional import LITERT, TORCH
 
 settings.register_profile("patient", deadline=None)  # machines are shared, and some examples compile
 settings.register_profile("few", settings.get_profile("patient"), max_examples=12)
@@ -38,7 +38,8 @@ def pytest_configure(config):
 
 def pytest_report_header():
     """What is not collected is named."""
-    return [] if has_torch() else "no PyTorch: tests/pytorch and tests/graphs/pytorch are not run"
+    missing = {"PyTorch": TORCH, "LiteRT": LITERT}
+    return [f"no {name}: tests that need it are not run" for name, there in missing.items() if not there]
 
 
 def pytest_sessionstart(session):

@@ -5,13 +5,10 @@ from __future__ import annotations
 import subprocess
 from importlib.resources import files
 
-import numpy as np
-import pytest
-
-pytest.importorskip("ai_edge_litert")
-
 import c_programs
 import int8_networks
+import numpy as np
+import pytest
 from few import few
 
 from moccasin_mzn.base.errors import InputError

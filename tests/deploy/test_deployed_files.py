@@ -7,11 +7,8 @@ import re
 import shutil
 import subprocess
 
-import pytest
-
-pytest.importorskip("ai_edge_litert")
-
 import int8_networks
+import pytest
 import tflite_models
 from few import few
 

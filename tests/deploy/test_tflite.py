@@ -6,9 +6,6 @@ import re
 
 import numpy as np
 import pytest
-
-pytest.importorskip("ai_edge_litert")
-
 from tflite_models import (
     Builder,
     choosing,

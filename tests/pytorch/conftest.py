@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from torch_here import collect_ignore_glob
+from optional import WITH_TORCH
 
-__all__ = ["collect_ignore_glob"]
+collect_ignore_glob = WITH_TORCH
 
 
 @pytest.fixture(autouse=True)

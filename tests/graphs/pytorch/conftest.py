@@ -1,5 +1,5 @@
 """Without PyTorch none of these tests is collected."""
 
-from torch_here import collect_ignore_glob
+from optional import WITH_TORCH
 
-__all__ = ["collect_ignore_glob"]
+collect_ignore_glob = WITH_TORCH
