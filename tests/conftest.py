@@ -90,6 +90,15 @@ def shared() -> Path:
 
 
 @pytest.fixture
+def graph(request, tmp_path) -> Path:
+    """The file of `GRAPH`, the graph of the test's module."""
+    from moccasin_mzn.graphs.formats import write_graph
+
+    write_graph(request.module.GRAPH, tmp_path / "graph.json")
+    return tmp_path / "graph.json"
+
+
+@pytest.fixture
 def command(capfd):
     """Runs a command line in this process; returns exit status, stdout and stderr."""
 

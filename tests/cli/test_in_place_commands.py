@@ -7,18 +7,11 @@ import json
 import pytest
 
 from moccasin_mzn.base.doc_links import Page
-from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 GRAPH = ComputationGraph(
     ["a", "b", "c", "d"], [1] * 4, [3, 3, 2, 2], [(0, 1), (1, 2), (0, 3), (2, 3)], in_place=[[], [0], [1], [0, 2]]
 )
-
-
-@pytest.fixture
-def graph(tmp_path):
-    write_graph(GRAPH, tmp_path / "graph.json")
-    return tmp_path / "graph.json"
 
 
 def test_a_schedule_that_only_fits_in_place(command, graph, tmp_path):
