@@ -51,10 +51,7 @@ def test_exported_data_have_in_place(command, graph, tmp_path):
             ("--paging", "--page-out-time", "1"),
             "in place with paging: no search and no model handles both: leave out --in-place or --paging",
         ),
-        (
-            ("--formulation", "checkmate-milp"),
-            "in place: checkmate-milp does not handle that: leave out --in-place",
-        ),
+        (("--formulation", "checkmate-milp"), "in place: checkmate-milp does not handle that: leave out --in-place"),
         (
             ("--certificate", "FILE"),
             "in place with a certificate: nothing handles both: leave out --in-place or --certificate",

@@ -8,18 +8,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnx_deploying import (
-    FLOAT,
-    INT64,
-    SHAPE,
-    asking,
-    branches,
-    checked,
-    model_of,
-    node,
-    operators,
-    value,
-)
+from onnx_deploying import FLOAT, INT64, SHAPE, asking, branches, checked, model_of, node, operators, value
 from onnx_models import LIGHT
 
 from moccasin_mzn.deploy.onnx_session import session

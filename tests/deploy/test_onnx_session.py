@@ -7,11 +7,7 @@ import onnxruntime
 from onnx_deploying import SHAPE, model_of, node
 
 from moccasin_mzn.deploy.onnx_comparing import equal
-from moccasin_mzn.deploy.onnx_session import (
-    in_file_order,
-    measured,
-    peak_of,
-)
+from moccasin_mzn.deploy.onnx_session import in_file_order, measured, peak_of
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options
 
 AGAIN = model_of(

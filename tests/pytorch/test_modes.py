@@ -176,10 +176,7 @@ def test_a_mode_that_no_plan_is_within_is_named(change, message):
     ("change", "message"),
     [
         (lambda model: model.eval(), 'the network is in evaluation mode; Plans, or shapes="each", plan each mode'),
-        (
-            lambda model: model[0].requires_grad_(False),
-            "'0.weight' with requires grad True, called with False; Plans",
-        ),
+        (lambda model: model[0].requires_grad_(False), "'0.weight' with requires grad True, called with False; Plans"),
     ],
 )
 def test_one_plan_refuses_another_mode_with_what_plans_each(change, message):

@@ -85,10 +85,7 @@ def test_a_network_that_reads_values_trains_as_without_a_plan(function, x):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (
-            asserting,
-            r"was False when the plan was made and is True now: .*test_values.py:\d+, `assert",
-        ),
+        (asserting, r"was False when the plan was made and is True now: .*test_values.py:\d+, `assert"),
         (branching, "which was False when the plan was made and is True now: .*`return y . 2 if y.mean"),
         (listing, "all values of a tensor are read, others than when the plan was made: .*`return y . sum.1 for each"),
         (numbering, "all values of a tensor are read, others than when the plan was made: .*`return y . torch.from_nu"),

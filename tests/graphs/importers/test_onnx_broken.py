@@ -54,11 +54,7 @@ NEGATIVE = onnx.GraphProto(
             "initializer 'w': a negative dimension, -1",
         ),
         ([node("Einsum", ["x"], ["y"], equation="\x1e>")], {}, r"Einsum 'y': b'\x1e>' is no equation"),
-        (
-            [node("Einsum", ["x"], ["y"], equation="a" * 10_001)],
-            {},
-            "Einsum 'y': an equation of over 10000 characters",
-        ),
+        ([node("Einsum", ["x"], ["y"], equation="a" * 10_001)], {}, "Einsum 'y': an equation of over 10000 characters"),
         (
             [node("If", ["x"], ["y"], then_branch=NEGATIVE, else_branch=NEGATIVE)],
             {},
