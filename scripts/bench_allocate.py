@@ -25,8 +25,11 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+
+from row_tables import print_markdown
 
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
@@ -51,15 +54,18 @@ def main() -> None:
     ready(ADDRESSES)
     program = None if arguments.random is not None else arguments.minimalloc
     headings = (*_HEADINGS, *(_THEIRS if program else ()))
-    print_row(headings)
-    print_row(["---", *["---:"] * (len(headings) - 1)])
+    print_markdown(headings, rows(arguments, program))
+
+
+def rows(arguments: argparse.Namespace, program: str | None) -> Iterator[list[str]]:
+    """The rows of all files, or of random buffers."""
     if arguments.random is not None:
-        print_row(row("random", random_buffers(arguments.random), None, arguments.time_limit, arguments.seeds))
+        yield row("random", random_buffers(arguments.random), None, arguments.time_limit, arguments.seeds)
         return
     for path in arguments.files or sorted(FOLDER.glob("*.csv")):
         name, capacity = path.stem.rsplit(".", 1)
         cells = row(name, read_buffers(path), int(capacity), arguments.time_limit, arguments.seeds)
-        print_row([*cells, *(by_minimalloc(program, path, int(capacity), arguments.time_limit) if program else ())])
+        yield [*cells, *(by_minimalloc(program, path, int(capacity), arguments.time_limit) if program else ())]
 
 
 def row(
@@ -113,10 +119,6 @@ def random_buffers(count: int, seed: int = 0) -> tuple[Buffer, ...]:
         Buffer(str(at), at, at + 1 + min(int(rng.expovariate(0.05)), 1000), 64 * rng.randint(1, 4096))
         for at in range(count)
     )
-
-
-def print_row(cells: list[str] | tuple[str, ...]) -> None:
-    print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+from row_tables import print_columns
 
 from moccasin_mzn import solve
 from moccasin_mzn.base.errors import InputError
@@ -33,7 +34,6 @@ from moccasin_mzn.deploy.source import planned
 from moccasin_mzn.deploy.tflite_model import planned_model
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
 from moccasin_mzn.graphs.importers.tflite import ALIGNMENT, graph_of, read_model
-from moccasin_mzn.report.tables import console, plain_table, print_table
 
 HEADINGS = ("package", "file", "nodes", "own", "planned", "reported", "of own", "equal")
 
@@ -147,11 +147,7 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=10)
     arguments = parser.parse_args()
     lines = [line for line in arguments.list.read_text().splitlines() if line.strip()]
-    table = plain_table(None, HEADINGS, HEADINGS[:2])
-    for cells in rows(arguments.folder, lines, arguments.time_limit):
-        table.add_row(*cells)
-        print(*cells, file=sys.stderr, flush=True)
-    print_table(console(sys.stdout), table)
+    print_columns(HEADINGS, rows(arguments.folder, lines, arguments.time_limit), HEADINGS[:2])
 
 
 if __name__ == "__main__":

@@ -19,9 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench_solve import rows_of
+from row_tables import print_markdown
 
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.input_order import duration_bound
@@ -45,13 +47,15 @@ def main() -> None:
     solvers = arguments.models.split(",") if arguments.models else []
     columns = [f"{solver}{what}" for solver in solvers for what in (", TDI %", ", CPU s")]
     headings = ["graph", "budget", "bound, TDI %", "CPU s", *columns]
-    print(f"| {' | '.join(headings)} |\n|{' --- |' * len(headings)}", flush=True)
+    print_markdown(headings, rows(arguments, solvers), headings)
+
+
+def rows(arguments: argparse.Namespace, solvers: list[str]) -> Iterator[list[str]]:
     for path, budget in (row for graph in arguments.graphs for row in rows_of(graph)):
-        instance = Instance.build(read_graph(path), budget)
-        cells = [*alone(instance, arguments)]
+        cells = [Path(path).stem, budget, *alone(Instance.build(read_graph(path), budget), arguments)]
         for solver in solvers:
             cells += as_model(path, budget, solver, arguments.time_limit)
-        print(f"| {Path(path).stem} | {budget} | {' | '.join(cells)} |", flush=True)
+        yield cells
 
 
 def alone(instance: Instance, arguments: argparse.Namespace) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import int8_networks
+from row_tables import print_columns
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.c.deployment import folder_of, plan_in_order
@@ -35,7 +36,6 @@ from moccasin_mzn.deploy.tflite_model import planned_model
 from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
 from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
-from moccasin_mzn.report.tables import console, plain_table, print_table
 from moccasin_mzn.search.options import Effort
 
 BUDGETS = {
@@ -238,7 +238,11 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--time-limit", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(given)
-    table = plain_table(None, HEAD)
+    print_columns(HEAD, rows(arguments))
+
+
+def rows(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """The rows of all networks, or why there are none."""
     for one in arguments.networks or BUDGETS:
         name, _, budget = one.partition("@")
         budgets = (int(budget),) if budget else BUDGETS.get(name, ())
@@ -246,12 +250,9 @@ def main(given: Sequence[str] | None = None) -> None:
             path = Path(folder) / f"{Path(name).stem}.tflite"
             try:
                 path.write_bytes(int8_networks.NETWORKS[name]() if name in BUDGETS else Path(name).read_bytes())
-                for cells in measured(Path(name).stem, path, budgets, arguments):
-                    print(*cells, sep=" | ", file=sys.stderr, flush=True)
-                    table.add_row(*cells)
+                yield from measured(Path(name).stem, path, budgets, arguments)
             except (InputError, OSError) as error:
-                table.add_row(Path(name).stem, str(error), *[""] * (len(HEAD) - 2))
-    print_table(console(sys.stdout), table)
+                yield [Path(name).stem, str(error), *[""] * (len(HEAD) - 2)]
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ import numpy
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+from row_tables import print_columns
 
 from moccasin_mzn import solve
 from moccasin_mzn.base.errors import InputError
@@ -51,7 +52,6 @@ from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, random_inputs
 from moccasin_mzn.graphs.importers.program import profiled
 from moccasin_mzn.graphs.reduction import reduce_graph
-from moccasin_mzn.report.tables import console, plain_table, print_table
 
 MEGABYTE = 10**6
 SHIPPED = ("densenet121", "shufflenet", "inception_v2")
@@ -202,14 +202,10 @@ def main() -> None:
     if arguments.alone:
         print(json.dumps(figures(arguments.alone, arguments.turns)))
         return
-    table = plain_table(None, HEADINGS, left=("model", "what", "equal"))
     with tempfile.TemporaryDirectory() as folder:
-        library = counting(Path(folder))
-        for name in arguments.models or [*SHIPPED, *MADE]:
-            for row in rows(name, Path(folder), library, arguments):
-                table.add_row(*row)
-                print(" | ".join(row), file=sys.stderr, flush=True)
-    print_table(console(sys.stdout), table)
+        library, names = counting(Path(folder)), arguments.models or [*SHIPPED, *MADE]
+        found = (row for name in names for row in rows(name, Path(folder), library, arguments))
+        print_columns(HEADINGS, found, left=("model", "what", "equal"))
 
 
 def rows(name: str, folder: Path, library: Path | None, arguments: argparse.Namespace) -> Iterator[tuple[str, ...]]:

@@ -17,20 +17,19 @@ the plan is measured; of one more it is measured what the least plan that is fou
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from bench_networks import Case, cases_of
+from row_tables import print_columns
 from torch.utils._pytree import tree_map
 
 from moccasin_mzn.pytorch import NoPlanError, PlanError, estimate, largest_batch, plan
 from moccasin_mzn.pytorch.measuring import allocator_peak, peak_and_end
 from moccasin_mzn.pytorch.optimizers import maker_of
-from moccasin_mzn.report.tables import console, plain_table, print_table
 
 MEGABYTE = 10**6
 _HEADINGS = "network", "kept MB", "% off", "step MB", "% off", "whole MB", "% off", "phase", "s"
@@ -118,20 +117,21 @@ def main() -> None:
     arguments = parser.parse_args()
     cases = cases_of(arguments.cases, arguments.first)
     headings = _BATCHES if arguments.batches else _HEADINGS
-    table = plain_table(None, headings, left=("network", "phase"))
+    print_columns(headings, rows(cases, arguments, len(headings)), left=("network", "phase"))
+
+
+def rows(cases: Mapping[str, Callable[[], Any]], arguments: argparse.Namespace, count: int) -> Iterator[list[str]]:
+    """A row of `count` cells for each network, with its error if there is one."""
     for name in arguments.names or cases:
         torch.manual_seed(0)
         case = Case(cases[name]())
         try:
-            row = (
+            yield (
                 batched(name, case, arguments.time_limit) if arguments.batches
                 else estimated(name, case, arguments.optimizer)
             )  # fmt: skip
         except (PlanError, RuntimeError) as error:  # also what the network itself raises
-            row = [name, f"{type(error).__name__}: {error}"[:60], *[""] * (len(headings) - 2)]
-        print(*row, file=sys.stderr, flush=True)
-        table.add_row(*row)
-    print_table(console(sys.stdout), table)
+            yield [name, f"{type(error).__name__}: {error}"[:60], *[""] * (count - 2)]
 
 
 if __name__ == "__main__":

@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from bench_free_order import answer
+from row_tables import print_markdown
 
 
 def main() -> None:
     """Read the command line, solve, print row by row."""
     arguments = command_line()
-    print("| graph | budget | bound, TDI % | best, TDI % | gap % | seconds | proven |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
-    for question in arguments.questions:
-        name, _, budgets = question.rpartition(":")
-        for budget in budgets.split(","):
-            result = answer(Path(name), budget, "free", arguments)
-            print(f"| {Path(name).stem} | {budget} | {' | '.join(reported(result))} |", flush=True)
+    asked = [question.rpartition(":")[::2] for question in arguments.questions]
+    print_markdown(
+        ("graph", "budget", "bound, TDI %", "best, TDI %", "gap %", "seconds", "proven"),
+        ([Path(name).stem, budget, *reported(answer(Path(name), budget, "free", arguments))]
+         for name, budgets in asked for budget in budgets.split(",")),
+        ("graph", "proven"),
+    )  # fmt: skip
 
 
 def command_line() -> argparse.Namespace:

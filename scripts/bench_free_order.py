@@ -12,21 +12,26 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from row_tables import print_markdown
 
 
 def main() -> None:
     """Read the command line, solve, print row by row."""
     arguments = command_line()
-    print("| graph | nodes | budget | C | input order, TDI % | after s | free order, TDI % | after s |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    headings = ("graph", "nodes", "budget", "C", "input order, TDI %", "after s", "free order, TDI %", "after s")
+    print_markdown(headings, rows(arguments))
+
+
+def rows(arguments: argparse.Namespace) -> Iterator[list[str]]:
     for graph in arguments.graphs:
         for budget in arguments.budget.split(","):
             given, free = (answer(graph, budget, order, arguments) for order in ("input", "free"))
-            cells = [*reported(given), *reported(free)]
-            most = arguments.max_computations
-            print(f"| {graph.stem} | {given['nodes']} | {budget} | {most} | {' | '.join(cells)} |", flush=True)
+            about = [graph.stem, str(given["nodes"]), budget, arguments.max_computations]
+            yield [*about, *reported(given), *reported(free)]
 
 
 def command_line() -> argparse.Namespace:

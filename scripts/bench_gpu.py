@@ -28,10 +28,10 @@ from typing import Any
 
 import torch
 from execution_nets import NETS, Blocks, Gpt, Llama, Lstm, Mlp, Net, ResNet, UNet, pictures, tokens
+from row_tables import print_columns
 
 from moccasin_mzn.pytorch import NoPlanError, plan
 from moccasin_mzn.pytorch.measuring import allocator_peak, time_of
-from moccasin_mzn.report.tables import console, plain_table, print_table
 
 MEGABYTE = 10**6
 HEADINGS = (
@@ -112,12 +112,9 @@ def main() -> None:
     torch.use_deterministic_algorithms(True)
     name = torch.cuda.get_device_name(arguments.device) if arguments.device.startswith("cuda") else arguments.device
     print(f"PyTorch {torch.__version__}, {name}\n", flush=True)
-    table = plain_table(None, HEADINGS, left=("net", "method", "budget", "equal"))
-    for net in arguments.nets or [BILLION, *NETS]:
-        for row in rows(net, arguments, lambda: time.monotonic() > end):
-            table.add_row(*row)
-            print("  ".join(row), file=sys.stderr, flush=True)
-    print_table(console(sys.stdout), table)
+    nets = arguments.nets or [BILLION, *NETS]
+    found = (row for net in nets for row in rows(net, arguments, lambda: time.monotonic() > end))
+    print_columns(HEADINGS, found, left=("net", "method", "budget", "equal"))
 
 
 def parse() -> argparse.Namespace:

@@ -29,6 +29,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from row_tables import kept, print_columns
+
 _CALLS = "new", "kept", "least", "bytes", "none"
 _COLUMNS = ("net", "operators", *_CALLS, "batch", "first", "silence", "outcomes")
 Made = tuple[Any, tuple[Any, ...]]
@@ -122,18 +124,8 @@ def main() -> None:
     if arguments.call:
         print(json.dumps(figures(arguments)))
         return
-    from moccasin_mzn.report.tables import console, plain_table, print_table
-
-    rows = []
-    for name in arguments.nets or NETS:
-        rows.append(row_of(name, arguments))
-        print(*cells(rows[-1]), file=sys.stderr, flush=True)
-        if arguments.output is not None:
-            arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
-    table = plain_table(None, _COLUMNS, left=("net", "outcomes"))
-    for row in rows:
-        table.add_row(*cells(row))
-    print_table(console(sys.stdout), table)
+    rows = (row_of(name, arguments) for name in arguments.nets or NETS)
+    print_columns(_COLUMNS, kept(rows, cells, arguments.output), left=("net", "outcomes"))
 
 
 def parse() -> argparse.Namespace:

@@ -39,12 +39,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from row_tables import kept, print_columns
 from torch.utils._pytree import tree_leaves
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.pytorch import NoPlanError, Plan, PlanError, RegionPlan, plan
 from moccasin_mzn.pytorch.measuring import allocator_peak
-from moccasin_mzn.report.tables import console, plain_table, print_table
 
 Step = Callable[..., Any]
 MEGABYTE = 10**6
@@ -254,18 +254,16 @@ def main() -> None:
         how = arguments.budget, arguments.time_limit, arguments.regions, arguments.of
         print(json.dumps(judged(arguments.one, cases[arguments.one], *how)))
         return
-    rows = []
+    outcomes = Counter[str]()
+
+    def counted(row: dict[str, Any]) -> list[str]:
+        outcomes[row["outcome"]] += 1
+        return cells(row)
+
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for row in pool.map(lambda name: in_process(arguments, name), arguments.names or cases):
-            rows.append(row)
-            print(*cells(row), file=sys.stderr, flush=True)
-            if arguments.output is not None:
-                arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
-    table = plain_table(None, _HEADINGS, left=("network", "outcome"))
-    for row in rows:
-        table.add_row(*cells(row))
-    print_table(console(sys.stdout), table)
-    print(", ".join(f"{count} {outcome}" for outcome, count in Counter(row["outcome"] for row in rows).most_common()))
+        rows = pool.map(lambda name: in_process(arguments, name), arguments.names or cases)
+        print_columns(_HEADINGS, kept(rows, counted, arguments.output), left=("network", "outcome"))
+    print(", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 
+from row_tables import print_markdown
+
 from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.heuristics.orders.least_peak import OrderProgress, least_peak_order
@@ -24,10 +26,8 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    print_row(_HEADINGS)
-    print_row(["---"] * len(_HEADINGS))
-    for path in arguments.graphs:
-        print_row(row(path, arguments.time_limit, arguments.seed))
+    rows = (row(path, arguments.time_limit, arguments.seed) for path in arguments.graphs)
+    print_markdown(_HEADINGS, rows, ("graph", "found by", "bound by"))
 
 
 def row(path: str, time_limit: float, seed: int) -> list[str]:
@@ -48,10 +48,6 @@ def row(path: str, time_limit: float, seed: int) -> list[str]:
         memory_text(input_peak, graph.size_unit), percents[0], percents[1] + mark, f"{when[-1]:.1f}",
         f"{found.seconds:.1f}", found.source, found.bound_source,
     ]  # fmt: skip
-
-
-def print_row(cells: list[str] | tuple[str, ...]) -> None:
-    print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from row_tables import print_columns
+
 MEGABYTE = 10**6
 _COLUMNS = {
     "net": "net", "nodes": "nodes", "load": "load s", "trace": "trace s", "plan": "plan s", "emit": "emit s",
@@ -80,13 +82,9 @@ def main() -> None:
     if arguments.alone:
         print(json.dumps(figures(arguments.nets[0], arguments)))
         return
-    found = [in_a_process(name) for name in arguments.nets or USUAL]
-    from moccasin_mzn.report.tables import console, plain_table, print_table
-
-    table = plain_table(None, tuple(_COLUMNS.values()), left=("net", "status"))
-    for row in found:
-        table.add_row(*(text(row.get(key, "-")) for key in _COLUMNS))
-    print_table(console(sys.stdout), table)
+    found = (in_a_process(name) for name in arguments.nets or USUAL)
+    rows = ([text(row.get(key, "-")) for key in _COLUMNS] for row in found)
+    print_columns(tuple(_COLUMNS.values()), rows, left=("net", "status"))
 
 
 def parse() -> argparse.Namespace:

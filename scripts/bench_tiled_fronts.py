@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
+from row_tables import print_markdown
 from tiled_networks import NETWORKS
 
 import moccasin_mzn as mz
@@ -47,8 +48,14 @@ def main() -> None:
     arguments = parser.parse_args()
     fractions = arguments.fractions.split(",")
     headings = ["model", "nodes", "peak KB", "floor", "whole", *fractions]
-    print(line(headings), line(["---", *["---:"] * (len(headings) - 1)]), sep="\n")
     rooms = {"whole": 0, "whole or in parts": 0, "models": 0}
+    print_markdown(headings, rows(arguments, fractions, rooms))
+    counts = ", ".join(f"{count} {what}" for what, count in rooms.items())
+    print(f"with a schedule within {WHOLE} of the peak: {counts}")
+
+
+def rows(arguments: argparse.Namespace, fractions: list[str], rooms: dict[str, int]) -> Iterator[list[str]]:
+    """A row for each model, counted in `rooms`."""
     for name, path, dims in models(arguments):
         try:
             graph = graph_in(path, dims)
@@ -59,13 +66,7 @@ def main() -> None:
         rooms["models"] += 1
         rooms["whole"] += whole
         rooms["whole or in parts"] += whole or parts
-        print(line([name, *row]), flush=True)
-    counts = ", ".join(f"{count} {what}" for what, count in rooms.items())
-    print(f"with a schedule within {WHOLE} of the peak: {counts}")
-
-
-def line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+        yield [name, *row]
 
 
 def models(arguments: argparse.Namespace) -> Iterator[tuple[str, Path, dict[str, int]]]:

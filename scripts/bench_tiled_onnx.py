@@ -15,12 +15,13 @@ coarse to fine are ordered, each operator computed once, and the one of least pe
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
+from row_tables import print_columns
 from tiled_networks import NETWORKS
 
 import moccasin_mzn as mz
@@ -28,7 +29,6 @@ from moccasin_mzn.deploy.onnx_comparing import Comparison, compare
 from moccasin_mzn.deploy.onnx_deployment import Deployment, Source, deploy, in_parts, read_source
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.tiling.choosing import tilings
-from moccasin_mzn.report.tables import console, plain_table, print_table
 
 HEADINGS = (
     "model",
@@ -107,14 +107,16 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=10)
     parser.add_argument("--most-nodes", type=int, default=1500)
     arguments = parser.parse_args()
-    table = plain_table(None, HEADINGS, left=("model", "in order"))
+    print_columns(HEADINGS, rows(arguments), left=("model", "in order"))
+
+
+def rows(arguments: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.networks:
             path = Path(folder) / "network.onnx" if name in NETWORKS else Path(name)
             if name in NETWORKS:
                 onnx.save(NETWORKS[name](), path)
-            table.add_row(*row(name, least(path, arguments.time_limit, arguments.most_nodes)))
-    print_table(console(sys.stdout), table)
+            yield row(name, least(path, arguments.time_limit, arguments.most_nodes))
 
 
 if __name__ == "__main__":

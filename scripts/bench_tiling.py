@@ -12,14 +12,14 @@ of computing everything once; *board* is what its tightest point took on boards.
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from row_tables import print_columns
 
 import moccasin_mzn as mz
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.graphs.tiling.cutting import cut, steps
-from moccasin_mzn.report.tables import console, plain_table, print_table
 
 CONVOLUTION, DEPTHWISE = "conv", "depthwise"
 Layer = tuple[str, int, int, int, int]
@@ -153,16 +153,15 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--time-limit", type=float, default=120.0)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(given)
-    table = plain_table(None, ("network", "parts", "nodes", "bytes", "msf-CNN", "ours", "bound", "peak", "s"))
+    print_columns(("network", "parts", "nodes", "bytes", "msf-CNN", "ours", "bound", "peak", "s"), rows(arguments))
+
+
+def rows(arguments: argparse.Namespace) -> Iterator[list[str]]:
     for one in arguments.networks or CHAINS:
         name, _, budget = one.partition("@")
         for amount, most in CHAINS[name].budgets:
-            if budget and amount != int(budget):
-                continue
-            cells = row_of(name, amount, most, arguments)
-            print(*cells, file=sys.stderr, flush=True)
-            table.add_row(*cells)
-    print_table(console(sys.stdout), table)
+            if not budget or amount == int(budget):
+                yield row_of(name, amount, most, arguments)
 
 
 if __name__ == "__main__":

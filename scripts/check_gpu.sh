@@ -1,6 +1,6 @@
 #!/bin/sh
-# Everything that needs a GPU: the tests marked so, and a table of plans on it next to other methods. PYTHON names an
-# interpreter with PyTorch. Takes at most 8 minutes, two of them for the tests; the exit status is 0 if all is well.
+# Runs everything that needs a GPU: the tests marked so, and a table of plans on it next to other methods.
+# PYTHON names an interpreter with PyTorch. Takes at most 8 minutes, two of them for the tests; the exit status is 0 if all is well.
 set -u
 cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs MiniZinc 2.10 as WebAssembly (the npm package minizinc) beside any other MiniZinc: Gecode 6.4, Chuffed, HiGHS and
-# COIN-BC for `solve --solver`. It goes into the Python environment of this package, share/moccasin_mzn/drivers/, where
-# the package finds it; nothing else is touched. Needs Node.js 18 or newer, npm and once the network. Run by make.
+# Installs MiniZinc 2.10 as WebAssembly, next to any other MiniZinc, for `solve --solver`.
+# It is the npm package minizinc, with Gecode 6.4, Chuffed, HiGHS and COIN-BC, and goes into the Python environment of
+# this package, share/moccasin_mzn/drivers/, where the package finds it; nothing else is touched. Needs Node.js 18 or newer, npm and once the network. Run by make.
 #
 #     sh scripts/install_solvers.sh             into .venv
 #     PYTHON=python3 sh scripts/install_solvers.sh    into the environment of another Python

@@ -1,5 +1,6 @@
-"""Write the graphs the project ships: data/*.json, data/rw/*.json and the tables in data/README.md; and the data files
-of data/instances, which `bench package` has graded.
+"""Write what the project ships: the graphs of data/ and data/rw/, the tables in data/README.md, and data/instances.
+
+`bench package` has graded the data files of data/instances.
 
 Usage: python scripts/make_data.py [FOLDER]        (default: data/ next to this script's folder)
 

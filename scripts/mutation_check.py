@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Does the test suite catch slips in the models?
+"""Do tests of the models catch slips in the models? Each slip is made in a copy, and named with what failed.
 
 Copies the checkout, puts one deliberate slip after the other into a model, runs the tests of the models on the copy,
 and prints which tests fail first. Exit status 1 if a slip goes unnoticed, or if the tests fail without one.

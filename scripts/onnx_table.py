@@ -24,6 +24,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
+from row_tables import print_markdown
 
 from moccasin_mzn import solve
 from moccasin_mzn.base.errors import InputError
@@ -60,12 +61,10 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="models whose name contains this")
     arguments = parser.parse_args()
     headings = [*HEADINGS, *([] if arguments.no_solve else [f"solved at {arguments.budget}", *IN_PLACE])]
-    print(row_text(headings))
-    print(row_text(["---"] * len(headings)))
     paths = [path for path in model_files() if arguments.only in path.stem]
     try:
-        for path in track(paths, console=Console(stderr=True)):
-            print(row_text(cells(path, arguments)), flush=True)
+        found = (cells(path, arguments) for path in track(paths, console=Console(stderr=True)))
+        print_markdown(headings, found, headings)
     except InputError as error:
         sys.exit(str(error))
 
@@ -113,11 +112,6 @@ def solved(graph: ComputationGraph, peak: int, arguments: argparse.Namespace) ->
     buffers = placing_of(graph, result.simulation).buffers
     arena = allocate_buffers(buffers, time_limit=arguments.time_limit, threads=arguments.threads).arena
     return f"TDI {result.tdi_percent:.2f} %, {result.status}", f"{arena.size / peak:.3f}"
-
-
-def row_text(cells: list[str]) -> str:
-    """One line of the table."""
-    return f"| {' | '.join(cell.replace('|', ' ') for cell in cells)} |"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Sets up what is missing: a Python >= 3.11 virtual environment in .venv with this package, and MiniZinc where it is not on
-# PATH (apt-get on Debian and Ubuntu, as root or with sudo; Homebrew on macOS). With "tests", after that: the test tools, and
-# all searches compiled. Run by make.
+# Sets up what is missing: a virtual environment in .venv with this package, and MiniZinc.
+# Python is 3.11 or newer; MiniZinc is installed where it is not on PATH (apt-get on Debian and Ubuntu, as root or with
+# sudo; Homebrew on macOS). With "tests", after that: the test tools, and all searches compiled. Run by make.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}

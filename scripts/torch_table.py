@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from row_tables import print_markdown
+
 from moccasin_mzn import solve
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.importers.torch.graph import graph_of, versions
@@ -37,10 +39,7 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         print(f"PyTorch {versions()['torch']}, inputs {arguments.images} and {arguments.tokens}\n")
-        print("|", " | ".join(HEADER), "|")
-        print("|", " | ".join("---" for _ in HEADER), "|")
-        for row in rows(arguments):
-            print("|", " | ".join(row), "|", flush=True)
+        print_markdown(HEADER, rows(arguments), HEADER)
     except InputError as error:
         sys.exit(str(error))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from few import left_out, spread
 from hypothesis import settings
+from optional import LITERT, TORCH
 
 settings.register_profile("patient", deadline=None)  # machines are shared, and some examples compile
 settings.register_profile("few", settings.get_profile("patient"), max_examples=12)
@@ -33,6 +34,12 @@ def pytest_configure(config):
     """Where `-m` has "and not slow", or "and not full", `few` makes no such tests."""
     parts = (config.option.markexpr or "").split(" and ")
     left_out.update(mark for mark in ("slow", "full") if f"not {mark}" in parts)
+
+
+def pytest_report_header():
+    """What is not collected is named."""
+    missing = {"PyTorch": TORCH, "LiteRT": LITERT}
+    return [f"no {name}: tests that need it are not run" for name, there in missing.items() if not there]
 
 
 def pytest_sessionstart(session):
@@ -80,6 +87,15 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the published graphs (../shared) are not here")
     return SHARED
+
+
+@pytest.fixture
+def graph(request, tmp_path) -> Path:
+    """The file of `GRAPH`, the graph of the test's module."""
+    from moccasin_mzn.graphs.formats import write_graph
+
+    write_graph(request.module.GRAPH, tmp_path / "graph.json")
+    return tmp_path / "graph.json"
 
 
 @pytest.fixture

@@ -40,8 +40,7 @@ function that they are for."""
 
 
 def checked(
-    others: Callable[[], Iterable[str]] = tuple,
-    as_given: Collection[str] = (),
+    others: Callable[[], Iterable[str]] = tuple, as_given: Collection[str] = ()
 ) -> Callable[[Callable[Given, Answered]], Callable[Given, Answered]]:
     """Have the arguments of a function checked: flags, texts, functions and mappings are such, scalars of numpy become
     Python's own, and for an unknown keyword the message names the most similar known one. No interrupt is lost in it.

@@ -59,8 +59,7 @@ def execution_of(graph: onnx.GraphProto, sequence: Sequence[int], described: Ite
         recording.compute(operator)
     returned = {value.name: recording.maker_of(value.name) for value in graph.output}
     return Execution(
-        tuple(recording.computations),
-        {name: maker for name, maker in returned.items() if maker is not None},
+        tuple(recording.computations), {name: maker for name, maker in returned.items() if maker is not None}
     )
 
 

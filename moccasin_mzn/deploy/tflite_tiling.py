@@ -97,13 +97,7 @@ def recipe_of(case: Case, box: Box) -> Recipe:
         raise Unsplittable(case.name)
     try:
         return rule(_Part(case, box, maps))
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ):  # of what does not fit
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # of what does not fit
         raise Unsplittable(case.name) from None
 
 

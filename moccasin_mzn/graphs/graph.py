@@ -550,11 +550,7 @@ class ComputationGraph:
     @classmethod
     @checked()
     def from_networkx(
-        cls,
-        g: networkx.DiGraph,
-        duration: str = "duration",
-        size: str = "size",
-        order: Iterable[NodeId] | None = None,
+        cls, g: networkx.DiGraph, duration: str = "duration", size: str = "size", order: Iterable[NodeId] | None = None
     ) -> ComputationGraph:
         """Convert a networkx graph; integers of other types (numpy's) become ints.
 

@@ -77,10 +77,7 @@ def _replaced(generator: str) -> Iterator[None]:
         with _marked(next(numbers)):
             yield
 
-    with (
-        mock.patch.object(checkpoint, "CheckpointFunction", Plainly),
-        mock.patch.object(checkpoint, generator, around),
-    ):
+    with mock.patch.object(checkpoint, "CheckpointFunction", Plainly), mock.patch.object(checkpoint, generator, around):
         yield
 
 

@@ -28,12 +28,7 @@ from moccasin_mzn.pytorch.devices import CPU, device_of
 from moccasin_mzn.pytorch.errors import NoTimeError
 from moccasin_mzn.pytorch.kept_costs import KEPT, KeptCosts, name_of
 from moccasin_mzn.pytorch.operator_process import NO_DEADLINE, UNCALLED, OperatorCost, worker
-from moccasin_mzn.pytorch.operator_worker import (
-    Argument,
-    OperatorCall,
-    OperatorSettings,
-    TensorLike,
-)
+from moccasin_mzn.pytorch.operator_worker import Argument, OperatorCall, OperatorSettings, TensorLike
 from moccasin_mzn.pytorch.values import is_check
 
 if TYPE_CHECKING:

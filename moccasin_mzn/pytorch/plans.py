@@ -332,11 +332,7 @@ class Plan:
 
     @classmethod
     def load(
-        cls,
-        path: str | PathLike[str],
-        model: torch.nn.Module,
-        *,
-        loss: Callable[..., PyTree] | None = None,
+        cls, path: str | PathLike[str], model: torch.nn.Module, *, loss: Callable[..., PyTree] | None = None
     ) -> Plan:
         """Read a plan of a network, which is traced again to see that it is the same.
 

@@ -39,13 +39,7 @@ from moccasin_mzn.pytorch.problem import Cut
 from moccasin_mzn.pytorch.region_budget import Choice, MeasuredRegions, chosen_within, measured, rooms
 from moccasin_mzn.pytorch.region_search import Region, find_regions
 from moccasin_mzn.pytorch.regions import RegionPlan, named, places_of
-from moccasin_mzn.pytorch.steps import (
-    Copies,
-    NoTurnsError,
-    ScratchCopy,
-    eager_and_ratio,
-    scratch_of,
-)
+from moccasin_mzn.pytorch.steps import Copies, NoTurnsError, ScratchCopy, eager_and_ratio, scratch_of
 from moccasin_mzn.pytorch.tracing import Costs, Traced, without_memory
 from moccasin_mzn.search.options import STOP, Options
 

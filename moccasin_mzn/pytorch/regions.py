@@ -24,12 +24,7 @@ from moccasin_mzn.pytorch.instructions import Peaks
 from moccasin_mzn.pytorch.loops import Installed, has_plan, planned_module
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.runtime import Runtime
-from moccasin_mzn.pytorch.steps import (
-    Copies,
-    Verification,
-    compared,
-    runtime_of,
-)
+from moccasin_mzn.pytorch.steps import Copies, Verification, compared, runtime_of
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.pytorch.trust import SWITCHED_OFF, Trust, room_for, trusted
 

@@ -193,10 +193,7 @@ def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
         return
     yield "least peak seen", _of_budget(result, lacking.least_peak)
     just_over = lacking.scope_floor == lacking.instance.budget + 1
-    yield (
-        "proven to be needed",
-        "more than the budget" if just_over else _of_budget(result, lacking.scope_floor),
-    )
+    yield ("proven to be needed", "more than the budget" if just_over else _of_budget(result, lacking.scope_floor))
     if lacking.floor < lacking.scope_floor:
         yield "in any order, however often computed", _of_budget(result, lacking.floor)
 
@@ -427,12 +424,7 @@ def certificate_line(path: Path, document: JsonObject, unit: str) -> str:
 def proven_dict(graph: ComputationGraph, proven: Proven) -> JsonObject:
     """Return the same for JSON."""
     trusted = [vars(one) for one in proven.trusted]
-    return {
-        **vars(proven),
-        "trusted": trusted,
-        "gap_percent": _gap(proven),
-        "certified": _share(graph, proven),
-    }
+    return {**vars(proven), "trusted": trusted, "gap_percent": _gap(proven), "certified": _share(graph, proven)}
 
 
 def _claim(graph: ComputationGraph, proven: Proven, budget: str) -> str:

@@ -300,6 +300,7 @@ def test_options_are_those_of_solve():
     assert set(MODEL_OPTIONS) <= {parameter.name for parameter in solve.params}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
 def test_shipped_experiments_can_be_run(path, command, tmp_path):
     status, output, _ = command("bench", "run", path, "--store", tmp_path / "s.sqlite", "--list")

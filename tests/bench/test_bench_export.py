@@ -64,12 +64,7 @@ def test_parquet_has_every_value_with_its_type(store, command, tmp_path):
     assert list(frame) == list(COLUMNS)
     assert {
         name: str(kind) for name, kind in frame.dtypes.items() if name in ("peak", "nodes", "valid", "seconds")
-    } == {
-        "peak": "Int64",
-        "nodes": "Int64",
-        "valid": "boolean",
-        "seconds": "Float64",
-    }
+    } == {"peak": "Int64", "nodes": "Int64", "valid": "boolean", "seconds": "Float64"}
     for row, expected in zip(frame.to_dict("records"), (FIRST, SECOND), strict=True):
         assert {name: None if pandas.isna(value) else value for name, value in row.items()} == expected
     traces = pandas.read_parquet(tmp_path / "runs-traces.parquet", dtype_backend="numpy_nullable")

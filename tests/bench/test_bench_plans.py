@@ -299,6 +299,7 @@ def parallel_network():
     )  # fmt: skip
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("options", "extension"),
     [("in_place = true", "--in-place"), ("tile = 4", "--tile 4"), ('tile = "4x4"', "--tile 4x4"),

@@ -13,18 +13,7 @@ from dataclasses import replace
 
 import psutil
 import pytest
-from bench_support import (
-    MEASURED,
-    REPEATABLE,
-    RUNS,
-    BenchProcess,
-    command_of,
-    content,
-    count,
-    runs_of,
-    until,
-    write,
-)
+from bench_support import MEASURED, REPEATABLE, RUNS, BenchProcess, command_of, content, count, runs_of, until, write
 
 from moccasin_mzn.api.process import WORKER
 from moccasin_mzn.bench.execute import execute

@@ -6,32 +6,20 @@ import json
 import os
 
 import pytest
+from tiny_graphs import SKIP as GRAPH
 
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.bounds.certificates.document import certificate, certificate_text, prove
-from moccasin_mzn.graphs.formats import write_graph
-from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.certificates import Trust
 from moccasin_mzn.search import certifying
 from moccasin_mzn.search.certifying import certificate_of
-
-# x is read at the beginning and at the end: within 8 it is computed again
-SKIP = ComputationGraph(
-    ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
-)
-
-
-@pytest.fixture
-def graph(tmp_path):
-    write_graph(SKIP, tmp_path / "g.json")
-    return tmp_path / "g.json"
 
 
 @pytest.fixture
 def proof(tmp_path):
     path = tmp_path / "c.json"
     trust = Trust("CP-SAT", "with at most 2 computations per node", 14)
-    path.write_text(certificate_text(certificate(prove(SKIP, 8, 14, lambda: True), (0, 1, 2, 3, 0, 4), [trust])))
+    path.write_text(certificate_text(certificate(prove(GRAPH, 8, 14, lambda: True), (0, 1, 2, 3, 0, 4), [trust])))
     return path
 
 

@@ -221,10 +221,7 @@ def test_bad_graph_files_get_one_line(command, tmp_path, verb, text, message):
         ),
         (["solve", UNET, "--budget", "0.8", "--until-gap", "x%"], "gap 'x%': expected a percentage"),
         (["solve", UNET, "--budget", "0.8", "--until-gap", "100%"], "gap 1.0 is not a fraction of the duration"),
-        (
-            ["solve", UNET, "--budget", "0.8", "--search", "maybe"],
-            "unknown search 'maybe', expected one of on,",
-        ),
+        (["solve", UNET, "--budget", "0.8", "--search", "maybe"], "unknown search 'maybe', expected one of on,"),
         (["solve", UNET, "--budget", "0.8", "--index", "round"], "unknown index 'round'"),
         (
             ["solve", UNET, "--budget", "0.8", "--max-computations", "two"],

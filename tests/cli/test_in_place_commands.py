@@ -7,18 +7,11 @@ import json
 import pytest
 
 from moccasin_mzn.base.doc_links import Page
-from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 GRAPH = ComputationGraph(
     ["a", "b", "c", "d"], [1] * 4, [3, 3, 2, 2], [(0, 1), (1, 2), (0, 3), (2, 3)], in_place=[[], [0], [1], [0, 2]]
 )
-
-
-@pytest.fixture
-def graph(tmp_path):
-    write_graph(GRAPH, tmp_path / "graph.json")
-    return tmp_path / "graph.json"
 
 
 def test_a_schedule_that_only_fits_in_place(command, graph, tmp_path):
@@ -58,10 +51,7 @@ def test_exported_data_have_in_place(command, graph, tmp_path):
             ("--paging", "--page-out-time", "1"),
             "in place with paging: no search and no model handles both: leave out --in-place or --paging",
         ),
-        (
-            ("--formulation", "checkmate-milp"),
-            "in place: checkmate-milp does not handle that: leave out --in-place",
-        ),
+        (("--formulation", "checkmate-milp"), "in place: checkmate-milp does not handle that: leave out --in-place"),
         (
             ("--certificate", "FILE"),
             "in place with a certificate: the inequalities of a certificate count an output in addition to its inputs: "

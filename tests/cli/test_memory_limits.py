@@ -8,18 +8,13 @@ import time
 
 import pytest
 from few import few
+from tiny_graphs import SKIP as GRAPH
 
 from moccasin_mzn.base.errors import InputError, OutOfMemoryError, out_of_memory
-from moccasin_mzn.graphs.formats import write_graph
-from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner, Searcher
-
-SKIP = ComputationGraph(
-    ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
-)
 
 
 def limited(mebibytes, *words):
@@ -28,13 +23,6 @@ def limited(mebibytes, *words):
     command = ["sh", "-c", script, "sh", sys.executable, "-m", "moccasin_mzn", *map(str, words)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
     return answer.returncode, answer.stdout, answer.stderr
-
-
-@pytest.fixture
-def graph(tmp_path):
-    path = tmp_path / "g.json"
-    write_graph(SKIP, path)
-    return path
 
 
 @pytest.mark.few(1)
@@ -135,7 +123,7 @@ class Waiting(Searcher):
 def runner_of(*searchers):
     """A call of these searchers alone."""
     options = Options(search="only")
-    board = Board(Instance.build(SKIP, 8), time.monotonic())
+    board = Board(Instance.build(GRAPH, 8), time.monotonic())
     return Runner(board=board, options=options, form=options.form, searchers=searchers)
 
 

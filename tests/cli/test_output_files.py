@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tiny_graphs import SKIP
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.files import load_json, replace_file
@@ -16,11 +17,7 @@ from moccasin_mzn.cli.main import main
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.formats.dot import write_dot
 from moccasin_mzn.graphs.formats.graphml import write_graphml
-from moccasin_mzn.graphs.graph import ComputationGraph
 
-SKIP = ComputationGraph(
-    ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
-)
 SOLVE = "solve g.json --budget 8 --addresses --max-computations counts.json --order order.json --warm-start start.json"
 VALIDATE = "validate g.json printed.json --budget 8 --arrays --max-computations counts.json --order order.json"
 EXPORT = (

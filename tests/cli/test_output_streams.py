@@ -8,19 +8,17 @@ import sys
 import pytest
 from few import few
 from process_support import hard_graph
+from tiny_graphs import SKIP
 
 from moccasin_mzn.base.files import load_json
 from moccasin_mzn.graphs.formats import write_graph
-from moccasin_mzn.graphs.graph import ComputationGraph
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 
 HOWS = ["closed", "full", "unread"]
 QUICK = ["solve", "--strategy", "keep-all", "--budget", 10]
 FULL = "error: stdout: No space left on device"
-SKIP = ComputationGraph(
-    ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
-)
+GRAPH = SKIP
 
 
 def ended(stream, how, *words):
@@ -40,13 +38,6 @@ def ended(stream, how, *words):
         os.close(writing)
         os.close(full)
     return answer.returncode, answer.stdout, answer.stderr
-
-
-@pytest.fixture
-def graph(tmp_path):
-    path = tmp_path / "g.json"
-    write_graph(SKIP, path)
-    return path
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -10,7 +10,6 @@ from concatenations import concatenation
 
 from moccasin_mzn import frontier, read_graph, read_result, solve, validate
 from moccasin_mzn.base.errors import InputError
-from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 QUICK = ("--time-limit", 3, "--threads", 1, "--search", "only")
@@ -19,12 +18,6 @@ GRAPH = ComputationGraph(
     operators=[None, None, concatenation((0, 1), [(1, 4), (1, 8)]), concatenation((2, 0), [(2, 6), (2, 2)]), None],
 )  # fmt: skip
 """v joins a and b; w joins v and a, of two rows, so that it has to copy."""
-
-
-@pytest.fixture
-def graph(tmp_path):
-    write_graph(GRAPH, tmp_path / "graph.json")
-    return tmp_path / "graph.json"
 
 
 def test_solve_validate_info_and_frontier_without_concatenations(command, graph, tmp_path):

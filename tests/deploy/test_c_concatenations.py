@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-pytest.importorskip("ai_edge_litert")
-
 import c_programs
 import int8_networks
+import pytest
 
 from moccasin_mzn.deploy.c.program import program_of
 from moccasin_mzn.deploy.source import placed

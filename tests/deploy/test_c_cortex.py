@@ -6,12 +6,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("ai_edge_litert")
-
 import c_programs
 import int8_networks
+import pytest
 
 from moccasin_mzn.deploy.c.deployment import folder_of
 from moccasin_mzn.graphs.tiling.cutting import cuts_of

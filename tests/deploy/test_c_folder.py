@@ -6,12 +6,9 @@ import re
 import shutil
 import subprocess
 
-import pytest
-
-pytest.importorskip("ai_edge_litert")
-
 import c_programs
 import int8_networks
+import pytest
 
 from moccasin_mzn.deploy.c.deployment import folder_of
 from moccasin_mzn.deploy.c.summary import flash

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-
-pytest.importorskip("ai_edge_litert")
-
 import c_programs
 import int8_networks
+import numpy as np
+import pytest
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.c.folding import folded

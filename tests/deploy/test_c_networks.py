@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 
-import numpy as np
-import pytest
-
-pytest.importorskip("ai_edge_litert")
-
 import c_programs
 import int8_networks
+import numpy as np
+import pytest
 import tflite_models
 
 from moccasin_mzn.deploy.c.deployment import folder_of

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
+import c_programs
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("ai_edge_litert")
-
-import c_programs
 from int8_operator_cases import KINDS, models
 
 from moccasin_mzn.base.errors import InputError

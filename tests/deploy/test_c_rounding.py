@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from itertools import product
 
+import c_programs
+import int8_networks
 import numpy as np
 import pytest
 from few import few
-
-pytest.importorskip("ai_edge_litert")
-
-import c_programs
-import int8_networks
 
 from moccasin_mzn.deploy.c.fixed_point import Double, Factor
 from moccasin_mzn.deploy.c.reference import run

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+import c_programs
 import numpy as np
 import pytest
-
-pytest.importorskip("ai_edge_litert")
-
-import c_programs
 from random_int8 import random_network
 
 pytestmark = pytest.mark.skipif(c_programs.compiler is None, reason="no C compiler")

@@ -7,15 +7,12 @@ import re
 import shutil
 import subprocess
 
-import pytest
-
-pytest.importorskip("ai_edge_litert")
-
 import int8_networks
+import pytest
 import tflite_models
 from few import few
 
-QUICK = ("--time-limit", 3, "--seed", 0)
+QUICK = ("--time-limit", 1, "--seed", 0)
 TENSORS = ("--budget-for", "tensors")
 TFLITE = ("skipping", "two_results", "choosing", "streaming", "joining", "dequantizing")
 WAYS = {
@@ -89,8 +86,9 @@ def test_what_is_kept_overwrites_nothing(kind, option, command, tmp_path):
 
 
 @needs_compiler
+@pytest.mark.few(1)
 @pytest.mark.parametrize("prefix", ["model", "net_run"])
-@pytest.mark.parametrize("flags", few(["-O2", "-O0", "-Os -g"], keep=1))
+@pytest.mark.parametrize("flags", ["-O2", "-O0", "-Os -g"])
 def test_code_and_stack_are_those_of_the_makefile(prefix, flags, command, tmp_path, monkeypatch):
     path, folder = tmp_path / "model.tflite", tmp_path / "c"
     path.write_bytes(int8_networks.resnet8())

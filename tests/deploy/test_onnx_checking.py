@@ -7,23 +7,19 @@ import os
 import sys
 
 import numpy
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx_deploying import FLOAT, INT64, SHAPE, asking, branches, model_of, node, operators, value
+from onnx_models import load, weights, write
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-pytest.importorskip("onnxruntime")
-
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-from onnx_deploying import FLOAT, INT64, SHAPE, asking, branches, model_of, node, operators, value  # noqa: E402
-from onnx_models import load, weights, write  # noqa: E402
-
-from moccasin_mzn.base.errors import InputError  # noqa: E402
-from moccasin_mzn.deploy.onnx_comparing import compare  # noqa: E402
-from moccasin_mzn.deploy.onnx_deployment import deploy, read_source  # noqa: E402
-from moccasin_mzn.deploy.onnx_session import in_file_order  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import OnnxImport  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.inference import infer  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize  # noqa: E402
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.deploy.onnx_comparing import compare
+from moccasin_mzn.deploy.onnx_deployment import deploy, read_source
+from moccasin_mzn.deploy.onnx_session import in_file_order
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport
+from moccasin_mzn.graphs.importers.onnx.inference import infer
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
 
 QUICK = ("--budget", "1.0", "--time-limit", 1, "--search", "only")
 
@@ -129,6 +125,7 @@ def test_a_peak_above_the_planned_one_is_reported_and_fails(tmp_path, command, s
     assert json.loads(command(*asked, "--json")[1])["within_plan"] == (status == 0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", [(), ("--tile", "1")])
 def test_a_model_that_does_not_run_is_not_written(tmp_path, command, how):
     """Numbers of rows that are not in a table: nothing is overwritten, unless it is asked for."""

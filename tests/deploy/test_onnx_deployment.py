@@ -5,31 +5,16 @@ from __future__ import annotations
 import json
 
 import numpy
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx_deploying import FLOAT, INT64, SHAPE, asking, branches, checked, model_of, node, operators, value
+from onnx_models import LIGHT
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-pytest.importorskip("onnxruntime")
-
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-from onnx_deploying import (  # noqa: E402
-    FLOAT,
-    INT64,
-    SHAPE,
-    asking,
-    branches,
-    checked,
-    model_of,
-    node,
-    operators,
-    value,
-)
-from onnx_models import LIGHT  # noqa: E402
-
-from moccasin_mzn.deploy.onnx_session import session  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.preparation import Fold  # noqa: E402
-from moccasin_mzn.problem.judges.schedules import simulate  # noqa: E402
+from moccasin_mzn.deploy.onnx_session import session
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold
+from moccasin_mzn.problem.judges.schedules import simulate
 
 NODES = [node("Sigmoid", ["x"], ["a"]), node("Sin", ["a"], ["b"]), node("Neg", ["b"], ["c"]),
          node("Add", ["a", "c"], ["d"])]  # fmt: skip

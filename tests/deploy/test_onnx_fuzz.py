@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 from few import few
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-pytest.importorskip("onnxruntime")
-
-from script_loading import load_script  # noqa: E402
+from script_loading import load_script
 
 NETWORKS, FUZZ = load_script("onnx_networks"), load_script("fuzz_onnx_parts")
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-pytest.importorskip("onnxruntime")
-
-from onnx import helper  # noqa: E402
-from onnx_deploying import (  # noqa: E402
+from onnx import helper
+from onnx_deploying import (
     FLOAT,
     SHAPE,
     asking,
@@ -28,14 +24,14 @@ from onnx_deploying import (  # noqa: E402
     value,
 )
 
-from moccasin_mzn.deploy.onnx_comparing import equal  # noqa: E402
-from moccasin_mzn.deploy.onnx_deployment import known_values  # noqa: E402
-from moccasin_mzn.deploy.onnx_rewriting import rewritten  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, trace_onnx  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.network import whole_model  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.preparation import Fold  # noqa: E402
-from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
-from moccasin_mzn.problem.judges.schedules import simulate  # noqa: E402
+from moccasin_mzn.deploy.onnx_comparing import equal
+from moccasin_mzn.deploy.onnx_deployment import known_values
+from moccasin_mzn.deploy.onnx_rewriting import rewritten
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, trace_onnx
+from moccasin_mzn.graphs.importers.onnx.network import whole_model
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold
+from moccasin_mzn.graphs.importers.program import Missing
+from moccasin_mzn.problem.judges.schedules import simulate
 
 
 def follow(model, ids, **options):

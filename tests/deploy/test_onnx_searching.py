@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import sys
 
+import onnx
 import pytest
+from onnx import helper
+from onnx_deploying import FLOAT, checked, node, operators, value
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-pytest.importorskip("onnxruntime")
-
-from onnx import helper  # noqa: E402
-from onnx_deploying import FLOAT, checked, node, operators, value  # noqa: E402
-
-from moccasin_mzn.base.doc_links import Page  # noqa: E402
+from moccasin_mzn.base.doc_links import Page
 
 QUICK = ("--search", "only", "--time-limit", 20, "--threads", 1)
 TIGHT = 12 * 16

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import numpy
+import onnxruntime
+from onnx_deploying import SHAPE, model_of, node
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-onnxruntime = pytest.importorskip("onnxruntime")
-
-import numpy  # noqa: E402
-from onnx_deploying import SHAPE, model_of, node  # noqa: E402
-
-from moccasin_mzn.deploy.onnx_comparing import equal  # noqa: E402
-from moccasin_mzn.deploy.onnx_session import (  # noqa: E402
-    in_file_order,
-    measured,
-    peak_of,  # noqa: E402
-)
-from moccasin_mzn.graphs.importers.onnx.runtime import plain_options  # noqa: E402
+from moccasin_mzn.deploy.onnx_comparing import equal
+from moccasin_mzn.deploy.onnx_session import in_file_order, measured, peak_of
+from moccasin_mzn.graphs.importers.onnx.runtime import plain_options
 
 AGAIN = model_of(
     [node("Sigmoid", ["x"], ["a"]), node("Sin", ["a"], ["b"]), node("Cos", ["b"], ["c"]), node("Cos", ["c"], ["d"]),

@@ -10,13 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-pytest.importorskip("onnxruntime")
-
-from onnx import TensorProto, helper  # noqa: E402
-from onnx_models import FLOAT, INT64, load, node, value, weights, write  # noqa: E402
+from onnx import TensorProto, helper
+from onnx_models import FLOAT, INT64, load, node, value, weights, write
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "bench_deploy_onnx.py"
 SLACK = 4096

@@ -6,9 +6,6 @@ import re
 
 import numpy as np
 import pytest
-
-pytest.importorskip("ai_edge_litert")
-
 from tflite_models import (
     Builder,
     choosing,
@@ -26,23 +23,13 @@ from moccasin_mzn import solve
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.source import planned
 from moccasin_mzn.deploy.tflite_model import packed, planned_model
-from moccasin_mzn.graphs.importers.tflite import (
-    RESULTS,
-    graph_of,
-    import_tflite,
-    operator_name,
-    read_model,
-    schema,
-)
+from moccasin_mzn.graphs.importers.tflite import RESULTS, graph_of, import_tflite, operator_name, read_model, schema
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
 from moccasin_mzn.problem.judges.schedules import simulate
 
 MODELS = {"skipping": skipping, "two results": two_results}
 QUICK = ("--time-limit", 2, "--threads", 1, "--search", "only")
-EARLIER = {
-    "skipping": (INPUT, 0, 1, 2, 3, "3.1", 4, 5, 0, 6, RESULTS),
-    "two results": (INPUT, 1, 2, 3, 4, 0, RESULTS),
-}
+EARLIER = {"skipping": (INPUT, 0, 1, 2, 3, "3.1", 4, 5, 0, 6, RESULTS), "two results": (INPUT, 1, 2, 3, 4, 0, RESULTS)}
 """Schedules: one that computes the first operator again, one in another order."""
 
 

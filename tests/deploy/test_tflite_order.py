@@ -7,9 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("ai_edge_litert")
-
 from tflite_models import Builder, Stateful, choosing, dequantizing, streaming
 from tflite_plans import INPUT, offsets_in, plan_along, taken, written
 

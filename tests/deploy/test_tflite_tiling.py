@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import re
 
+import int8_networks
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
-from hypothesis import strategies as st
-
-pytest.importorskip("ai_edge_litert")
-
-import int8_networks
 import tflite_models
 from few import few
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
 from tflite_operator_cases import KINDS, Case, cases
 
 from moccasin_mzn.api.tile_trials import Maker

@@ -30,12 +30,6 @@ def options(form):
     return {name.removeprefix("--"): value for name, value in zip(form[::2], form[1::2], strict=True)}
 
 
-@pytest.fixture
-def graph(tmp_path):
-    mz.write_graph(GRAPH, tmp_path / "graph.json")
-    return tmp_path / "graph.json"
-
-
 def minizinc(folder, *arguments):
     run = subprocess.run(["minizinc", *map(str, arguments)], cwd=folder, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

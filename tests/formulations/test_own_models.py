@@ -36,12 +36,6 @@ def own(tmp_path):
     return model
 
 
-@pytest.fixture
-def graph(tmp_path):
-    mz.write_graph(GRAPH, tmp_path / "graph.json")
-    return tmp_path / "graph.json"
-
-
 @pytest.mark.parametrize("solver", ["cp-sat", "gecode"])
 def test_own_models_are_solved_as_formulations_are(own, solver):
     result = mz.solve(GRAPH, 9, model=str(own), solver=solver)

@@ -71,10 +71,7 @@ def diamond(**changes: object) -> ComputationGraph:
         ({"order": (0, 1, 2)}, "order: node d is missing"),
         ({"order": (0, 1, 1, 3)}, "order[2]: node b was already at order[1]"),
         ({"order": (0, 1, 2, 7)}, "order[3]: 7 is not a position 0..3"),
-        (
-            {"order": (0, 3, 1, 2)},
-            "order is not topological: edge b -> d, but d is at order[1], b at order[2]",
-        ),
+        ({"order": (0, 3, 1, 2)}, "order is not topological: edge b -> d, but d is at order[1], b at order[2]"),
     ],
 )
 def test_graph_rejects_inconsistent_data(changes, message):

@@ -5,13 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import execution_picture as script
 import pytest
 from documents import ROOT
 from drawing import groups
-
-pytest.importorskip("matplotlib")
-
-import execution_picture as script
 
 from moccasin_mzn.base.errors import InputError
 

@@ -22,11 +22,7 @@ FLOORS = (
     ("search",), ("extensions",), ("api",), ("bench", "report"), ("deploy", "pytorch"), ("cli",), (FACE,),
 )  # fmt: skip
 """From below; a room imports lower ones only."""
-JUDGES_IMPORT = {
-    GROUND: None,
-    "graphs": {"graph", "wording"},
-    "problem": {"plan", "platform", "arena", "judges"},
-}
+JUDGES_IMPORT = {GROUND: None, "graphs": {"graph", "wording"}, "problem": {"plan", "platform", "arena", "judges"}}
 """Rooms, and modules of them, that the judges may import: what they judge, and nothing else. None: all."""
 
 

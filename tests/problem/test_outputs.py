@@ -131,7 +131,7 @@ def test_bounds_are_never_above_brute_force(seed):
     graph = operations.graph
     instance = Instance.build(graph, budget, max_computations=most)
     staged, free = (least_duration(operations, budget, most, each) for each in (False, True))
-    found = duration_bound(instance, time_limit=10)
+    found = duration_bound(instance, time_limit=1)
     assert staged is None or (not found.infeasible and found.value <= staged)
     bound = FreeOrderBound.of(graph)
     if budget >= graph.largest_working_set().memory:
@@ -319,6 +319,7 @@ def test_counts_of_several_memories_are_refused_as_they_were_given():
         mz.solve(**options, max_computations=[2, 2, 0, 2, 2, 2])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("limited", ["split", "left", "right"])
 @pytest.mark.parametrize("how", [{"order": "free"}, {"addresses": True}, {}])
 def test_no_output_is_computed_more_often_than_its_limit(limited, how):

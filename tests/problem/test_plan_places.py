@@ -235,7 +235,7 @@ def test_plans_for_runtimes_list_all_outputs_in_their_memory(seed, kind):
     platform = draw_platform(draw_graph(seed), kind, seed)
     graph, actions = platform.graph, draw_plan(platform, seed)
     names = [memory.name for memory in platform.memories]
-    found = with_all_outputs(RuntimePlan.of(graph, actions, names, one_device=platform.one_device))
+    found = with_all_outputs(RuntimePlan.of(graph, actions, names, devices=platform.devices))
     whole = plan_with_all_outputs(graph, actions)
     assert Counter(found.actions(graph)) == Counter(whole)
     assert judge_plan(platform, found.actions(graph)).peaks == judge_plan(platform, whole).peaks
@@ -304,14 +304,14 @@ def test_a_schedule_in_place_is_drawn_in_place(command, tmp_path):
 def test_steps_in_other_memories_are_refused_without_a_graph():
     """What a further output begins at, and what is read as one, is in one memory."""
     plain = Step("a", (), 2, 8), Step("b", (), 2, 8, 1), Step("c", (0, 1), 2, 8)
-    assert RuntimePlan(plain, "0" * 64, ("m0", "m1"), one_device=True)
+    assert RuntimePlan(plain, "0" * 64, ("m0", "m1"), devices=(0, 0))
     for at, changes, message in (
         (1, {"begin": 0}, r"step 2 \(node b\): begins at step 1, which computes nothing in its memory"),
         (2, {"adjacent": ((0, 1),)}, r"step 3 \(node c\): reads steps \[1, 2\] as one, which are in two memories"),
     ):
         steps = [replace(step, **changes) if at == k else step for k, step in enumerate(plain)]
         with pytest.raises(InputError, match=message):
-            RuntimePlan(steps, "0" * 64, ("m0", "m1"), one_device=True)
+            RuntimePlan(steps, "0" * 64, ("m0", "m1"), devices=(0, 0))
     copied = Step("a", (), 1, 8), Step("a", (0,), 1, 8, 1, 0, begin=0)
     with pytest.raises(InputError, match="begins at step 1"):
         RuntimePlan(copied, "0" * 64, ("m0", "m1"))

@@ -1,16 +1,12 @@
 """Gradients added to `.grad` as they are made: what eager leaves there, and as much memory as was predicted."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import copy
 import gc
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_networks import NETWORKS
 from step_runs import backward, made, planned, same, twin
 from torch import nn

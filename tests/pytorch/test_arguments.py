@@ -1,13 +1,10 @@
 """Arguments of the functions for PyTorch: numbers of numpy, misspelt keywords; the status of a plan."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
+import torch
 
 import moccasin_mzn as mz
 from moccasin_mzn.pytorch import Plan, backend, knapsack, plan

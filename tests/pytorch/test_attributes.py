@@ -1,15 +1,11 @@
 """What a network reads of its attributes is compared before each step; what a plan would not do is refused."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 from types import SimpleNamespace
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from torch import nn
 
 from moccasin_mzn.pytorch import PlanError, plan

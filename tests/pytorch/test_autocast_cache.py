@@ -1,16 +1,12 @@
 """Autocast casts a weight that is read twice once, and what is computed each time: a plan does the same, or refuses."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import QUICK
 from torch import nn
 from torch.utils.checkpoint import checkpoint

@@ -1,18 +1,13 @@
 """The comparison of methods, on networks so small that figures mean nothing."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
 
-import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-pytest.importorskip("matplotlib")
-
 import bench_execution
+import pytest
+import torch
 from execution_nets import NETS
 
 pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")

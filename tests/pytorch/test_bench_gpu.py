@@ -1,16 +1,11 @@
 """The table of `scripts/bench_gpu.py`, on a CPU and on networks so small that figures mean nothing."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import argparse
 
-import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
 import bench_gpu
+import pytest
 
 pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")
 

@@ -1,7 +1,5 @@
 """The table of time limits: seconds, signs of life and outcomes of each call, in processes of their own."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import argparse
@@ -9,11 +7,9 @@ import json
 import subprocess
 import sys
 
-import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
 import bench_limits
+import pytest
+import torch
 from torch import nn
 
 FEWEST, MOST = 250, 700

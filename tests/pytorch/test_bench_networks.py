@@ -1,7 +1,5 @@
 """The table of networks: equal, refused, impossible or crashed, each in a process of its own."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import json
@@ -10,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts/bench_networks.py"
 CASES = """

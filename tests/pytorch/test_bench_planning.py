@@ -1,7 +1,5 @@
 """Planning of large networks: its memory does not grow with what the network takes, and figures are told of each."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import argparse
@@ -9,11 +7,8 @@ import json
 import subprocess
 import sys
 
-import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
 import bench_planning
+import pytest
 
 GIBIBYTE = 2**30
 

@@ -1,7 +1,5 @@
 """The computation that is to blame where no plan is within a budget: what it is said to need, every schedule takes."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import itertools
@@ -10,9 +8,7 @@ import re
 from collections import Counter
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from cases import draw_case
 from step_runs import planned
 from torch import nn

@@ -1,13 +1,9 @@
 """A network with a plan in what `torch.compile` compiles: the plan runs as it is, and all is equal bit for bit."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import QUICK, planned, same
 from torch import nn
 

@@ -1,13 +1,8 @@
 """What a plan may compute again, and what not."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
-import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_networks import NETWORKS
 from step_runs import excess, made, planned
 

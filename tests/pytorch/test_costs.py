@@ -1,15 +1,11 @@
 """What measuring changes in the graph that is planned, and how a plan without it differs."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 from fractions import Fraction
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_networks import NETWORKS
 from step_runs import excess, made, planned
 from torch import nn

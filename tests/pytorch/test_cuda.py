@@ -1,15 +1,11 @@
 """Plans on a GPU: the same code, its random numbers and its allocator."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import os
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_networks import NETWORKS
 from step_runs import made, planned
 from torch import nn

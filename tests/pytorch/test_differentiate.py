@@ -1,15 +1,11 @@
 """Which outputs of a step get a gradient: by default the loss alone, so that the others take no more than in eager."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import excess, planned, twin
 from torch import nn
 

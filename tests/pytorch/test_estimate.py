@@ -1,17 +1,13 @@
 """What a step takes, found without running it, against what a run takes."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import json
 from functools import partial
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
 import run_networks
+import torch
 from step_networks import mlp, resnet
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -179,8 +175,6 @@ def test_tables_by_module_and_pictures(tmp_path):
     assert "4.first" in {row["module"] for row in found.records(2)}
     assert list(found.to_frame().columns) == ["module", "parameters", "optimizer_state", "activations"]
     assert found.figures().keys() >= {"peak", "step", "kept"}
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("plotly")
     for form in ("svg", "html"):
         found.plot(tmp_path / f"memory.{form}")
         text = (tmp_path / f"memory.{form}").read_text()

@@ -1,13 +1,9 @@
 """Fractions of the activations as budgets: of what is above the gradients that stay."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from torch import nn
 
 from moccasin_mzn.base.errors import InputError

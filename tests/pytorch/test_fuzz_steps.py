@@ -1,14 +1,9 @@
 """A sample of random networks that read and change state: a plan is equal to them, or refused."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
-import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
 import fuzz_steps
+import pytest
 import step_modules
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -1,13 +1,9 @@
 """Gradients by plans against finite differences: every idiom that is handled in a way of its own."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import planned
 from torch import nn
 from torch.nn import functional

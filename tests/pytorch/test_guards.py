@@ -1,15 +1,11 @@
 """What a plan takes for granted is checked at every call, and told in one sentence."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import json
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import planned
 from torch import nn
 

@@ -1,16 +1,12 @@
 """Plans of all networks and odd modules: each takes what was predicted, to the byte, and keeps within its budget."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import time
 from collections import Counter
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from more_networks import MORE
 from odd_modules import ODD
 from step_networks import NETWORKS

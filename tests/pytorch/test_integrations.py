@@ -1,7 +1,5 @@
 """Plans in the loops of libraries: 20 steps with last batches of another size give the same weights as without."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import importlib
@@ -11,9 +9,7 @@ import subprocess
 import sys
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from documents import page
 from step_runs import same
 from torch import nn

@@ -1,7 +1,5 @@
 """Costs of operators that are kept for later processes: whole, right, or not at all."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import os
@@ -11,9 +9,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
 from step_networks import NETWORKS
 from step_runs import made, planned
 

@@ -6,9 +6,7 @@ import random
 
 import pytest
 
-pytest.importorskip("torch", minversion="2.6")
-
-from moccasin_mzn.pytorch.compiling import KnownSchedule, KnownSchedules  # noqa: E402
+from moccasin_mzn.pytorch.compiling import KnownSchedule, KnownSchedules
 
 
 def schedule(duration, peak, **proven):

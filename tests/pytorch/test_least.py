@@ -1,14 +1,9 @@
 """The plan of least peak: as low as brute force goes on tiny graphs, and never below what is proven."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
-import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
 import oracle
+import pytest
 from cases import draw_case
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin

@@ -1,7 +1,5 @@
 """A plan in the place of a network: calls that mean the same, what the network has besides, copies, other shapes."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import copy
@@ -12,9 +10,7 @@ import pickle
 from types import SimpleNamespace
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import QUICK, planned, same
 from torch import nn
 

@@ -1,13 +1,9 @@
 """What calls and steps take, to the byte."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from torch import nn
 
 from moccasin_mzn.pytorch.measuring import allocations, allocator_peak, eager_peaks, storage_peak

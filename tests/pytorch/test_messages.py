@@ -1,7 +1,5 @@
 """Messages: each names module and line where there is one, none has an empty place; inference is shown a way."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import logging
@@ -12,9 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import QUICK
 from torch import nn
 from torch.ao.quantization import FakeQuantize, get_default_qat_qconfig, prepare_qat

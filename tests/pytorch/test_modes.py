@@ -1,16 +1,12 @@
 """Networks whose parameters are frozen in turns, or whose modes change: there is a plan for each, and all is equal."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import copy
 import logging
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import QUICK, planned, same
 from torch import nn
 
@@ -180,10 +176,7 @@ def test_a_mode_that_no_plan_is_within_is_named(change, message):
     ("change", "message"),
     [
         (lambda model: model.eval(), 'the network is in evaluation mode; Plans, or shapes="each", plan each mode'),
-        (
-            lambda model: model[0].requires_grad_(False),
-            "'0.weight' with requires grad True, called with False; Plans",
-        ),
+        (lambda model: model[0].requires_grad_(False), "'0.weight' with requires grad True, called with False; Plans"),
     ],
 )
 def test_one_plan_refuses_another_mode_with_what_plans_each(change, message):

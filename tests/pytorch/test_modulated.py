@@ -1,7 +1,5 @@
 """Diffusion transformers: one chunk of modulation gives six views, which broadcast over tokens."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import math
@@ -9,9 +7,7 @@ import random
 from dataclasses import replace
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import excess, made, planned, same, steps, twin
 from test_random_sequences import all_again, drawn
 from torch import nn

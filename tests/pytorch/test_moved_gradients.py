@@ -1,16 +1,12 @@
 """The backward pass in other orders: the same results, less memory, and what must keep its order keeps it."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import random
 from dataclasses import replace
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from few import few
 from odd_modules import ODD, number
 from step_networks import NETWORKS

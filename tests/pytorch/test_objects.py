@@ -1,15 +1,11 @@
 """Tensors in plain objects: a plan reads those of each call, and returns new objects with its own."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import excess, planned, same, steps, twin
 from torch import nn
 

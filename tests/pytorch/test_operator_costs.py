@@ -1,7 +1,5 @@
 """What operators take, workspaces to the byte."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import os
@@ -9,9 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import planned
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx

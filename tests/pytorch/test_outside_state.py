@@ -1,7 +1,5 @@
 """Random states, settings, hooks, and tensors that change between forward and backward pass: equal, or refused."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import contextlib
@@ -9,9 +7,7 @@ import functools
 import importlib.util
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from documents import ROOT
 from step_runs import same, steps, twin
 from torch import nn

@@ -1,8 +1,6 @@
 """Values outside of a network's tensors that change after planning: a step is equal to the eager one, or refused with
 the name of what has changed."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import collections
@@ -20,9 +18,7 @@ from types import MappingProxyType, ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from torch import nn
 
 from moccasin_mzn.pytorch import PlanError, plan

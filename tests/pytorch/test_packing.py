@@ -1,13 +1,9 @@
 """The knapsack of PyTorch's own partitioner, solved so that a budget holds of the peak."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_networks import NETWORKS
 from step_runs import made, same, steps, twin
 from test_compiling import peak

@@ -1,7 +1,5 @@
 """Plans with slow memory: what is written there and read back is what it was, and both peaks are as predicted."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import json
@@ -9,13 +7,11 @@ import random
 from dataclasses import replace
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-functional = torch.nn.functional
-
+import torch
 from odd_modules import ODD
 from step_networks import NETWORKS
 from step_runs import backward, excess, made, planned, same, steps, twin
+from torch.nn import functional
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.platforms import LOCAL, SLOW

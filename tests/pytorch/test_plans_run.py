@@ -1,7 +1,5 @@
 """Plans of many kinds of networks: steps of training equal those without a plan, bit for bit and byte for byte."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import re
@@ -9,9 +7,7 @@ import threading
 from collections import Counter
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from more_networks import MORE
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin

@@ -1,16 +1,11 @@
 """Sequences that no search would find: anything is computed again anywhere, and nothing changes."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import random
 from dataclasses import replace
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
 from odd_modules import ODD
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin

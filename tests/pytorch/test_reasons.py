@@ -1,7 +1,5 @@
 """What `verify` finds where a step is not equal, or where other loops would not be: the table on the page."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import copy
@@ -9,9 +7,7 @@ import itertools
 from functools import partial
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from documents import ROOT
 from step_runs import QUICK, planned, same
 from torch import nn

@@ -1,16 +1,12 @@
 """Plans for parts of a network under one budget: what is found, that all is equal, and what the step takes."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import logging
 import random
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from torch import nn
 
 from moccasin_mzn.base.errors import InputError

@@ -1,7 +1,5 @@
 """Networks that do something else each time they are called, by numbers that are no tensors and no attributes."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import cProfile
@@ -10,9 +8,7 @@ import time
 from functools import cache
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import planned, same, steps, twin
 from torch import nn
 

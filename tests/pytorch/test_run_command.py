@@ -1,7 +1,5 @@
 """The command `run torch`: a network trained with a plan and without."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import json
@@ -12,10 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
 import run_networks
+import torch
 from step_networks import mlp
 from step_runs import made, planned
 from torch import nn

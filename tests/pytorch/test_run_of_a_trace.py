@@ -1,13 +1,9 @@
 """Sizes of the traced graph and measured workspaces tell what a run of the traced program takes at the allocator."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from execution_nets import NETS
 from torch import fx
 

@@ -1,13 +1,9 @@
 """Plans begin with what the network itself recomputes, or with blocks of modules recomputed."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import excess, planned
 from torch import nn
 from torch.utils.checkpoint import checkpoint

@@ -1,7 +1,5 @@
 """What a time limit covers: signs of life at once, operators timed as far as there is time, steps timed at the end."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import threading
@@ -11,9 +9,7 @@ from operator import length_hint
 from types import SimpleNamespace
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_networks import NETWORKS
 from step_runs import made, planned
 from torch import nn

@@ -1,16 +1,12 @@
 """The loops that people write: whatever they do with a loss and with gradients, a plan gives what eager gives."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import subprocess
 import sys
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_networks import Block, mlp
 from step_runs import made, planned, same, twin
 from torch import nn

@@ -1,7 +1,5 @@
 """The page about training: its program runs and prints what it says, and makes true what it says of memory."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import contextlib
@@ -11,9 +9,7 @@ import subprocess
 import sys
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from documents import page
 
 LIMITED = """

@@ -1,7 +1,5 @@
 """Plans are compared to the step as it is before they are trusted, and in every so many steps on demand."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import logging
@@ -10,9 +8,7 @@ import re
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import QUICK, same, steps
 from torch import nn
 from torch.utils.checkpoint import checkpoint

@@ -1,16 +1,12 @@
 """What a network decides by numbers while it runs: traced as it is run, and compared in each step of a plan."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import random
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_runs import excess, planned, same, steps, twin
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
@@ -89,10 +85,7 @@ def test_a_network_that_reads_values_trains_as_without_a_plan(function, x):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (
-            asserting,
-            r"was False when the plan was made and is True now: .*test_values.py:\d+, `assert",
-        ),
+        (asserting, r"was False when the plan was made and is True now: .*test_values.py:\d+, `assert"),
         (branching, "which was False when the plan was made and is True now: .*`return y . 2 if y.mean"),
         (listing, "all values of a tensor are read, others than when the plan was made: .*`return y . sum.1 for each"),
         (numbering, "all values of a tensor are read, others than when the plan was made: .*`return y . torch.from_nu"),

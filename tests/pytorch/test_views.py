@@ -1,13 +1,9 @@
 """Views are made once in each pass, whoever reads them."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from step_networks import NETWORKS
 from step_runs import made, planned
 

@@ -8,8 +8,6 @@ import re
 import pytest
 from plan_graphs import u_graph
 
-from moccasin_mzn.graphs.formats import write_graph
-
 COMMON = """graph nodes edges formulation solver solver_version driver order max_computations baseline_peak
     baseline_duration status reason interrupted tdi_percent gap_percent valid checks seconds trace intervals"""
 SCHEDULE = """strategy precedence index budget fixed_memory claim notes peak duration duration_bound shortfall racers
@@ -17,15 +15,9 @@ SCHEDULE = """strategy precedence index budget fixed_memory claim notes peak dur
 PLAN = """form peaks duration energy traffic recomputations copies bound plan goal platform"""
 SCHEDULE_LINE = "type seconds phase peak duration bound recomputations source"
 PLAN_LINE = "type seconds phase peaks duration energy traffic bound source"
+GRAPH = u_graph()
 PAGING = ("--paging", "--page-out-time", "1")
 DEVICES = ("--device", "gpu=6", "--device", "cpu=30:2")
-
-
-@pytest.fixture
-def graph(tmp_path):
-    path = tmp_path / "graph.json"
-    write_graph(u_graph(), path)
-    return path
 
 
 @pytest.mark.parametrize(

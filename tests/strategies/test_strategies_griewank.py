@@ -124,10 +124,7 @@ def test_least_duration_for_any_durations(durations):
 
 @pytest.mark.parametrize(
     ("sizes", "sequence"),
-    [
-        ([9000, 1000, 5000], (0, 1, 2, 3, 4, 5, 0, 6)),
-        ([1000, 9000, 5000], (0, 1, 2, 3, 4, 1, 5, 6)),
-    ],
+    [([9000, 1000, 5000], (0, 1, 2, 3, 4, 5, 0, 6)), ([1000, 9000, 5000], (0, 1, 2, 3, 4, 1, 5, 6))],
 )
 def test_of_equal_durations_the_smaller_output_is_stored(sizes, sequence):
     # One slot: whether it holds 0 or 1, only the other one is computed again, for nothing.
@@ -171,11 +168,7 @@ def test_revolve_is_never_shorter_than_the_optimum(layers):
 
 def test_revolve_on_a_chain_by_hand():
     graph = training_chain([1] * 3)  # the loss is 3, the gradient of i is 6 - i
-    assert candidates(graph) == [
-        (0, 1, 2, 3, 4, 0, 1, 5, 0, 6),
-        (0, 1, 2, 3, 4, 1, 5, 6),
-        (0, 1, 2, 3, 4, 5, 6),
-    ]
+    assert candidates(graph) == [(0, 1, 2, 3, 4, 0, 1, 5, 0, 6), (0, 1, 2, 3, 4, 1, 5, 6), (0, 1, 2, 3, 4, 5, 6)]
 
 
 # --- which graphs ------------------------------------------------------------------------------------------

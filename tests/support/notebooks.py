@@ -20,9 +20,8 @@ _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
 def run_notebook(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a copy of a notebook in a folder, in a kernel of its own; fail with notebook, cell and error."""
-    nbformat = pytest.importorskip("nbformat")
-    nbclient = pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
+    import nbclient
+    import nbformat
     from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
 
     monkeypatch.setenv("HOME", str(folder))  # no settings of whoever runs the tests

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.graphs.graph import ComputationGraph
+import pytest
 
-SKIP = ComputationGraph(tuple("xabcz"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4)))
-"""Within a budget of 8 the shortest schedule takes 14; the input order fits 10."""
+from moccasin_mzn.solvers.minizinc.drivers import webassembly_driver
+
+native = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
+webassembly = pytest.mark.skipif(
+    shutil.which("minizinc") is None or webassembly_driver() is None,
+    reason="there is no MiniZinc as WebAssembly beside the one on PATH: sh scripts/install_solvers.sh",
+)
 
 
 def script(path: Path, *lines: str) -> Path:

@@ -6,18 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.heuristics.streaming.generator import (
-    ALL,
-    BAND,
-    GROUP,
-    KEPT,
-    PIECE,
-    ROLE,
-    SIZE,
-    STRIP,
-    TARGET,
-    WAVE,
-)
+from moccasin_mzn.heuristics.streaming.generator import ALL, BAND, GROUP, KEPT, PIECE, ROLE, SIZE, STRIP, TARGET, WAVE
 from moccasin_mzn.heuristics.streaming.layers import Layers
 
 

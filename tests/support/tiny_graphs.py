@@ -15,3 +15,5 @@ U_SHAPE = graph_of([1] * 6, [1] * 6, [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4
 """A forward chain 0 1 2 and a backward chain 3 4 5 that reads its outputs in reverse."""
 STRAY = graph_of([1, 1, 1, 1], [3, 3, 1, 1], [(0, 2), (1, 3)])
 """Two independent pairs, interleaved in the input order."""
+SKIP = ComputationGraph(tuple("xabcz"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4)))
+"""Within a budget of 8 the shortest schedule takes 14, and computes x twice; the input order fits 10."""

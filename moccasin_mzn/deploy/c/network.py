@@ -24,14 +24,7 @@ from moccasin_mzn.deploy.c.kernels import Kernel, Unsupported, kernel_of, resize
 from moccasin_mzn.deploy.c.tensors import SIZES, Given, Tensor
 from moccasin_mzn.graphs.access_maps import covering
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.importers.tflite import (
-    graph_of,
-    inputs,
-    operator_name,
-    outputs,
-    sources_of,
-    type_name,
-)
+from moccasin_mzn.graphs.importers.tflite import graph_of, inputs, operator_name, outputs, sources_of, type_name
 from moccasin_mzn.graphs.operators import Operator, Read
 from moccasin_mzn.graphs.tiling.cutting import Cuts, cut
 

@@ -148,8 +148,7 @@ def _text_graph(reader: GraphMLReader, root: ElementTree.Element, graph: Element
     nodes = graph.findall(_NODE)
     _refuse_twice("node", (_attribute(node, "node", "id") for node in nodes))
     found = TextGraph(
-        about=attributes(graph, "graph"),
-        nodes={node.attrib["id"]: attributes(node, "node") for node in nodes},
+        about=attributes(graph, "graph"), nodes={node.attrib["id"]: attributes(node, "node") for node in nodes}
     )
     for edge in sorted(graph.findall(_EDGE), key=_written_position):
         tail, head = (_attribute(edge, "edge", end) for end in ("source", "target"))

@@ -71,13 +71,7 @@ def accesses(case: Case) -> dict[int, Axes]:
     rule = _RULES.get(case.name)
     try:
         return {} if rule is None else rule(case)
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ):  # of a shape or options that do not fit
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # of what does not fit
         return {}
 
 

@@ -12,15 +12,7 @@ from moccasin_mzn.heuristics.annealing import DRAFT, INCUMBENT, NOTHING, PENALTY
 from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
 from moccasin_mzn.heuristics.streaming.generator import ROLE, SIZE, STRIP, TARGET, room_for, sequence_of
 from moccasin_mzn.heuristics.streaming.layers import Layers, single_layers, stream_arrays
-from moccasin_mzn.heuristics.streaming.moves import (
-    ADAPTION,
-    BEST,
-    BEST_PENALTY,
-    LEAST,
-    ROUND_BEST,
-    ROUND_LEAST,
-    anneal,
-)
+from moccasin_mzn.heuristics.streaming.moves import ADAPTION, BEST, BEST_PENALTY, LEAST, ROUND_BEST, ROUND_LEAST, anneal
 from moccasin_mzn.problem.instance import Instance
 
 PARTS_PER_CHUNK = 400_000

@@ -177,15 +177,7 @@ def _reified(holds: Callable[..., None], fails: Callable[..., None]) -> Callable
 # Most files need two or three of them, and loading all takes longer than reading and solving a small file.
 
 
-_FAMILIES = (
-    "comparison",
-    "arithmetic",
-    "counting",
-    "ordering",
-    "scheduling",
-    "successors",
-    "extension",
-)
+_FAMILIES = ("comparison", "arithmetic", "counting", "ordering", "scheduling", "successors", "extension")
 """The modules of the package `constraints`, the most frequent ones first."""
 _unloaded = list(_FAMILIES)
 

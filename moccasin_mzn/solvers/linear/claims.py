@@ -118,11 +118,7 @@ class Confirmer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def refute(
-        self,
-        program: LinearProgram,
-        cutoff: float | None,
-        solution: Callable[[np.ndarray], None],
-        settings: Settings,
+        self, program: LinearProgram, cutoff: float | None, solution: Callable[[np.ndarray], None], settings: Settings
     ) -> str:
         """Search for solutions of a program of integers.
 

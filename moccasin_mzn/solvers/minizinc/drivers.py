@@ -44,11 +44,7 @@ BUNDLES = {
         "/opt/homebrew/opt/minizinc",
         "/usr/local/opt/minizinc",
     ),
-    "win32": (
-        "${ProgramFiles}/MiniZinc*",
-        "${ProgramFiles(x86)}/MiniZinc*",
-        "${LocalAppData}/Programs/MiniZinc*",
-    ),
+    "win32": ("${ProgramFiles}/MiniZinc*", "${ProgramFiles(x86)}/MiniZinc*", "${LocalAppData}/Programs/MiniZinc*"),
 }
 """Patterns of folders, by `sys.platform`: where official bundles and package managers put MiniZinc. The executable is
 in such a folder or in its `bin`."""

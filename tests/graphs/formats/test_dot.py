@@ -16,7 +16,6 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 
 SCALE = "; scale all of them to a smaller unit in which they are integers"
 
-pytest.importorskip("pydot")
 TINY = ComputationGraph(
     nodes=[0, "r", "7", "a b", "node", 'x\\"', "y\\z"],
     durations=[3, 1, 0, 0, 0, 0, 0],

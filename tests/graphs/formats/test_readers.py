@@ -132,14 +132,7 @@ def test_checkmate_dialect(tmp_path):
         '"links": [{"source": 0, "target": 1}]}'
     )
     expected = ComputationGraph(
-        [0, 1],
-        [7, 8],
-        [1, 2],
-        [(0, 1)],
-        name="cm",
-        labels=["conv", "loss"],
-        size_unit="byte",
-        backward=[False, True],
+        [0, 1], [7, 8], [1, 2], [(0, 1)], name="cm", labels=["conv", "loss"], size_unit="byte", backward=[False, True]
     )
     assert read_graph(tmp_path / "g.json") == expected
 
@@ -236,10 +229,7 @@ BROKEN_DOCUMENTS = {
     "id missing": (second_node(id=...), 'nodes[1]: key "id" is missing'),
     "size missing": (second_node(size=...), "nodes[1] (id 'b'): key \"size\" is missing"),
     "duration missing": (second_node(duration=...), "nodes[1] (id 'b'): key \"duration\" is missing"),
-    "size misspelt": (
-        second_node(size=..., sise=6),
-        "nodes[1] (id 'b'): key \"size\" is missing, there is 'sise'",
-    ),
+    "size misspelt": (second_node(size=..., sise=6), "nodes[1] (id 'b'): key \"size\" is missing, there is 'sise'"),
     "workspace misspelt": (second_node(workspce=6), "nodes: key 'workspce' is unknown, did you mean \"workspace\"?"),
     "computed_once misspelt": (
         document(graph={"computed_onec": [1]}),
@@ -284,10 +274,7 @@ BROKEN_DOCUMENTS = {
     "target is a list": (document(edges=[{"source": 1, "target": []}]), "edges[0]: node [] is not in the graph"),
     "self loop": (document(edges=[{"source": 1, "target": 1}]), "edges[0]: node 1 reads itself"),
     "edge twice": (document(edges=[{"source": 1, "target": "b"}] * 2), "edges[1]: edge 1 -> b is given twice"),
-    "cycle": (
-        document(edges=[{"source": 1, "target": "b"}, {"source": "b", "target": 1}]),
-        "cycle: 1 -> b -> 1",
-    ),
+    "cycle": (document(edges=[{"source": 1, "target": "b"}, {"source": "b", "target": 1}]), "cycle: 1 -> b -> 1"),
     "order is text": (document(graph={"order": "1b"}), "\"order\" is '1b', expected a list of node ids"),
     "order names a stranger": (document(graph={"order": [1, "c"]}), "order[1]: node 'c' is not in the graph"),
     "order is too short": (document(graph={"order": [1]}), "order: node b is missing"),

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
+from onnx_models import FLOAT, INT64, branch, by_id, edges, load, node, numbers, value, weights, write
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-
-from onnx import TensorProto, helper  # noqa: E402
-from onnx_models import FLOAT, INT64, branch, by_id, edges, load, node, numbers, value, weights, write  # noqa: E402
-
-from moccasin_mzn.base.errors import InputError  # noqa: E402
-from moccasin_mzn.base.extras import install_command  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import versions  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.network import network_of  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.shapes import Tensor  # noqa: E402
-from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.extras import install_command
+from moccasin_mzn.graphs.importers.onnx.file import versions
+from moccasin_mzn.graphs.importers.onnx.network import network_of
+from moccasin_mzn.graphs.importers.onnx.shapes import Tensor
+from moccasin_mzn.graphs.importers.program import Missing
 
 # --- costs -----------------------------------------------------------------------------------------------
 

@@ -8,22 +8,19 @@ import subprocess
 import sys
 from time import process_time
 
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto
+from onnx_models import FLOAT, LIGHT, load, node, numbers, refusal, relu, weights, write
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-
-from onnx import TensorProto  # noqa: E402
-from onnx_models import FLOAT, LIGHT, load, node, numbers, refusal, relu, weights, write  # noqa: E402
-
-from moccasin_mzn.base.errors import InputError  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx import file as onnx_file  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx, network_apart  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.model import model_bytes  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.network import network_of  # noqa: E402
-from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.graphs.importers.onnx import file as onnx_file
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx, network_apart
+from moccasin_mzn.graphs.importers.onnx.model import model_bytes
+from moccasin_mzn.graphs.importers.onnx.network import network_of
+from moccasin_mzn.graphs.importers.program import Missing
 
 # --- broken files ----------------------------------------------------------------------------------------
 
@@ -57,11 +54,7 @@ NEGATIVE = onnx.GraphProto(
             "initializer 'w': a negative dimension, -1",
         ),
         ([node("Einsum", ["x"], ["y"], equation="\x1e>")], {}, r"Einsum 'y': b'\x1e>' is no equation"),
-        (
-            [node("Einsum", ["x"], ["y"], equation="a" * 10_001)],
-            {},
-            "Einsum 'y': an equation of over 10000 characters",
-        ),
+        ([node("Einsum", ["x"], ["y"], equation="a" * 10_001)], {}, "Einsum 'y': an equation of over 10000 characters"),
         (
             [node("If", ["x"], ["y"], then_branch=NEGATIVE, else_branch=NEGATIVE)],
             {},

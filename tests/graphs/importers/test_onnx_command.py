@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-
-from moccasin_mzn.graphs.formats import read_graph  # noqa: E402
+from moccasin_mzn.graphs.formats import read_graph
 
 SQUEEZENET = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
 
@@ -45,7 +43,6 @@ def test_views_may_share_memory(command, tmp_path):
 
 @pytest.mark.full
 def test_import_onnx_measures_durations(command, tmp_path):
-    pytest.importorskip("onnxruntime")
     path = tmp_path / "g.json"
     assert command("import", "onnx", SQUEEZENET, "--fold", "all", "--profile", "1", "-o", path)[0] == 0
     graph = read_graph(path)

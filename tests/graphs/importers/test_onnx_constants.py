@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from onnx import TensorProto, helper
+from onnx_models import FLOAT, branch, edges, load, node, numbers, value, weights, write
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-
-from onnx import TensorProto, helper  # noqa: E402
-from onnx_models import FLOAT, branch, edges, load, node, numbers, value, weights, write  # noqa: E402
-
-from moccasin_mzn.base.errors import InputError  # noqa: E402
-from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.graphs.importers.program import Missing
 
 
 def test_computed_shapes_are_constants(tmp_path):

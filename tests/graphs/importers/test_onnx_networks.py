@@ -5,18 +5,15 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, numpy_helper
+from onnx_models import LIGHT, by_id, load
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-
-from onnx import TensorProto, numpy_helper  # noqa: E402
-from onnx_models import LIGHT, by_id, load  # noqa: E402
-
-from moccasin_mzn.base.errors import InputError  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.inference import infer  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.model import parse_model  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.preparation import Fold, fix_dims  # noqa: E402
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.graphs.importers.onnx.inference import infer
+from moccasin_mzn.graphs.importers.onnx.model import parse_model
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold, fix_dims
 
 RAPIDOCR = find_spec("rapidocr")
 needs_rapidocr = pytest.mark.skipif(RAPIDOCR is None, reason="rapidocr is not installed")
@@ -76,7 +73,8 @@ def test_rapidocr_models_are_imported(name, dims, nodes, edge_count, merged):
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v2", "resnet50", "densenet121"])
 def test_onnx_sizes_are_those_of_a_real_run(name):
-    runtime = pytest.importorskip("onnxruntime")
+    import onnxruntime as runtime
+
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     computed = {one.name for one in model.graph.input} - {one.name for one in model.graph.initializer}
     for one in model.graph.node:
@@ -89,7 +87,8 @@ def test_onnx_sizes_are_those_of_a_real_run(name):
 
 @needs_rapidocr
 def test_sizes_of_each_node_are_those_of_a_real_run_where_shapes_are_computed():
-    runtime = pytest.importorskip("onnxruntime")
+    import onnxruntime as runtime
+
     path = Path(RAPIDOCR.origin).parent / "models" / "PP-OCRv6_rec_small.onnx"
     dims = {"x[0]": 2, "x[3]": 200}
     graph, model = load(path, dims=dims), onnx.load(path)

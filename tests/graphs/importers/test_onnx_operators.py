@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
 from access_judge import assert_needed, assert_sufficient, random_box, unlike
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-pytest.importorskip("onnxruntime")
-
-import onnxruntime
 from onnx_operator_cases import KINDS, cases
 
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, trace_onnx

@@ -6,19 +6,15 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-pytest.importorskip("onnxruntime")
-
-from onnx import TensorProto, helper  # noqa: E402
-
-from moccasin_mzn.base.errors import InputError  # noqa: E402
-from moccasin_mzn.base.extras import install_command  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx, refuse_pipe, versions  # noqa: E402
-from moccasin_mzn.graphs.importers.program import profiled  # noqa: E402
+from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.base.extras import install_command
+from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx
+from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx, refuse_pipe, versions
+from moccasin_mzn.graphs.importers.program import profiled
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 RAPIDOCR = find_spec("rapidocr")

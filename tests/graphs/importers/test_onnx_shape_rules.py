@@ -5,18 +5,15 @@ from __future__ import annotations
 from itertools import product
 
 import numpy
+import onnx
+import onnxruntime
 import pytest
 from few import few
+from onnx import helper, numpy_helper
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-onnxruntime = pytest.importorskip("onnxruntime")
-
-from onnx import helper, numpy_helper  # noqa: E402
-
-from moccasin_mzn.graphs.importers.onnx.costs import product_count  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.inference import infer  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx.runtime import plain_options  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.costs import product_count
+from moccasin_mzn.graphs.importers.onnx.inference import infer
+from moccasin_mzn.graphs.importers.onnx.runtime import plain_options
 
 MICROSOFT = "com.microsoft"
 RANDOM = numpy.random.default_rng(0)

@@ -5,24 +5,18 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pytest
-
-from moccasin_mzn.graphs.formats import dot, graphml, read_graph, write_graph
-from moccasin_mzn.graphs.operators import Reach
-from moccasin_mzn.graphs.reduction import reduce_graph
-from moccasin_mzn.graphs.tiling.cutting import tile
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnx_tool")
-pytest.importorskip("ai_edge_litert")
-
 import onnx_operator_cases
+import pytest
 import tflite_operator_cases
 from onnx_models import branch, load, node, numbers, value, weights, write
 from tflite_models import skipping
 
+from moccasin_mzn.graphs.formats import dot, graphml, read_graph, write_graph
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx, trace_onnx
 from moccasin_mzn.graphs.importers.tflite import import_tflite
+from moccasin_mzn.graphs.operators import Reach
+from moccasin_mzn.graphs.reduction import reduce_graph
+from moccasin_mzn.graphs.tiling.cutting import tile
 
 
 def operators(graph):

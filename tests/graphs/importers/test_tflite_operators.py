@@ -7,9 +7,6 @@ import pytest
 from access_judge import assert_needed, assert_sufficient, random_box, unlike
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("ai_edge_litert")
-
 from tflite_operator_cases import KINDS, cases
 
 from moccasin_mzn.graphs.importers.tflite import import_tflite

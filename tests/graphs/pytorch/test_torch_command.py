@@ -1,14 +1,11 @@
 """The command `import torch`."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
+import torch
 
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.importers.torch.graph import import_torch

@@ -1,16 +1,12 @@
 """Specs, inputs, what is refused, and what the graph says of itself."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import sys
 import warnings
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from real_run import real_bytes
 from torch import nn
 from torch_registry import registered

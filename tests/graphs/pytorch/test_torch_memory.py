@@ -1,13 +1,9 @@
 """What is a view, what overwrites memory, what has several outputs, what depends on no input."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from real_run import real_bytes
 from torch import nn
 from torch.nn import functional

@@ -1,16 +1,12 @@
 """ResNet18 and a transformer, forward and with the backward pass: sizes against real runs, and solving."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 from fractions import Fraction
 
-import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
 import networks
+import pytest
+import torch
 from real_run import real_bytes, traced_bytes
 from solving import solve
 from torch.utils.flop_counter import FlopCounterMode

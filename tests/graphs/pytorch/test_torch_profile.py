@@ -1,13 +1,9 @@
 """Measured durations."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from torch import nn
 from torch_registry import registered
 

@@ -1,13 +1,8 @@
 """Random networks: the sizes of the graph against those of a real run, and its edges by computing all again."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
-import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from executor import Executor, Plain, tensors_for
 from hypothesis import given, settings
 from hypothesis import strategies as st

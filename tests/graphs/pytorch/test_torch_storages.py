@@ -1,13 +1,9 @@
 """Sizes are those of real storages; outputs that are made in one go are computed in one go; what a run has to hold."""
 
-# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
-
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch", minversion="2.6")
-
+import torch
 from real_run import real_bytes
 from test_torch_memory import conv_net, drawn, imported, module
 from torch import nn

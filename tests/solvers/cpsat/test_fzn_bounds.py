@@ -213,8 +213,7 @@ def test_an_objective_that_is_fixed_or_another_name_is_proven(text, line):
 
 
 @pytest.mark.parametrize(
-    ("goal", "proven"),
-    [("minimize z", True), ("maximize z", False), ("minimize y", True), ("maximize y", False)],
+    ("goal", "proven"), [("minimize z", True), ("maximize z", False), ("minimize y", True), ("maximize y", False)]
 )
 def test_a_bound_of_the_objective_that_is_reached_is_a_proof_whatever_was_cut(goal, proven):
     text = "var int: y; var int: z; constraint int_ne(y,z); constraint int_lin_le([1,-1],[z,y],5);"

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from others import SKIP
+from tiny_graphs import SKIP
 
 from moccasin_mzn.graphs.formats import write_graph
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from others import SKIP, installed, script
+from others import installed, script
 from solving import solve
+from tiny_graphs import SKIP
 
 from moccasin_mzn.solvers.minizinc.run import SolverError, compile_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend

@@ -21,12 +21,13 @@ import psutil
 import pytest
 from cases import draw_case, least_duration
 from few import few
+from others import native, webassembly
 from solving import solve
+from tiny_graphs import SKIP
 
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
-from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.solvers.minizinc.drivers import (
     HOW_TO_INSTALL,
     bundle_folders,
@@ -39,7 +40,6 @@ from moccasin_mzn.solvers.minizinc.solvers import OWN, find_backend, known_solve
 
 ROOT = Path(__file__).resolve().parents[3]
 INSTALLER = ROOT / "scripts" / "install_solvers.sh"
-SKIP = ComputationGraph(tuple("xabcz"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4)))
 """The first output is read again at the end."""
 OTHERS = ("org.minizinc.mip.highs", "chuffed", "coin-bc", "gecode_presolver")
 """What MiniZinc as WebAssembly brings."""
@@ -49,12 +49,6 @@ HARD = """
     solve minimize sum(i in 1..40)((i * 7 mod 11) * x[i]);
 """
 """A first solution comes soon, the last one not within minutes."""
-
-native = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
-webassembly = pytest.mark.skipif(
-    shutil.which("minizinc") is None or webassembly_driver() is None,
-    reason="there is no MiniZinc as WebAssembly beside the one on PATH: sh scripts/install_solvers.sh",
-)
 
 
 @pytest.fixture(scope="module")

@@ -16,14 +16,6 @@ from moccasin_mzn.solvers.flatzinc import configuration as install
 SOLVERS = ["cp-sat", "highs", "scip"]
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch) -> Path:
-    """An empty home folder."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("MZN_SOLVER_PATH", raising=False)
-    return tmp_path
-
-
 def call(*arguments: object) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "moccasin_mzn", "install-solver", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)

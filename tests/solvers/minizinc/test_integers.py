@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 from few import few
+from others import native, webassembly
 from solving import solve
+from tiny_graphs import SKIP
 
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import InputError
@@ -14,15 +14,8 @@ from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.drivers import webassembly_driver
 from moccasin_mzn.solvers.minizinc.solvers import LARGEST
 
-native = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
-webassembly = pytest.mark.skipif(
-    shutil.which("minizinc") is None or webassembly_driver() is None,
-    reason="there is no MiniZinc as WebAssembly beside the one on PATH: sh scripts/install_solvers.sh",
-)
-SKIP = ComputationGraph(tuple("xabcz"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4)))
 FORMS = ("staged", "general", "checkmate-milp", "checkmate-milp-strengthened")
 SEVERAL = ("--paging", "--page-out-time", "1", "--page-in-time", "1")
 

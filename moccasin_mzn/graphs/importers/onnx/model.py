@@ -231,10 +231,7 @@ def _check_names(graph: onnx.GraphProto, outer: list[set[str]]) -> None:
         InputError: it is not; the message names operator and value.
     """
     known: set[str] = set()
-    for what, names in (
-        ("input", [value.name for value in graph.input]),
-        ("initializer", initializer_names(graph)),
-    ):
+    for what, names in (("input", [value.name for value in graph.input]), ("initializer", initializer_names(graph))):
         if len(set(names)) < len(names):
             raise InputError(f"{what} {shown(_first_twice(names))} is given twice")
         known.update(names)

@@ -74,11 +74,7 @@ class OnnxNetwork:
 
 
 def network_of(
-    data: bytes,
-    name: str,
-    dims: Mapping[str, int],
-    sizes: Mapping[str, int] | None = None,
-    fold: Fold = Fold.SMALL,
+    data: bytes, name: str, dims: Mapping[str, int], sizes: Mapping[str, int] | None = None, fold: Fold = Fold.SMALL
 ) -> OnnxNetwork:
     """The network in the bytes of a file.
 

@@ -326,10 +326,7 @@ def _of_shape(node: onnx.NodeProto, shape: Sequence[int] | None) -> numpy.ndarra
 
 
 def _run(
-    node: onnx.NodeProto,
-    version: int,
-    inputs: Mapping[str, numpy.ndarray],
-    outputs: Sequence[Sequence[int] | None],
+    node: onnx.NodeProto, version: int, inputs: Mapping[str, numpy.ndarray], outputs: Sequence[Sequence[int] | None]
 ) -> dict[str, numpy.ndarray]:
     import numpy
     from onnx.reference import ReferenceEvaluator

@@ -447,8 +447,7 @@ def trace_inference(network: torch.nn.Module, inputs: Sequence[object], named: M
     specs = exported.graph_signature.input_specs
     traced = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
     return Traced(
-        graph_module,
-        {name: kinds.get(spec.kind, CONSTANT) for name, spec in zip(traced, specs, strict=True)},
+        graph_module, {name: kinds.get(spec.kind, CONSTANT) for name, spec in zip(traced, specs, strict=True)}
     )
 
 
