@@ -231,7 +231,7 @@ class Question(ProblemOptions):
         """Return the request about a graph as it is, within a budget.
 
         Args:
-            whole: the graph before it was cut, of which fractions of several memories are; None: it was not.
+            whole: the graph before it was cut, to which fractions of several memories refer; None: it was not.
 
         Raises:
             InputError: see `request`.

@@ -53,8 +53,9 @@ def checker_lines(result: Result) -> list[str]:
     from moccasin_mzn.extensions.addresses.allocate import check_arena
     from moccasin_mzn.extensions.addresses.joint import check_placed, is_modelled
     from moccasin_mzn.formulations import in_any_order
+    from moccasin_mzn.formulations.checkers import check_solution
     from moccasin_mzn.formulations.searched import PlanFormulation
-    from moccasin_mzn.formulations.solution_checkers import check_schedule, check_solution
+    from moccasin_mzn.formulations.solution_checkers import check_schedule
     from moccasin_mzn.problem.plan_problem import PlanProblem
 
     problem, solution, form = result.problem, result.solution, result.formulation

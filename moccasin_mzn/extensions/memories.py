@@ -502,7 +502,7 @@ def pools_problem(
 
 
 def _peak(instance: Instance, whole: ComputationGraph | None) -> int:
-    """The peak of which fractions are: that of a problem in its input order, or of whole layers where it has parts."""
+    """The peak that fractions refer to: that of a problem in its input order, or of whole layers where it has parts."""
     if whole is None:
         return instance.baseline.peak
     return Instance.build(whole, "100%").baseline.peak

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Self
 from typing_extensions import TypeVar
 
 from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.formulations.checkers import check_solution
 from moccasin_mzn.formulations.models import models_folder
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
@@ -152,7 +153,7 @@ class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
     staged: bool = True
 
     subject: ClassVar[str]
-    """What it formulates, and the verb to go with that."""
+    """The subject of its formulations, and the verb to go with it."""
     verdict: ClassVar[re.Pattern[str]]
     """The words of the solution checker that accepts a plan."""
 
@@ -250,7 +251,5 @@ class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
             CheckError: one of them is rejected, or has other figures than the judge's.
             InputError: MiniZinc is missing or failed.
         """
-        from moccasin_mzn.formulations.solution_checkers import check_solution
-
         verdicts = [self.in_any_order().check_plan(problem, plan, simulation)]
         return verdicts if solution is None else [*verdicts, check_solution(self.checker, solution, self.verdict)]

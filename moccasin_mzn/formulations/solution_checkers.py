@@ -5,27 +5,17 @@ They share no code with the simulator, nor a formula with the models.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.formatting import duration_text, memory_text
-from moccasin_mzn.formulations import encode, find_formulation, models_folder
+from moccasin_mzn.formulations import encode, find_formulation
+from moccasin_mzn.formulations.checkers import SCHEDULES, CheckError, run_checker
 from moccasin_mzn.formulations.presolve import ModelData, presolve
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
-from moccasin_mzn.solvers.minizinc.run import Value, dzn_text, printed
-from moccasin_mzn.solvers.minizinc.solvers import find_backend
-
-_VERDICT = re.compile(r"CORRECT: duration (\d+), peak (\d+)")
-
-
-class CheckError(InputError):
-    """A solution checker rejects what the simulator accepts, or finds other figures: an error of one of them."""
-
-    kind = "judge"
+from moccasin_mzn.solvers.minizinc.run import Value
 
 
 def check_schedule(
@@ -58,7 +48,7 @@ def check_schedule(
         **(more or {}),
     }
     verdict = run_checker(form.checker, {**form.data_items(graph, data), **solution})
-    found = _VERDICT.fullmatch(verdict)
+    found = SCHEDULES.fullmatch(verdict)
     if found is None:
         raise CheckError(f"{form.checker} rejects the schedule: {verdict}")
     duration, peak = int(found[1]) * data.duration_scale, int(found[2]) * data.size_scale
@@ -75,22 +65,3 @@ def computed_data(data: ModelData, sequence: Sequence[int]) -> ModelData:
     """The data of a model in which each node may be computed as often as in a schedule."""
     computed = Counter(sequence)
     return replace(data, max_computations=tuple(computed[v] for v in data.order))
-
-
-def check_solution(checker: str, solution: Mapping[str, Value], correct: re.Pattern[str] = _VERDICT) -> str:
-    """The verdict, in one line, of a model's checker on a solution as a solver left it, with the data of its model; as
-    for `run_checker`, but a CheckError if it is not what `correct` matches."""
-    verdict = run_checker(checker, solution)
-    if not correct.fullmatch(verdict):
-        raise CheckError(f"{checker} rejects the solver's solution: {verdict}")
-    return f"{checker}: CORRECT, the solver's own solution"
-
-
-def run_checker(checker: str, items: Mapping[str, Value]) -> str:
-    """Return the verdict of a checker on the data and the solution in `items`: its first line.
-
-    Raises:
-        InputError: MiniZinc is missing or failed.
-    """
-    text = printed(find_backend("cp-sat"), [str(models_folder() / checker)], dzn_text(items))
-    return text.partition("\n")[0].strip()

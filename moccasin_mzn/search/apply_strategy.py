@@ -78,7 +78,7 @@ class _Best:
     count: int = 0
 
     def take_all(self, stop: Callable[[], bool], most: int | None, on_progress: Listener | None) -> None:
-        """Judge all candidates along all orders until `stop()`, or so many."""
+        """Judge all candidates along all orders until `stop()`, or this many."""
         for along in self._orders(stop):
             for sequence in self.strategy.schedules(along, stop):
                 if self.takes(sequence) and on_progress is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import random
 import re
-from fractions import Fraction
+from dataclasses import replace
 
 import pytest
 from few import few
-from soaking.exact import arena_best, copies_best, least_peak, pools_best
+from machine_cases import best_of
+from soaking.exact import arena_best, least_peak
 from soaking.exact_questions import draw_graph, exact_graph
 from tight_graphs import drawn
 
@@ -37,7 +38,7 @@ def test_a_counted_least_budget_is_the_same_every_time(seed, order):
 @pytest.mark.parametrize("seed", few(range(40), keep=4))
 @pytest.mark.parametrize("strategy", ["keep-all", "dtr", "chen-greedy-ap"])
 def test_the_least_budget_of_a_strategy_is_one_that_it_keeps(seed, strategy):
-    graph = drawn(f"least strategy {seed}", 6, plain=True)
+    graph = drawn(f"least strategy {seed}", 6)
     found = mz.solve(graph, "least", strategy=strategy, time_limit=10)
     if found.valid:
         assert found.peak <= found.budget and found.details.strategy == strategy
@@ -48,7 +49,7 @@ def test_the_least_budget_of_a_strategy_is_one_that_it_keeps(seed, strategy):
 
 @pytest.mark.parametrize("seed", few(range(40), keep=4))
 def test_the_least_arena_is_no_less_than_brute_force_needs(seed):
-    graph = drawn(f"least arena {seed}", 4, plain=True, largest=4)
+    graph = drawn(f"least arena {seed}", 4, largest=4)
     found = mz.solve(graph, "least", addresses=True, max_computations=2, time_limit=3, threads=1, if_none="stop")
     if found.valid:
         assert found.arena is not None and found.arena <= found.budget
@@ -61,26 +62,25 @@ def test_the_least_arena_is_no_less_than_brute_force_needs(seed):
 @pytest.mark.parametrize("name", ["paging", "devices", "memories"])
 def test_the_least_budget_of_the_first_memory(name, seed):
     rng = random.Random(f"{name} {seed}")
-    graph = draw_graph(rng, 3, plain=True)
-    while graph.computed_once or graph.has_workspaces or max(graph.working_sets) < 1 or max(graph.sizes) > 99:
-        graph = draw_graph(rng, 3, plain=True)
-    whole, low = exact_graph(graph), max(graph.working_sets)
-    other, cost = rng.choice([low, 3 * low, max(1, low // 2)]), [2 * size for size in graph.sizes]
-    durations, slower = list(graph.durations), [3 * each for each in graph.durations]
-    links = {(0, 1): cost, (1, 0): cost}
+    graph = draw_graph(rng, 3)
+    while max(graph.working_sets) < 1 or max(graph.sizes) > 99:
+        graph = draw_graph(rng, 3)
+    low = max(graph.working_sets)
+    other = rng.choice([low, 3 * low, max(1, low // 2)])
     given = {
         "paging": {"budget": "least", "paging": {"out_time": 2}, "slow_memory": other},
         "devices": {"devices": {"a": "least", "b": f"{other}:3"}, "copies": {"time": 2}},
         "memories": {"memories": {"a": "least", "b": f"{other}:2"}},
     }[name]
 
-    def within(budget: int) -> bool:
-        if name == "memories":
-            return pools_best(whole, [budget, other], [0, Fraction(2)], "free", 2) is not None
-        second, most = (None, [2, 1]) if name == "paging" else (slower, [2, 2])
-        return copies_best(whole, [budget, other], [durations, second], links, most) is not None
-
     found = mz.solve(graph, **given, order="free", max_computations=2, time_limit=3, threads=1, seed=seed)
+    problem = found.details.problem
+
+    def within(budget: int) -> bool:
+        memory, *others = problem.platform.memories
+        platform = replace(problem.platform, memories=(replace(memory, budget=budget), *others))
+        return best_of(replace(problem, platform=platform)) is not None
+
     first = found.details.problem.platform.memories[0]
     least = next(budget for budget in range(3 * sum(graph.sizes) + 2) if within(budget))
     assert claimed(found) <= least

@@ -72,7 +72,7 @@ def test_a_refusal_names_a_least_set_and_what_to_leave_out():
     assert unhandled(OF_ONE_MEMORY, (one, other)) == (Feature.OUTPUTS, Feature.IN_PLACE)
     assert lacking(one, OF_ONE_MEMORY) == ("in place",)
     for pair in (
-        (Feature.IN_PLACE, Feature.POOLS),
+        (Feature.STRATEGY, Feature.POOLS),
         (Feature.CERTIFICATE, Feature.PAGING),
         (Feature.ZERO_COPY, Feature.TILE),
     ):

@@ -23,7 +23,7 @@ from moccasin_mzn.extensions.addresses.allocate import allocate_buffers, first_f
 from moccasin_mzn.extensions.addresses.arrange import JOINT
 from moccasin_mzn.extensions.addresses.joint import check_placed, solve_jointly
 from moccasin_mzn.extensions.addresses.search import search_arena
-from moccasin_mzn.formulations.solution_checkers import CheckError
+from moccasin_mzn.formulations.checkers import CheckError
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
 from moccasin_mzn.problem.arena import Arena, ArenaError
 from moccasin_mzn.problem.blocks import merged

@@ -13,7 +13,7 @@ from strategies import graphs, valid_sequences
 
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.base.errors import InputError
-from moccasin_mzn.extensions.devices.data import stages_of_plan
+from moccasin_mzn.extensions.devices.data import StageSlots, stages_of_plan
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.paging.search import problem_of as paging_problem_of
 from moccasin_mzn.extensions.paging.search import set_of
@@ -133,9 +133,10 @@ def test_after_the_last_stage_there_is_nothing():
     order = tuple(range(5))
     assert first_out_of_stage(order, AGAIN) is None
     assert first_out_of_stage(order, TAIL) == 7
-    assert len(stages_of_plan(order, 1, plan_of_sequence(AGAIN))) == 6
-    assert len(stages_of_plan(order, 1, plan_of_sequence(TAIL))) == 6
     instance = Instance.build(SKIP, 8, max_computations=3)
+    alone = StageSlots.of(PlanProblem(instance, instance.platform))
+    assert len(stages_of_plan(alone, plan_of_sequence(AGAIN))) == 6
+    assert len(stages_of_plan(alone, plan_of_sequence(TAIL))) == 6
     assert Incumbent(instance, AGAIN).duration == 14
     with pytest.raises(InputError, match="not in stages"):
         Incumbent(instance, TAIL)

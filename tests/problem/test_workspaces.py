@@ -14,13 +14,9 @@ from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bench.matrix import graph_digest
 from moccasin_mzn.bounds.instant import cover_bound
 from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
-from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.extensions.memories import several_memories_problem
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Memory, Platform
 from moccasin_mzn.problem.stages import Stages
 
 GRAPH = ComputationGraph(["a", "b"], [1, 1], [2, 3], [(0, 1)], labels=["in", "conv"], workspaces=[0, 5])
@@ -102,21 +98,6 @@ def test_workspaces_reject_what_is_no_amount(workspaces, message):
 
 def test_the_largest_working_set_has_its_workspace():
     assert (GRAPH.largest_working_set().node, GRAPH.largest_working_set().memory) == (1, 10)
-
-
-def test_what_plans_for_several_devices_is_refused():
-    platform = Platform(GRAPH, (Memory("local", 9, (1, 1)),))
-    problem = PlanProblem(Instance.build(GRAPH, 9), platform)
-    for asked in (
-        lambda: several_memories_problem(GRAPH, None, devices={"gpu": 9}),
-        lambda: DevicesFormulation().data(problem),
-    ):
-        with pytest.raises(InputError) as error:
-            asked()
-        assert str(error.value) == (
-            "workspaces with several devices: no search and no model handles both: leave out --devices "
-            "(see Features: docs/features.md)"
-        )
 
 
 def test_a_digest_has_them_only_if_there_are_any():

@@ -180,7 +180,7 @@ class LeastSearch:
 
 @dataclass
 class _OfSchedules(LeastSearch):
-    """That of one memory: local search that looks at memory alone comes first."""
+    """The search of one memory: local search that looks at memory alone comes first."""
 
     variant: Rematerialization
 

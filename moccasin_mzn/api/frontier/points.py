@@ -165,7 +165,7 @@ class Frontier:
 
     @property
     def in_percent(self) -> bool:
-        """True if totals are shown as increases; traffic, of which there may be none, as it is."""
+        """True if totals are shown as increases; traffic, which may be 0, as it is."""
         return self.objective == "duration" or self.baseline > 0
 
     def increase(self, total: float) -> float:

@@ -358,7 +358,7 @@ class Arranged(Variant[Instance]):
 
 
 def variant_of(request: Request, options: SearchOptions | StrategyOptions | None = None) -> Variant:
-    """Return the variant of which a request is the question at one budget.
+    """Return the variant whose question at one budget a request is.
 
     Args:
         options: in place of its own.

@@ -294,7 +294,7 @@ def check_arena(arena: Arena, limit: int, unit: str = "unit") -> str:
         CheckError: it is rejected, or of another size.
         InputError: MiniZinc is missing or failed.
     """
-    from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
+    from moccasin_mzn.formulations.checkers import CheckError, run_checker
 
     items = model_items(arena.buffers, arena.alignment, 1, None, limit)
     offsets = merged(arena.buffers).offsets_from(arena.offsets)

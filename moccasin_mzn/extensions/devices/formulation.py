@@ -21,9 +21,9 @@ from moccasin_mzn.extensions.devices.data import (
     encode,
     stages_of_plan,
 )
+from moccasin_mzn.formulations.checkers import CheckError, run_checker
 from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution
-from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.features import OF_PLANS, Feature, Features
 from moccasin_mzn.problem.judges.plans import PlanSimulation

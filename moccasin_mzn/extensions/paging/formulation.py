@@ -23,9 +23,9 @@ from moccasin_mzn.extensions.paging.data import (
 )
 from moccasin_mzn.extensions.platforms import LOCAL, SLOW
 from moccasin_mzn.formulations import Intervals, find_formulation
+from moccasin_mzn.formulations.checkers import CheckError, run_checker
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution
-from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.features import OF_PLANS, Feature, Features

@@ -22,8 +22,8 @@ from moccasin_mzn.extensions.pools.data import (
     with_room_for,
 )
 from moccasin_mzn.formulations import Intervals, find_formulation
+from moccasin_mzn.formulations.checkers import CheckError, run_checker
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution
-from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.features import OF_PLANS, Feature, Features
 from moccasin_mzn.problem.judges.plans import PlanSimulation

@@ -3,7 +3,7 @@
 A schedule of one memory becomes a plan when each of its retention intervals is given a memory (see `assign`). So first
 schedules are sought within budgets between what the fastest memory holds and what all hold together, as a shorter
 schedule need not be the better one where slow memory is costly. Then the best plan is changed a little, many times: an
-output is recomputed before one of its reads, or no longer, and what that touches is given a memory anew.
+output is recomputed before one of its reads, or no longer, and what that touches is given a memory again.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class PoolsSearch:
             self._take(changed[0], offer, stop, changed[1])
 
     def _recomputed(self, sequence: list[int], places: list[int]) -> tuple[list[int], list[int]] | None:
-        """An output recomputed just before a read, at its place in that stage; what it splits is placed anew."""
+        """An output recomputed just before a read, at its place in that stage; what it splits is placed again."""
         t = self.rng.randrange(len(sequence))
         inputs = self.graph.predecessors[sequence[t]]
         if not inputs:

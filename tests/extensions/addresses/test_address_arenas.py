@@ -18,7 +18,7 @@ from moccasin_mzn.extensions.addresses.allocate import CHECKER, allocate_buffers
 from moccasin_mzn.extensions.addresses.insertion import NOBODY, drop, insertion, settle, straighten
 from moccasin_mzn.extensions.addresses.kernel import UNLIMITED, place, repair
 from moccasin_mzn.extensions.addresses.search import compressed, search_arena
-from moccasin_mzn.formulations.solution_checkers import run_checker
+from moccasin_mzn.formulations.checkers import run_checker
 from moccasin_mzn.problem.arena import Arena, ArenaError, Buffer, bound_of, peak_of
 from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.solvers.minizinc.run import Limits

@@ -19,7 +19,7 @@ def figures(found: mz.Result) -> tuple[object, ...]:
 @pytest.mark.parametrize("order", ["input", "free"])
 @pytest.mark.parametrize("seed", few(range(60), keep=4))
 def test_counted_arenas_are_the_same_every_time_and_right(seed, order):
-    graph = drawn(f"counted arenas {seed}", 4, plain=True, largest=4)
+    graph = drawn(f"counted arenas {seed}", 4, largest=4)
     budget = max(graph.working_sets) + seed % 3
     how = {"order": order, "addresses": True, "max_computations": 2, "seed": seed, "stop": mz.stop.Iterations(200)}
     found = mz.solve(graph, budget, **how)
@@ -33,7 +33,7 @@ def test_counted_arenas_are_the_same_every_time_and_right(seed, order):
 
 
 def test_frontiers_and_least_arenas_are_counted_too():
-    graph, how = drawn("all", 5, plain=True, largest=4), {"addresses": True, "stop": mz.stop.Iterations(100), "seed": 1}
+    graph, how = drawn("all", 5, largest=4), {"addresses": True, "stop": mz.stop.Iterations(100), "seed": 1}
     fronts = [mz.frontier(graph, points=3, **how) for _ in range(2)]
     points = [[(p.budget, p.duration, p.bound, p.sequence, p.status) for p in front.points] for front in fronts]
     assert points[0] == points[1]
@@ -42,6 +42,6 @@ def test_frontiers_and_least_arenas_are_counted_too():
 
 @pytest.mark.parametrize("strategy", ["dtr", "chen-greedy-ap"])
 def test_a_strategy_with_an_arena_is_counted(strategy):
-    graph = drawn("rule", 7, plain=True)
+    graph = drawn("rule", 7)
     how = {"strategy": strategy, "addresses": True, "stop": mz.stop.Iterations(3)}
     assert figures(mz.solve(graph, 0.9, **how)) == figures(mz.solve(graph, 0.9, **how))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import CHECKER, allocate_buffers, check_arena, least_arena, model_items
 from moccasin_mzn.extensions.addresses.search import search_arena
-from moccasin_mzn.formulations.solution_checkers import run_checker
+from moccasin_mzn.formulations.checkers import run_checker
 from moccasin_mzn.problem.arena import Arena, ArenaError, bound_of, check_buffers, peak_of
 from moccasin_mzn.problem.buffer import Buffer, Gap
 from moccasin_mzn.problem.files.buffers import buffers_text, parse_buffers

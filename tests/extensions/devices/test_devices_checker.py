@@ -10,7 +10,7 @@ from machine_cases import best_of
 
 from moccasin_mzn.extensions.devices.data import COMPUTED, encode
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.formulations.solution_checkers import run_checker
+from moccasin_mzn.formulations.checkers import run_checker
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan

@@ -14,7 +14,7 @@ import moccasin_mzn as mz
 from moccasin_mzn.extensions.devices.data import COMPUTED, StageSlots, devices_data, encode, stages_of_plan
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.devices.search import Greedy, plan_of, search_plans, slots_of
-from moccasin_mzn.formulations.solution_checkers import run_checker
+from moccasin_mzn.formulations.checkers import run_checker
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan

@@ -12,7 +12,7 @@ from platform_support import PLAN, A, B, C, D, compute, platform, read, write
 
 from moccasin_mzn.extensions.paging.data import encode_plan
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
+from moccasin_mzn.formulations.checkers import CheckError, run_checker
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
