@@ -95,11 +95,11 @@ def test_the_command_seeks_the_least_local_memory(command, tmp_path):
     edges = [(v, v + 1) for v in range(5)] + [(0, 5), (1, 4)]
     graph = mz.ComputationGraph([f"n{v}" for v in range(6)], [9] * 6, [2] * 6, edges, order=range(6))
     mz.write_graph(graph, tmp_path / "graph.json")
-    words = ["solve", tmp_path / "graph.json", "--time-limit", "2", "--threads", "1", "--json"]
+    words = ["solve", tmp_path / "graph.json", "--time-limit", "4", "--threads", "1", "--json"]
     status, out, err = command(*words, "--budget", "least", "--max-computations", "1", "--if-none", "stop")
     assert status == 0 and "budget: 8, the least that any schedule" in err, err
     status, out, err = command(*words, "--budget", "least", "--paging", "--page-out-time", "1")
-    assert status == 0 and "budget: 6, the least that any schedule" in err, err
+    assert status == 0 and "budget: 6, the least that" in err, err
     paged = json.loads(out)
     assert paged["peaks"]["local"] == 6 and 54 < paged["duration"] < 54 + 9
     status, out, err = command(*words, "--memory", "fast=least", "--memory", "slow=4:1")
