@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from moccasin_mzn.api.frontier.least import Least, least_of, least_schedules
-from moccasin_mzn.api.frontier.questions import WORKING_SETS, Variant
-from moccasin_mzn.api.frontier.variants import variant_of
+from moccasin_mzn.api.frontier.questions import WORKING_SETS, BudgetAnswer, Variant
+from moccasin_mzn.api.frontier.variants import SWEPT, variant_of
 from moccasin_mzn.api.modes import refuse_ways
 from moccasin_mzn.api.request import Request, StrategyOptions
 from moccasin_mzn.base.clock import Deadline, never
@@ -23,9 +23,10 @@ from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.features import Feature
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.search.conclusion import scope_of_all
 from moccasin_mzn.search.counted import is_counted
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.options import Options, SearchOptions
 
 LEAST = "least"
 """A budget: the smallest for which a schedule is found."""
@@ -39,6 +40,8 @@ which tiled graphs are streamed."""
 TARGET, NEARER, NEAREST, TURN_SHARE = 0.7, 0.5, 0.99, 0.3
 """Budget that is tried next, in least peaks found; what remains of the distance after a turn in vain, where that ends,
 and the share of what is left of the time that a turn has."""
+ALONE, ALONE_SHARE = "the first memory alone", 0.4
+"""Name of what makes plans that use no other memory, and its share of the time in which a least budget is sought."""
 ORDER_TURNS = 30
 """Turns of the search for an order of least peak, where searches count their work."""
 _SHORTEST = 0.01
@@ -127,7 +130,8 @@ def _counted(request: Request, problem: Instance, options: Options, stop: Callab
 
 def _smallest_of(variant: Variant, request: Request, seconds: float, stop: Callable[[], bool]) -> Smallest:
     """The least budget of plans, of arenas, or of a strategy; that of the input order if nothing is found."""
-    search = least_of(variant, Deadline(request.options.time_limit if variant.counted else seconds), stop)
+    deadline = Deadline(request.options.time_limit if variant.counted else seconds)
+    search = least_of(variant, deadline, stop, _in_the_first_memory(request, variant, deadline, stop))
     best = search.knowledge.found[0] if search.knowledge.found else None
     budget = variant.peak if best is None else best.peak
     problem = variant.at(budget)
@@ -140,6 +144,24 @@ def _smallest_of(variant: Variant, request: Request, seconds: float, stop: Calla
     of_all = search.knowledge.least_source == WORKING_SETS and not isinstance(problem, PlanProblem)
     scope = scope_of_all(variant.graph) if of_all else variant.scope
     return Smallest(budget, made, search.knowledge.least, scope, search.interrupted, best is not None)
+
+
+def _in_the_first_memory(
+    request: Request, variant: Variant, deadline: Deadline, stop: Callable[[], bool]
+) -> BudgetAnswer | None:
+    """Plans that leave the other memories alone: schedules of little peak of the first, if it computes all."""
+    problem, options = request.problem, request.options
+    if not isinstance(problem, PlanProblem) or not isinstance(options, SearchOptions) or options.search == "off":
+        return None
+    place, nodes = problem.platform.memories[SWEPT], range(len(problem.graph.nodes))
+    if not all(map(place.computes, nodes)):
+        return None
+    how = Options(search="only", threads=options.threads, seed=options.seed, iterations=options.iterations)
+    least = least_schedules(problem.instance, how, deadline.part(ALONE_SHARE), stop)
+    plans = [plan_of_sequence(sequence, SWEPT) for sequence in least.sequences]
+    fit = [plan for plan in plans if variant.at(variant.peak).judge(plan).feasible]
+    starts = (variant.start(variant.at(variant.peak), plan) for plan in fit)
+    return BudgetAnswer(tuple((plan, ALONE) for plan in starts if plan is not None), interrupted=least.interrupted)
 
 
 def _within(request: Request, least: Least, interrupted: bool = False) -> Smallest:

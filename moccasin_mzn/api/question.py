@@ -153,8 +153,9 @@ class Question(ProblemOptions):
 
     @property
     def _largest(self) -> str | None:
-        """The budget from which the least one is sought; None: each memory has its own."""
-        return None if self.memories is not None and self.memories.own_budgets else "100%"
+        """The budget from which the least one is sought, or that is swept; None: each memory has its own. Where one is
+        given in addition, the memories refuse it."""
+        return self.budget if self.memories is not None and self.memories.own_budgets else "100%"
 
     @property
     def offsets(self) -> int | None:

@@ -23,7 +23,7 @@ def claimed(found: mz.Result) -> int:
     return 0 if claim is None else int((claim[2] or claim[1]).replace(",", ""))
 
 
-@pytest.mark.parametrize(("seed", "order"), few([(s, o) for s in range(40) for o in ("input", "free")], keep=4))
+@pytest.mark.parametrize(("seed", "order"), few([(s, o) for s in range(40) for o in ("input", "free")], keep=2))
 def test_a_counted_least_budget_is_the_same_every_time(seed, order):
     graph = drawn(f"least counted {seed}")
     how = {"order": order, "max_computations": 2, "seed": seed, "stop": mz.stop.Iterations(300)}
@@ -35,7 +35,7 @@ def test_a_counted_least_budget_is_the_same_every_time(seed, order):
     assert found.valid and found.peak <= found.budget and claimed(found) <= exact <= found.budget
 
 
-@pytest.mark.parametrize("seed", few(range(40), keep=4))
+@pytest.mark.parametrize("seed", few(range(40), keep=2))
 @pytest.mark.parametrize("strategy", ["keep-all", "dtr", "chen-greedy-ap"])
 def test_the_least_budget_of_a_strategy_is_one_that_it_keeps(seed, strategy):
     graph = drawn(f"least strategy {seed}", 6)
@@ -47,10 +47,10 @@ def test_the_least_budget_of_a_strategy_is_one_that_it_keeps(seed, strategy):
         assert found.budget == mz.solve(graph, 1.0, strategy="keep-all").peak
 
 
-@pytest.mark.parametrize("seed", few(range(40), keep=4))
+@pytest.mark.parametrize("seed", few(range(40), keep=2))
 def test_the_least_arena_is_no_less_than_brute_force_needs(seed):
     graph = drawn(f"least arena {seed}", 4, largest=4)
-    found = mz.solve(graph, "least", addresses=True, max_computations=2, time_limit=3, threads=1, if_none="stop")
+    found = mz.solve(graph, "least", addresses=True, max_computations=2, time_limit=1.5, threads=1, if_none="stop")
     if found.valid:
         assert found.arena is not None and found.arena <= found.budget
         assert arena_best(exact_graph(graph), found.budget, 1, 2, "first") is not None
@@ -58,7 +58,7 @@ def test_the_least_arena_is_no_less_than_brute_force_needs(seed):
     assert claimed(found) <= least and (not found.valid or found.budget <= 2 * least)
 
 
-@pytest.mark.parametrize("seed", few(range(60), keep=5))
+@pytest.mark.parametrize("seed", few(range(60), keep=2))
 @pytest.mark.parametrize("name", ["paging", "devices", "memories"])
 def test_the_least_budget_of_the_first_memory(name, seed):
     rng = random.Random(f"{name} {seed}")
@@ -73,7 +73,7 @@ def test_the_least_budget_of_the_first_memory(name, seed):
         "memories": {"memories": {"a": "least", "b": f"{other}:2"}},
     }[name]
 
-    found = mz.solve(graph, **given, order="free", max_computations=2, time_limit=3, threads=1, seed=seed)
+    found = mz.solve(graph, **given, order="free", max_computations=2, time_limit=1.5, threads=1, seed=seed)
     problem = found.details.problem
 
     def within(budget: int) -> bool:
@@ -99,11 +99,21 @@ def test_the_command_seeks_the_least_local_memory(command, tmp_path):
     status, out, err = command(*words, "--budget", "least", "--max-computations", "1", "--if-none", "stop")
     assert status == 0 and "budget: 8, the least that any schedule" in err, err
     status, out, err = command(*words, "--budget", "least", "--paging", "--page-out-time", "1")
-    assert status == 0 and "budget: 6, the least that any schedule" in err, err
+    assert status == 0 and "budget: 6, the least that" in err, err
     paged = json.loads(out)
     assert paged["peaks"]["local"] == 6 and 54 < paged["duration"] < 54 + 9
     status, out, err = command(*words, "--memory", "fast=least", "--memory", "slow=4:1")
     assert status == 0 and json.loads(out)["peaks"]["fast"] <= 4 and re.search("budget: [0-4]", err), err
+
+
+@pytest.mark.parametrize(
+    "words", [["--device", "gpu=9"], ["--memory", "fast=9"], ["--memory", "fast=least"], ["--platform", "plan.json"]]
+)
+def test_the_least_budget_is_given_once(words, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mz.write_graph(drawn("once"), tmp_path / "graph.json")
+    status, out, err = command("solve", "graph.json", "--budget", "least", *words)
+    assert (status, out) == (2, "") and err.startswith("error: --budget is for one memory"), err
 
 
 def test_only_the_first_memory_may_have_the_least_budget():

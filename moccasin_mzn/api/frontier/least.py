@@ -108,12 +108,16 @@ def _part(seconds: float | None, share: float, begin: float) -> Deadline:
     return Deadline(None if seconds is None else share * seconds, begin)
 
 
-def least_of(variant: Variant, deadline: Deadline, stop: Callable[[], bool] = never) -> LeastSearch:
+def least_of(
+    variant: Variant, deadline: Deadline, stop: Callable[[], bool] = never, known: BudgetAnswer | None = None
+) -> LeastSearch:
     """Seek the least budget of any variant: first answers of ever less peak, then a proof. Its `knowledge` has both.
 
     An interrupt from the keyboard ends the search, not this function.
     """
     search = LeastSearch(variant, stop)
+    if known is not None:
+        search.knowledge.learn(variant.peak, replace(known, bound=None))
     search.seek(_part(deadline.seconds, 1 - _PROOF_SHARE, deadline.begin))
     search.prove(deadline)
     return search
