@@ -36,7 +36,11 @@ def plain_network():
 
 @pytest.mark.parametrize(
     ("spec", "shape", "budget"),
-    [("networks:resnet18", "2x3x64x64", 0.8), ("networks:transformer", "8x64:int64", 0.7), ("plain", "2x4x16x16", 0.7)],
+    [
+        ("networks:resnet18", "4x3x128x128", 0.8),
+        ("networks:transformer", "8x64:int64", 0.7),
+        ("plain", "2x4x16x16", 0.7),
+    ],
 )
 def test_a_schedule_gives_the_results_of_the_plain_run(spec, shape, budget):
     trace = trace_network(registered(plain_network) if spec == "plain" else spec, [shape], training=True)
