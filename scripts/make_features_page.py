@@ -31,8 +31,7 @@ HEAD = """\
 What a question can have, and which part of the program handles it. This page is made from the declarations
 (`python scripts/make_features_page.py`): each search, model, judge and way of asking has one line, `handles`, with the
 features that it takes into account. A search that does not handle a feature of the problem is left out, as the
-key `skipped` of `--json` shows, and what nothing handles is refused in one sentence. In several memories the outputs of
-one operation are one, retained until the last read of any.
+key `skipped` of `--json` shows, and what nothing handles is refused in one sentence.
 
 """
 
@@ -55,22 +54,28 @@ def table(heading: str, rows: list[list[str]]) -> str:
     )
 
 
-def refused() -> list[tuple[Feature, Feature, str]]:
-    """Pairs of features that nothing handles, each with the reason.
+def refused() -> list[tuple[str, str, str]]:
+    """Pairs of features that nothing handles, by their names, each with the reason.
 
-    Other goals are for several memories, and pairs with those are named once; there, several outputs are one.
+    A pair that follows from another one is left out: other goals are for several memories, and taking out
+    concatenations has outputs side by side. What holds for all kinds of several memories is one pair.
     """
-    found = []
+    found: dict[tuple[Feature, Feature], str] = {}
     for pair in combinations(Feature, 2):
         if Feature.GOALS in pair and any(other in pair for other in OF_ONE_MEMORY | MODES - {Feature.FRONTIER}):
-            continue
-        if pair[0] is Feature.OUTPUTS and pair[1] in SEVERAL_MEMORIES:
             continue
         try:
             refuse_ways(pair)
         except InputError as error:
-            found.append((*pair, Page.before(str(error)).partition(": ")[2].partition(": leave out")[0]))
-    return found
+            found[pair] = Page.before(str(error)).partition(": ")[2].partition(": leave out")[0]
+    with_several = {other: [one for one, of in found if of is other and one in SEVERAL_MEMORIES] for _, other in found}
+    rows: dict[tuple[str, str], str] = {}
+    for (one, other), why in found.items():
+        if Feature.ZERO_COPY in (one, other) and (Feature.SIDE_BY_SIDE, *{one, other} - {Feature.ZERO_COPY}) in found:
+            continue
+        all_kinds = one in SEVERAL_MEMORIES and len(with_several[other]) == len(SEVERAL_MEMORIES)
+        rows["several memories" if all_kinds else one.called, other.called] = why
+    return [(*pair, why) for pair, why in rows.items()]
 
 
 def _brought_by(feature: Feature) -> str:
@@ -87,7 +92,7 @@ def text() -> str:
     handled += [
         [part.name, kind, *("x" if one in part.handles else "" for one in of_problems)] for kind, part in parts()
     ]
-    pairs = [["features", "with", "why"], *([one.called, other.called, why] for one, other, why in refused())]
+    pairs = [["features", "with", "why"], *(list(row) for row in refused())]
     return (
         HEAD + table("The features", features) + "\n" + table("Which part handles what", handled) + "\n"
         + table(f"The {len(pairs) - 1} pairs that nothing handles", pairs)

@@ -63,7 +63,7 @@ RULES = Ability(
     },
     MappingProxyType(
         {
-            **dict.fromkeys((Feature.PAGING, Feature.DEVICES, Feature.POOLS), "strategies are for one memory"),
+            **dict.fromkeys((Feature.PAGING, Feature.DEVICES, Feature.POOLS), "its rule knows one memory"),
             **dict.fromkeys((Feature.RACE, Feature.OWN_MODEL), "a strategy is in place of a model"),
         }
     ),
