@@ -33,8 +33,7 @@ HEAD = """\
 What a question can have, and which part of the program handles it. This page is made from the declarations
 (`python scripts/make_features_page.py`): each search, model, judge and way of asking has one line, `handles`, with the
 features that it takes into account. A search that does not handle a feature of the problem is left out, as the
-key `skipped` of `--json` shows, and what nothing handles is refused in one sentence. In several memories the outputs of
-one operation are one, retained until the last read of any.
+key `skipped` of `--json` shows, and what nothing handles is refused in one sentence.
 
 """
 

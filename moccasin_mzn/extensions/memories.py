@@ -421,7 +421,8 @@ def several_memories_problem(
         instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
         capacity = capacity_of(slow_memory, instance.baseline.peak)
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
-        return _handled(_towards(goal, PlanProblem(instance, platform)), PagingFormulation(form))
+        forms = PagingFormulation(form), DevicesFormulation(form == "staged")
+        return _handled(_towards(goal, PlanProblem(instance, platform)), *forms)
     if budget is not None or count_fixed:
         raise InputError(f"{'count fixed' if budget is None else 'budget'} is for one memory: each device has its own")
     if form not in ("staged", "general"):
@@ -495,12 +496,13 @@ def _described(
         return kind(value)
 
 
-def _handled(problem: PlanProblem, form: PlanFormulation) -> tuple[PlanProblem, PlanFormulation]:
-    """A problem and its formulation, which handles all features of it.
+def _handled(problem: PlanProblem, *forms: PlanFormulation) -> tuple[PlanProblem, PlanFormulation]:
+    """A problem and the first of the formulations that handles all features of it.
 
     Raises:
-        InputError: it does not.
+        InputError: none does.
     """
+    form = next((each for each in forms if problem.features <= each.handles), forms[-1])
     form.refuse_others(problem)
     return problem, form
 
