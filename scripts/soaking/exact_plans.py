@@ -134,8 +134,8 @@ def _memory(g, machine, copies, length):
 def _stage_after(g, machine, mode, comp, at, action):
     """The place in a stage after an action, in which first computations are in the input order; None: out of place.
 
-    "first": no more than that. "staged": stage k is the first k-1 nodes of the order, each, in the order,
-    recomputed, or copied to where something is computed, or not, and the k-th computed; other copies at any time.
+    "first": no more than that. "staged": stage k is the first k-1 nodes of the order, each, in the order, recomputed,
+    or copied to where something is computed, or not, and the k-th computed; other copies at any time.
     "slots": each node of a stage is computed in each memory, or not, and then copied to each memory, or not."""
     v, m, source = action
     place = g.order.index(v)
@@ -191,14 +191,14 @@ class Steps:
                 machine.access[m][w] for w in g.outs[f]
             )
         costs, actions = (duration, energy, 0), [(w, m, None) for w in made]
-        needed, taken = sum(1 << u for u, k in lies.items() if k == m), g.ws[f] + sum(g.size[w] for w in g.outs[f])
-        yield from self._made(state, actions, costs, needed, taken)
+        must, taken = sum(1 << u for u, k in lies.items() if k == m), g.ws[f] + sum(g.size[w] for w in g.outs[f])
+        yield from self._made(state, actions, costs, must, taken)
         for u in g.ip[f] if len(made) == 1 else ():
             if lies[u] == m:
-                yield from self._made(state, actions, costs, needed, taken - g.size[f], 1 << u)
+                yield from self._made(state, actions, costs, must, taken - g.size[f], 1 << u)
 
-    def _made(self, state, actions, costs, needed, taken, gone=0):
-        """What follows if these inputs in the target are needed, that much is taken besides, and one is overwritten."""
+    def _made(self, state, actions, costs, must, taken, gone=0):
+        """What follows if these inputs stay in the target, that much is taken besides, and one is overwritten."""
         there, comp, at = state
         m, new = actions[0][1], sum(1 << v for v, _, _ in actions)
         for action in actions if self.mode != "free" else ():
@@ -209,7 +209,7 @@ class Steps:
         comp |= new if actions[0][2] is None else 0
         if self.machine.one_device:
             there = tuple(each & ~new for each in there)
-        for some in kept(self.size_of, self.g, needed, there[m] & ~needed & ~new, self.rooms[m] - taken):
+        for some in kept(self.size_of, self.g, must, there[m] & ~must & ~new, self.rooms[m] - taken):
             yield costs, ((*there[:m], some & ~gone | new, *there[m + 1 :]), comp, at), actions
 
 
