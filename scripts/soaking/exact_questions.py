@@ -35,6 +35,8 @@ FIRST = "first computations in the input order"
 """Words of a proof that is not only about stages of the input order."""
 SECONDS = 20.0
 """A limit that questions on so few nodes do not need."""
+SEVERAL_NODES = 5
+"""Operations in several memories."""
 COUNTED = 300
 """Turns of a search by itself."""
 
@@ -57,9 +59,15 @@ class Asked:
         self.flaws: list[str] = []
 
     def _draw(self, nodes: int, largest: int | None, several: bool) -> mz.ComputationGraph:
-        """A graph; for several memories sometimes with outputs that are read as one."""
-        graph = draw_graph(self.rng, nodes, largest)
-        return (several and self.rng.random() < 0.3 and read_as_one(self.rng, graph)) or graph
+        """A graph; for several memories often one that needs more memory than each node does alone, unless something is
+        recomputed or copied; sometimes with outputs that are read as one."""
+        crowded = several and self.rng.random() < 0.7
+        graph = draw_graph(self.rng, nodes, largest, crowded)
+        if not several:
+            return graph
+        while self.rng.random() < 0.97 and best(exact_graph(graph), _low(graph), "free", 1):
+            graph = draw_graph(self.rng, nodes, largest, crowded)
+        return (self.rng.random() < 0.3 and read_as_one(self.rng, graph)) or graph
 
     @property
     def how(self) -> dict[str, object]:
@@ -69,7 +77,7 @@ class Asked:
 
     def budget(self) -> int:
         """An amount at which something may fit and something may not."""
-        low, high = max(1, max(self.graph.working_sets)), max(1, account(self.tiny, self.tiny.order).peak)
+        low, high = _low(self.graph), max(1, account(self.tiny, self.tiny.order).peak)
         return self.rng.choice([low, high, self.rng.randint(low, max(low, high)), max(1, low - 1)])
 
     def expect(self, right: bool, flaw: str) -> None:
@@ -88,11 +96,18 @@ class Asked:
             self.expect(in_scope(self.tiny, sequence, kind, self.most), f"{sequence} is out of the question's scope")
 
 
+def _low(graph: mz.ComputationGraph) -> int:
+    """No budget of one memory below it is enough."""
+    return max(1, *graph.working_sets)
+
+
 # --- Graphs ---------------------------------------------------------------------------------------------------
 
 
-def draw_graph(rng: random.Random, nodes: int, largest: int | None = None) -> mz.ComputationGraph:
-    """A graph of at most this many operations and one."""
+def draw_graph(
+    rng: random.Random, nodes: int, largest: int | None = None, crowded: bool = False
+) -> mz.ComputationGraph:
+    """A graph of at most this many operations; a crowded one is a chain whose end reads its beginning backwards."""
     operations, near = rng.randint(1, nodes), rng.choice([0.5, 0.8, 1.0])
     further = rng.random() < 0.35
     output_of: list[int | None] = []
@@ -106,6 +121,9 @@ def draw_graph(rng: random.Random, nodes: int, largest: int | None = None) -> mz
         if of is not None:
             durations[v], sizes[of] = 0, max(1, sizes[of])
     edges = {(u, v) for v in firsts for u in range(v) if rng.random() < (near if u >= v - 2 else 0.3)}
+    if crowded:
+        edges = {(u, v) for v in firsts for u in range(v)
+                 if u == v - 1 or rng.random() < (0.8 if u + v == n - 1 else 0.1)}  # fmt: skip
     graph = mz.ComputationGraph(
         nodes=[f"n{v}" for v in range(n)], durations=durations, sizes=sizes, edges=sorted(edges), order=range(n),
         output_of=output_of if any(of is not None for of in output_of) else None,
@@ -300,10 +318,10 @@ def certificates(rng: random.Random) -> list[str]:
 
 def pools(rng: random.Random, wanted: Features = NONE) -> list[str]:
     """Memories of one device."""
-    asked = Asked(rng, 3, several=True, wanted=wanted)
+    asked = Asked(rng, SEVERAL_NODES, several=True, wanted=wanted)
     rate, durations = rng.choice([0, 1, 2, Fraction(1, 2)]), asked.graph.durations
-    low = max(1, max(asked.graph.working_sets))
-    budgets = [rng.choice([low, 2 * low, max(1, low // 2)]), rng.choice([low, None])]
+    low, budget = _low(asked.graph), asked.budget()
+    budgets = [rng.choice([budget, max(1, low // 2)]), rng.choice([low, max(1, budget // 3), None])]
     access = [[ceil(size * each) for size in asked.graph.sizes] for each in (0, rate)]
     machine = Machine(budgets, [[(duration, 0) for duration in durations]] * 2, access=access)
     slow = f"{'inf' if budgets[1] is None else budgets[1]}:{float(rate)}"
@@ -312,18 +330,18 @@ def pools(rng: random.Random, wanted: Features = NONE) -> list[str]:
 
 def paging(rng: random.Random, wanted: Features = NONE) -> list[str]:
     """A slow memory that nothing is computed in."""
-    return _copying(Asked(rng, 3, several=True, wanted=wanted), devices=False)
+    return _copying(Asked(rng, SEVERAL_NODES, several=True, wanted=wanted), devices=False)
 
 
 def devices(rng: random.Random, wanted: Features = NONE) -> list[str]:
     """Two devices with copies between them."""
-    return _copying(Asked(rng, 3, several=True, wanted=wanted), devices=True)
+    return _copying(Asked(rng, SEVERAL_NODES, several=True, wanted=wanted), devices=True)
 
 
 def _copying(asked: Asked, devices: bool) -> list[str]:
     rng, graph = asked.rng, asked.graph
-    low = max(1, max(graph.working_sets))
-    budgets = [rng.choice([low, 2 * low]), rng.choice([low, 3 * low])]
+    low = _low(graph)
+    budgets = [asked.budget(), rng.choice([low, max(1, low // 2), 3 * low])]
     rate, slower = rng.choice([0, 1, Fraction(1, 2), 3]), rng.choice([1, Fraction(3, 2), 3])
     costs = [(ceil(size * rate), 0) for size in graph.sizes]
     here, there = ([(ceil(duration * each), 0) for duration in graph.durations] for each in (1, slower))
