@@ -196,8 +196,15 @@ class PlanProblem:
         return 1 if self.platform.memories[memory].durations is None else self.instance.max_computations[node]
 
     def out_of_scope(self, plan: Plan) -> str | None:
-        """The first node with too many retention intervals in a memory, in one line; None if absent."""
+        """The first node with too many retention intervals in a memory, or recomputed although the graph has it
+        computed once, in one line; None if absent."""
         platform = self.platform
+        computed = Counter(action.node for action in plan if action.source is None)
+        for v in platform.graph.computed_once:
+            if computed[v] > 1:
+                return (
+                    f"node {node_text(platform.graph, v)} is computed {computed[v]} times, the graph has it once only"
+                )
         of = Counter((action.node, platform.devices[action.memory]) for action in plan)
         for (v, m), count in of.items():
             most = self.most_intervals(v, m)

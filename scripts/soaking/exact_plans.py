@@ -136,19 +136,37 @@ def _stage_after(g, machine, mode, comp, at, action):
 
     "first": no more than that. "staged": stage k is the first k-1 nodes of the order, each, in the order, recomputed,
     or copied to where something is computed, or not, and the k-th computed; other copies at any time.
-    "slots": each node of a stage is computed in each memory, or not, and then copied to each memory, or not."""
+    "slots": see below."""
+    if mode == "slots":
+        return _slot_after(g, comp, at, action)
     v, m, source = action
     place = g.order.index(v)
     if source is None and not comp >> v & 1 and comp != sum(1 << w for w in g.order[:place]):
         return None
     if mode == "first" or (mode == "staged" and source is not None and machine.compute[m] is None):
         return at
-    slot = (place,) if mode == "staged" else (place, source is not None, m)
-    stage, latest = at
+    slot, (stage, latest) = (place,), at
     if place <= stage and slot > latest:
         return stage, slot
     stage += 1
     return (stage, slot) if comp >> g.order[stage - 1] & 1 and stage < g.n and place <= stage else None
+
+
+def _slot_after(g, comp, at, action):
+    """An operation has in a stage first its computations, by memory and output, then copies, by output and memory;
+    stage k is one of the first k operations, and what is new is of the last of them."""
+    v, m, source = action
+    operations = [u for u in g.order if g.of[u] is None]
+    place = operations.index(g.first[v])
+    output = [u for u in g.order if g.first[u] == g.first[v]].index(v)
+    slot = (place, 0, m, output) if source is None else (place, 1, output, m)
+    stage, latest = at
+    if place > stage or slot <= latest:
+        stage += 1
+        if not comp >> operations[stage - 1] & 1 or stage == len(operations) or place > stage:
+            return None
+    is_first = source is None and not comp >> v & 1
+    return None if is_first and place != stage else (stage, slot)
 
 
 class Steps:
@@ -176,12 +194,12 @@ class Steps:
                     yield from self._made(state, [(v, m, a)], (*costs[v], self.g.size[v]), 0, self.g.size[v])
 
     def _computed(self, state, made, m):
-        g, machine, (there, _, _) = self.g, self.machine, state
+        g, machine, (there, comp, _) = self.g, self.machine, state
         f = made[0]
         lies = {
             u: k for u in g.pred[f] for k in machine.numbers if (machine.one_device or k == m) and there[k] >> u & 1
         }
-        if len(lies) < len(g.pred[f]) or all(there[m] >> w & 1 for w in made):
+        if len(lies) < len(g.pred[f]) or all(there[m] >> w & 1 for w in made) or (f in g.once and comp >> f & 1):
             return
         if any(len({lies.get(u, m) for u in group}) > 1 for w in made for group in g.groups[w]):
             return
@@ -218,6 +236,8 @@ def plan_in_scope(g, machine, plan, mode="free", most=None):
     and node, in the first memory of one device."""
     made = Counter((v, 0 if machine.one_device else m) for v, m, _ in plan)
     if most is not None and any(number > most[m][v] for (v, m), number in made.items()):
+        return False
+    if any(number > 1 for v, number in Counter(v for v, _, source in plan if source is None).items() if v in g.once):
         return False
     comp, at = 0, (0, ())
     for action in plan if mode != "free" else ():

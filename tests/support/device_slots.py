@@ -1,4 +1,4 @@
-"""Stages of operations on several devices for `soaking.exact_plans`, which knows stages of nodes."""
+"""Random problems of several devices."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import random
 from dataclasses import replace
 
 from machine_cases import draw_platform
-from soaking.exact import Tiny
-from soaking.exact_plans import Machine
 
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -15,30 +13,11 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, Platform
 
 
-def stage_of_operation_after(g: Tiny, machine: Machine, mode: str, computed: int, at, action):
-    """The place in a stage after an action, in place of `exact_plans._stage_after`; None: out of place.
-
-    An operation has in a stage first its computations, by memory and output, then copies, by output and memory; stage k
-    is one of the first k operations, and what is computed for the first time is of the last of them."""
-    v, m, source = action
-    operations = [u for u in g.order if g.of[u] is None]
-    place = operations.index(g.first[v])
-    output = [u for u in g.order if g.first[u] == g.first[v]].index(v)
-    slot = (place, 0, m, output) if source is None else (place, 1, output, m)
-    stage, latest = at
-    if place > stage or slot <= latest:
-        stage += 1
-        if not computed >> operations[stage - 1] & 1 or stage == len(operations) or place > stage:
-            return None
-    is_first = source is None and not computed >> v & 1
-    return None if is_first and place != stage else (stage, slot)
-
-
 def draw_device_problem(seed: int, nodes: int = 5) -> PlanProblem:
     """Graphs with all features on up to three memories with links, with budgets that mostly are scarce."""
     rng = random.Random(f"devices {seed}")
     platform = draw_platform(rng, rng.randint(2, nodes))
-    while platform.one_device:
+    while platform.has_accesses:
         platform = draw_platform(rng, rng.randint(2, nodes))
     if rng.random() < 0.75:
         platform = _scarce(rng, platform)

@@ -75,6 +75,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
             "copy_duration": data.copy_durations,
             "copy_energy": data.copy_energies,
             "most_copies": data.most,
+            "computed_once": {k for k, v in enumerate(data.order, 1) if v in data.problem.graph.computed_once},
             "earliest_again": data.earliest_again,
             "goal": 1 + OBJECTIVES.index(data.problem.goal.objective),
             "limit": _limits(data, limit),

@@ -7,31 +7,24 @@ from collections import Counter
 
 import pytest
 from device_runs import proven
+from device_slots import draw_device_problem
 from few import few
+from machine_cases import machine_of
+from soaking import exact_plans
+from soaking.exact_questions import exact_graph
 
-pytest.importorskip("soaking.exact_plans")
-from device_slots import draw_device_problem, stage_of_operation_after  # noqa: E402
-from machine_cases import machine_of  # noqa: E402
-from soaking import exact_plans  # noqa: E402
-from soaking.exact_questions import exact_graph  # noqa: E402
-
-from moccasin_mzn.extensions.devices.data import StageSlots, decode, devices_data, encode  # noqa: E402
-from moccasin_mzn.extensions.devices.formulation import DevicesFormulation  # noqa: E402
-from moccasin_mzn.extensions.devices.search import plan_of, search_plans, slots_of  # noqa: E402
-from moccasin_mzn.problem.features import Feature, graph_features  # noqa: E402
-from moccasin_mzn.problem.judges.plans import judge_plan  # noqa: E402
-from moccasin_mzn.problem.platform import OBJECTIVES, Action  # noqa: E402
+from moccasin_mzn.extensions.devices.data import StageSlots, decode, devices_data, encode
+from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
+from moccasin_mzn.extensions.devices.search import plan_of, search_plans, slots_of
+from moccasin_mzn.problem.features import Feature, graph_features
+from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.platform import OBJECTIVES, Action
 
 pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
 
 FORMS = [pytest.param(True, id="staged"), pytest.param(False, id="general")]
 TOO_MANY = 24
 """Intervals of a model with free events, more of which take minutes."""
-
-
-@pytest.fixture(autouse=True)
-def _stages_of_operations(monkeypatch):
-    monkeypatch.setattr(exact_plans, "_stage_after", stage_of_operation_after)
 
 
 def best_plan(problem, staged):
