@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from moccasin_mzn.base import stop
     from moccasin_mzn.base.errors import InputError
     from moccasin_mzn.base.vocabulary import Status
-    from moccasin_mzn.extensions.platforms import CopyCosts, Device, MemoryPool, PagingCosts
     from moccasin_mzn.face import allocate, check_certificate, compare, frontier, order, solve
     from moccasin_mzn.graphs.formats import read_graph, write_graph
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.graphs.tiling.cutting import tile
+    from moccasin_mzn.machine.platforms import CopyCosts, Device, MemoryPool, PagingCosts
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.buffer import Buffer, Gap
     from moccasin_mzn.problem.judges.certificates import Proven
@@ -45,12 +45,12 @@ __all__ = [
 
 _HOMES = {
     "AllocationResult": "report.answers", "Budget": "problem.budget", "Buffer": "problem.buffer",
-    "ComparisonResult": "report.answers", "ComputationGraph": "graphs.graph", "CopyCosts": "extensions.platforms",
-    "Device": "extensions.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
+    "ComparisonResult": "report.answers", "ComputationGraph": "graphs.graph", "CopyCosts": "machine.platforms",
+    "Device": "machine.platforms", "FrontierPoint": "api.frontier.points", "FrontierResult": "report.answers",
     "Gap": "problem.buffer", "Goal": "problem.platform", "Incumbent": "report.rows", "InputError": "base.errors",
     "Interrupted": "api.driving", "Interval": "report.rows",
-    "JudgedSchedule": "report.judged", "MemoryPool": "extensions.platforms", "OrderResult": "report.answers",
-    "PagingCosts": "extensions.platforms", "Progress": "api.driving",
+    "JudgedSchedule": "report.judged", "MemoryPool": "machine.platforms", "OrderResult": "report.answers",
+    "PagingCosts": "machine.platforms", "Progress": "api.driving",
     "Proven": "problem.judges.certificates", "Result": "report.answers", "Status": "base.vocabulary",
     "Violation": "problem.judges.schedules", "read_graph": "graphs.formats", "read_result": "report.judged",
     "tile": "graphs.tiling.cutting", "validate": "report.judged", "write_graph": "graphs.formats",

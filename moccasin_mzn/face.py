@@ -21,14 +21,14 @@ from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.files import load_json, replace_file
 from moccasin_mzn.base.stop import Criteria, Stop
 from moccasin_mzn.base.vocabulary import FormulationName, FormulationOptions, IfNone, Objective, Search, StrategyName
-from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.memories import Amount, MemoriesGiven, pools_of
-from moccasin_mzn.extensions.platforms import CopyCosts, Device, MemoryPool, PagingCosts
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import graph_given
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
+from moccasin_mzn.machine.addresses.allocate import allocate_buffers
+from moccasin_mzn.machine.memories import Amount, MemoriesGiven, pools_of
+from moccasin_mzn.machine.platforms import CopyCosts, Device, MemoryPool, PagingCosts
 from moccasin_mzn.problem.arena import Buffer, check_alignment
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.features import Feature

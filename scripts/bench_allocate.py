@@ -31,9 +31,9 @@ from pathlib import Path
 
 from row_tables import print_markdown
 
-from moccasin_mzn.extensions.addresses import ADDRESSES
-from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.heuristics.compiled_searches import ready
+from moccasin_mzn.machine.addresses import ADDRESSES
+from moccasin_mzn.machine.addresses.search import search_arena
 from moccasin_mzn.problem.arena import bound_of
 from moccasin_mzn.problem.buffer import Buffer
 from moccasin_mzn.problem.files.buffers import read_buffers

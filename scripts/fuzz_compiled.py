@@ -26,11 +26,11 @@ from numba import config, types
 from numba.np import arrayobj
 
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by
-from moccasin_mzn.extensions.addresses.search import search_arena
-from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
+from moccasin_mzn.machine.addresses.release import Reserved, Window, near_by
+from moccasin_mzn.machine.addresses.search import search_arena
+from moccasin_mzn.machine.platforms import PagingCosts, paging_platform
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.buffer import Buffer, Gap
 from moccasin_mzn.problem.instance import Instance, without_tail
@@ -285,7 +285,7 @@ def orders(draw: random.Random) -> None:
 
 def paging(draw: random.Random) -> None:
     """Plans with slow memory, from a schedule."""
-    from moccasin_mzn.extensions.paging.search import PagingSearch
+    from moccasin_mzn.machine.paging.search import PagingSearch
 
     question = draw_question(draw, staged=True)
     instance, graph = question.instance, question.instance.graph
@@ -400,9 +400,9 @@ def _refused(entry: Callable[[np.ndarray, int], int], row: np.ndarray, at: int) 
 
 def few_moves() -> list[tuple[ModuleType, str, float]]:
     """Constants of modules with which searches look at the clock often: graphs are small, and runs are to be short."""
-    from moccasin_mzn.extensions.addresses import search as arenas
-    from moccasin_mzn.extensions.paging import search as plans
     from moccasin_mzn.heuristics.staged import search as local
+    from moccasin_mzn.machine.addresses import search as arenas
+    from moccasin_mzn.machine.paging import search as plans
 
     return [
         (local, "CHUNK", 2_000),

@@ -9,10 +9,10 @@ from pathlib import Path
 from moccasin_mzn.api.modes import WAYS, refuse_ways
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import InputError
-from moccasin_mzn.extensions.addresses.joint import JOINT
-from moccasin_mzn.extensions.memories import PLAN_FORMULATIONS
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.formulations.windows import WINDOWS
+from moccasin_mzn.machine.addresses.joint import JOINT
+from moccasin_mzn.machine.memories import PLAN_FORMULATIONS
 from moccasin_mzn.problem.features import (
     JUDGES,
     MODES,

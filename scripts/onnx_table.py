@@ -29,11 +29,11 @@ from row_tables import print_markdown
 from moccasin_mzn import solve
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bounds.least_budget import least_budget_bound
-from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.file import OnnxImport, import_onnx
 from moccasin_mzn.graphs.importers.onnx.model import model_bytes, parse_model
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold
+from moccasin_mzn.machine.addresses.allocate import allocate_buffers
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.placing import placing_of
 

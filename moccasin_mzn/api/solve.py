@@ -18,10 +18,6 @@ from moccasin_mzn.base.clock import never
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import InputError, explained
 from moccasin_mzn.base.files import JsonObject
-from moccasin_mzn.extensions.addresses import ADDRESSES
-from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
-from moccasin_mzn.extensions.addresses.reports import Reports
 from moccasin_mzn.formulations import Formulation, in_any_order
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched
 from moccasin_mzn.heuristics.compiled_searches import (
@@ -34,6 +30,10 @@ from moccasin_mzn.heuristics.compiled_searches import (
     ready,
     seconds_spent,
 )
+from moccasin_mzn.machine.addresses import ADDRESSES
+from moccasin_mzn.machine.addresses.allocate import allocate_buffers
+from moccasin_mzn.machine.addresses.arrange import solve_with_addresses
+from moccasin_mzn.machine.addresses.reports import Reports
 from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
@@ -315,7 +315,7 @@ def solve_with_arenas(
     Raises:
         InputError: see `solve_problem` and `plan_with_arenas`.
     """
-    from moccasin_mzn.extensions.addresses.arrange_plans import plan_with_arenas
+    from moccasin_mzn.machine.addresses.arrange_plans import plan_with_arenas
 
     compiled = () if options.search == "off" else _compiled(problem, formulation)
     begin = (time.monotonic() if begin is None else begin) + ready(*compiled, ADDRESSES)

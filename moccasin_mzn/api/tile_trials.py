@@ -131,8 +131,8 @@ class Trial:
 
     def _arena(self, sequence: Sequence[int]) -> int:
         """The size of an arena with offsets."""
-        from moccasin_mzn.extensions.addresses import ADDRESSES
-        from moccasin_mzn.extensions.addresses.search import search_arena
+        from moccasin_mzn.machine.addresses import ADDRESSES
+        from moccasin_mzn.machine.addresses.search import search_arena
 
         ready(ADDRESSES)
         placing = placing_of(self.problem.graph, simulate(self.problem.graph, sequence))

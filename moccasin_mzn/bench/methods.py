@@ -25,12 +25,12 @@ from moccasin_mzn.base.formatting import one_of
 from moccasin_mzn.base.option import flag, options_of, words_of
 from moccasin_mzn.bench.columns import Row
 from moccasin_mzn.bench.toml_tables import Fields
-from moccasin_mzn.extensions.addresses import ADDRESSES
-from moccasin_mzn.extensions.memories import MemoryOptions, first_swept
-from moccasin_mzn.extensions.paging import PAGING
-from moccasin_mzn.extensions.platforms import exact
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
+from moccasin_mzn.machine.addresses import ADDRESSES
+from moccasin_mzn.machine.memories import MemoryOptions, first_swept
+from moccasin_mzn.machine.paging import PAGING
+from moccasin_mzn.machine.platforms import exact
 from moccasin_mzn.problem.files.schedules import parse_count
 from moccasin_mzn.problem.instance import FREE
 from moccasin_mzn.problem.options import ProblemOptions

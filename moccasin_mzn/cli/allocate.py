@@ -45,8 +45,8 @@ def allocate(
     from moccasin_mzn.base.checks import check_seed, check_threads, check_time_limit
     from moccasin_mzn.base.files import load_text
     from moccasin_mzn.base.formatting import over_text
-    from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
+    from moccasin_mzn.machine.addresses.allocate import allocate_buffers
     from moccasin_mzn.problem.arena import capacity_of, check_alignment
     from moccasin_mzn.problem.files.buffers import parse_buffers, placed_text
 

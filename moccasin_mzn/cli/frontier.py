@@ -42,7 +42,7 @@ from moccasin_mzn.cli.options import (
     named_options,
     problem_options,
 )
-from moccasin_mzn.extensions.memories import MemoryOptions, first_swept
+from moccasin_mzn.machine.memories import MemoryOptions, first_swept
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:

@@ -68,9 +68,9 @@ def _print_use(configurations: list[JsonObject], folder: Path | None) -> None:
 
 def searches() -> tuple[CompiledSearch, ...]:
     """Return all compiled searches of the package."""
-    from moccasin_mzn.extensions.addresses import ADDRESSES
-    from moccasin_mzn.extensions.paging import PAGING
     from moccasin_mzn.heuristics.compiled_searches import FREE, LOCAL, ORDERS, STREAMING
+    from moccasin_mzn.machine.addresses import ADDRESSES
+    from moccasin_mzn.machine.paging import PAGING
     from moccasin_mzn.strategies.dtr import EVICTIONS
 
     return LOCAL, ORDERS, FREE, STREAMING, PAGING, ADDRESSES, EVICTIONS

@@ -20,7 +20,7 @@ from moccasin_mzn.base.log import underway
 from moccasin_mzn.base.option import flag
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
 from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, group, named_options
-from moccasin_mzn.extensions.platforms import SLOW
+from moccasin_mzn.machine.platforms import SLOW
 from moccasin_mzn.pytorch.gradients import ACTIVATIONS, GRADIENTS, STEP
 from moccasin_mzn.pytorch.tracing import MEASURED, NONE
 from moccasin_mzn.report.tables import Lines, console, plain_table, print_table
@@ -158,8 +158,8 @@ def _checked(plan_file: Path | None, options: OptionValues, estimate: bool, save
     Raises:
         InputError: an option is nonsense or missing, or is given together with a plan that has its value already.
     """
-    from moccasin_mzn.extensions.memories import capacity_of
     from moccasin_mzn.graphs.importers.torch.spec import parse_inputs
+    from moccasin_mzn.machine.memories import capacity_of
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.pytorch.planning import LEAST
 

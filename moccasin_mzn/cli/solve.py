@@ -35,7 +35,7 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options, problem_options
-from moccasin_mzn.extensions.memories import MemoryOptions
+from moccasin_mzn.machine.memories import MemoryOptions
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def checker_lines(result: Result) -> list[str]:
     Raises:
         InputError: a checker rejects the answer, or MiniZinc is missing or fails.
     """
-    from moccasin_mzn.extensions.addresses.allocate import check_arena
-    from moccasin_mzn.extensions.addresses.joint import check_placed, is_modelled
     from moccasin_mzn.formulations import in_any_order
     from moccasin_mzn.formulations.checkers import check_solution
     from moccasin_mzn.formulations.searched import PlanFormulation
     from moccasin_mzn.formulations.solution_checkers import check_schedule
+    from moccasin_mzn.machine.addresses.allocate import check_arena
+    from moccasin_mzn.machine.addresses.joint import check_placed, is_modelled
     from moccasin_mzn.problem.plan_problem import PlanProblem
 
     problem, solution, form = result.problem, result.solution, result.formulation

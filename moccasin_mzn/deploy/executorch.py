@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 from moccasin_mzn.base.checks import check_seed, check_time_limit
 from moccasin_mzn.base.errors import InputError, require
 from moccasin_mzn.base.formatting import memory_text
-from moccasin_mzn.extensions.addresses import ADDRESSES
-from moccasin_mzn.extensions.addresses.search import search_arena
-from moccasin_mzn.extensions.memories import Amount, pools_of
-from moccasin_mzn.extensions.platforms import MemoryPool
-from moccasin_mzn.extensions.pools.assign import Assignment, Item
 from moccasin_mzn.heuristics.compiled_searches import ready
+from moccasin_mzn.machine.addresses import ADDRESSES
+from moccasin_mzn.machine.addresses.search import search_arena
+from moccasin_mzn.machine.memories import Amount, pools_of
+from moccasin_mzn.machine.platforms import MemoryPool
+from moccasin_mzn.machine.pools.assign import Assignment, Item
 from moccasin_mzn.problem.arena import Arena, Buffer
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import explained, located
 from moccasin_mzn.base.files import JsonObject, load_text, parse_json
-from moccasin_mzn.extensions.addresses import ADDRESSES
-from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.graphs.adjacency import Blocks, blocks_of
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.heuristics.compiled_searches import ready
+from moccasin_mzn.machine.addresses import ADDRESSES
+from moccasin_mzn.machine.addresses.search import search_arena
 from moccasin_mzn.problem.arena import Arena, Buffer
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.plan_format import runtime_plan, versioned

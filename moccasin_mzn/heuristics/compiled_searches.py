@@ -295,7 +295,7 @@ def _marks_folder() -> Path | None:
 def _state() -> str:
     """A digest of all that compiled code depends on: sources, numba, Python, the processor, checks of bounds."""
     package, numba = Path(__file__).parents[1], find_spec("numba")
-    places = [place for room in ("heuristics", "extensions", "strategies") for place in (package / room).rglob("*.py")]
+    places = [place for room in ("heuristics", "machine", "strategies") for place in (package / room).rglob("*.py")]
     places += [] if numba is None or numba.origin is None else [Path(numba.origin).with_name("_version.py")]
     stamps = [(str(place), place.stat().st_mtime_ns, place.stat().st_size) for place in sorted(places)]
     first: list[str] = []

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from moccasin_mzn.api.solve import solve_instance, solve_problem
-from moccasin_mzn.extensions.memories import Amount, capacity_of, paging_costs, refuse_of_one_memory
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.extensions.platforms import SLOW, CopyCosts, PagingCosts, with_slow_memory
+from moccasin_mzn.machine.memories import Amount, capacity_of, paging_costs, refuse_of_one_memory
+from moccasin_mzn.machine.paging.formulation import PagingFormulation
+from moccasin_mzn.machine.platforms import SLOW, CopyCosts, PagingCosts, with_slow_memory
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.platform import Action, Memory, Plan, Platform

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moccasin_mzn.extensions.platforms import CopyCosts
+from moccasin_mzn.machine.platforms import CopyCosts
 
 if TYPE_CHECKING:
     import torch

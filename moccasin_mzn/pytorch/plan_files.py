@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import InputError, explained, located
 from moccasin_mzn.base.files import Json, JsonObject, load_json, replace_file
-from moccasin_mzn.extensions.platforms import LOCAL, SLOW
 from moccasin_mzn.graphs.importers.torch.spec import one_line
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
+from moccasin_mzn.machine.platforms import LOCAL, SLOW
 from moccasin_mzn.problem.files.schedules import TORCH_FORMAT, VERSION, check_torch_version
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure

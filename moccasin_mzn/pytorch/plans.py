@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.base.formatting import bytes_text, count_text
 from moccasin_mzn.base.vocabulary import Axis, BudgetOf, Status
-from moccasin_mzn.extensions.platforms import CopyCosts, with_slow_memory
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.machine.platforms import CopyCosts, with_slow_memory
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import Action, Memory, Platform, plan_of_sequence
 from moccasin_mzn.pytorch.errors import PlanError

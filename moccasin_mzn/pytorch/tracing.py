@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from moccasin_mzn.base.clock import Deadline, nothing
 from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.log import underway
-from moccasin_mzn.extensions.platforms import LOCAL, CopyCosts, with_slow_memory
 from moccasin_mzn.graphs.importers.torch.memory import Member
 from moccasin_mzn.graphs.importers.torch.nodes import storage_bytes
+from moccasin_mzn.machine.platforms import LOCAL, CopyCosts, with_slow_memory
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.platform import Action, Memory, Platform
 from moccasin_mzn.pytorch.binding import Call

@@ -13,10 +13,10 @@ from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.files import JsonObject, replace_file
 from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.base.vocabulary import Axis
-from moccasin_mzn.extensions.addresses.allocate import Allocation
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
+from moccasin_mzn.machine.addresses.allocate import Allocation
 from moccasin_mzn.problem.buffer import Buffer
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem

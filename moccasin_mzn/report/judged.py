@@ -13,11 +13,11 @@ from moccasin_mzn.base.errors import InputError, explained, located, shown
 from moccasin_mzn.base.files import JsonObject, load_json, replace_file
 from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.base.vocabulary import Axis
-from moccasin_mzn.extensions.memories import Amount
 from moccasin_mzn.graphs.formats import graph_given
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.graphs.zero_copy import alignment_for, changed_for
+from moccasin_mzn.machine.memories import Amount
 from moccasin_mzn.problem.files.plan_format import versioned
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation

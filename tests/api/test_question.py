@@ -15,8 +15,8 @@ from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.option import options_of
 from moccasin_mzn.bench import methods
 from moccasin_mzn.cli.solve import solve
-from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
+from moccasin_mzn.machine.memories import MemoryOptions
 from moccasin_mzn.problem.options import ProblemOptions
 from moccasin_mzn.search.options import model_options
 

@@ -14,7 +14,7 @@ from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.request import AllocationRequest, Request, request_from_json
 from moccasin_mzn.api.solve import answer
 from moccasin_mzn.base.errors import InputError
-from moccasin_mzn.extensions.memories import MemoryOptions
+from moccasin_mzn.machine.memories import MemoryOptions
 from moccasin_mzn.problem.platform import Action
 
 EFFORTS = st.fixed_dictionaries(

@@ -13,8 +13,8 @@ from test_tiling import GRAPH
 
 import moccasin_mzn as mz
 from moccasin_mzn.api.question import Question
-from moccasin_mzn.extensions.memories import MemoriesGiven, MemoryOptions
 from moccasin_mzn.graphs.tiling.cutting import tile
+from moccasin_mzn.machine.memories import MemoriesGiven, MemoryOptions
 from moccasin_mzn.problem.instance import Instance
 
 PEAK = Instance.build(GRAPH, "100%").baseline.peak

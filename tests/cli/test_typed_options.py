@@ -14,8 +14,8 @@ from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.option import flag, options_of, words_of
 from moccasin_mzn.cli.frontier import frontier
 from moccasin_mzn.cli.solve import solve
-from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.formulations import FORMULATIONS
+from moccasin_mzn.machine.memories import MemoryOptions
 from moccasin_mzn.search.options import (
     IF_NONE,
     SEARCHES,

@@ -10,10 +10,10 @@ import pytest
 from numba import config
 from script_loading import load_script
 
-from moccasin_mzn.extensions.paging.search import problem_of, set_of
-from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.heuristics.free_order import state as free
 from moccasin_mzn.heuristics.staged import state as staged
+from moccasin_mzn.machine.paging.search import problem_of, set_of
+from moccasin_mzn.machine.platforms import PagingCosts, paging_platform
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import plan_of_sequence

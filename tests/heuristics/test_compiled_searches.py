@@ -77,15 +77,15 @@ def test_everything_is_compiled_beforehand():
     """A search after `ready` finds all its compiled functions there, for all the types that it calls them with."""
     code = """
 import sys
-from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
+from moccasin_mzn.machine.addresses.allocate import allocate_buffers
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.cli.install import searches
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
-from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.machine.platforms import PagingCosts, paging_platform
+from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.formulations.searched import PlanProblem
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.api.solve import solve_problem

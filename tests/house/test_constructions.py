@@ -22,9 +22,9 @@ DOORS = {
     "_offer": "search/counted.py",  # to the board
     "takes": "search/apply_strategy.py",  # of strategies
     "check_start": "formulations/formulation.py",  # all that a board would ask
-    "_judged": "extensions/addresses/arrange.py",  # at the budget proper
+    "_judged": "machine/addresses/arrange.py",  # at the budget proper
     "judge_plan": "problem/judges/plans.py",  # of several memories
-    "take": "extensions/devices/search.py",  # what the caller of a search of plans gives: its board's offer
+    "take": "machine/devices/search.py",  # what the caller of a search of plans gives: its board's offer
 }
 """By name, the file that has it."""
 SEQUENCES = {"tuple[int, ...]", "Sequence[int]", "list[int]"}
@@ -32,7 +32,7 @@ ROOMS = tuple(f"moccasin_mzn.{room}." for room in ("heuristics", "strategies", "
 MAKERS_ELSEWHERE = {
     ("moccasin_mzn.pytorch.starts", "checkpointed"),
     ("moccasin_mzn.search.searchers.any_order", "starts"),
-    ("moccasin_mzn.extensions.addresses.release", "near_by"),
+    ("moccasin_mzn.machine.addresses.release", "near_by"),
 }
 NO_SCHEDULES = {
     "linearized", "every_root", "greedy", "articulation_points", "promising", "separated", "stream_arrays",
@@ -116,7 +116,7 @@ def test_makers_are_known():
 
 def test_whoever_makes_schedules_hands_them_to_a_judge():
     found = list(uses())
-    assert {module.split(".")[1] for module, *_ in found} >= {"api", "search", "pytorch", "extensions"}
+    assert {module.split(".")[1] for module, *_ in found} >= {"api", "search", "pytorch", "machine"}
     undoored = [
         (module, where, maker)
         for module, where, maker, door in found

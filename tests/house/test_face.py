@@ -194,7 +194,7 @@ def test_the_type_of_progress_says_what_it_has():
         ({"budget": 6, "devices": {"a": 1.0}}, "budget is for one memory: each device has its own"),
         ({"devices": {}}, "no device: expected one or more"),
         ({"devices": {"a": 6, "slow": 3}, "slow_memory": 1}, "slow memory goes with paging"),
-        ({"budget": 6, "paging": PAGING, "strategy": "dtr"}, "paging with a strategy: strategies are for one memory"),
+        ({"budget": 6, "paging": PAGING, "strategy": "dtr"}, "paging with a strategy: its rule knows one memory"),
         ({"budget": 6, "paging": PAGING, "two_phase": True}, "two phase is for one memory"),
         ({"budget": 6, "strategy": "dtr", "solver": "cp-sat"}, "solver is for models, dtr is a strategy"),
         ({"budget": 6, "formulation": "stagd"}, "unknown formulation 'stagd', expected one of "),

@@ -19,7 +19,7 @@ FACE = "face"
 """The package itself (`__init__`), its functions (`face`), and `__main__`."""
 FLOORS = (
     (GROUND,), ("solvers",), ("graphs",), ("problem",), ("heuristics",), ("bounds", "formulations"), ("strategies",),
-    ("search",), ("extensions",), ("api",), ("bench", "report"), ("deploy", "pytorch"), ("cli",), (FACE,),
+    ("search",), ("machine",), ("api",), ("bench", "report"), ("deploy", "pytorch"), ("cli",), (FACE,),
 )  # fmt: skip
 """From below; a room imports lower ones only."""
 JUDGES_IMPORT = {GROUND: None, "graphs": {"graph", "wording"}, "problem": {"plan", "platform", "arena", "judges"}}

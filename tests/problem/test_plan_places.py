@@ -19,11 +19,11 @@ from outputs_oracle import draw_operations
 import moccasin_mzn as mz
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.source import with_all_outputs
-from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import single_outputs
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
+from moccasin_mzn.machine.addresses.search import search_arena
 from moccasin_mzn.problem.files.plan_format import runtime_plan, schema, versioned
 from moccasin_mzn.problem.files.plans import claimed_plan, plan_document, platform_document
 from moccasin_mzn.problem.instance import Instance

@@ -19,12 +19,12 @@ from strategies import valid_sequences
 from moccasin_mzn import solve, validate
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.source import placed
-from moccasin_mzn.extensions.addresses.allocate import allocate_buffers, first_fit, least_arena
-from moccasin_mzn.extensions.addresses.arrange import JOINT
-from moccasin_mzn.extensions.addresses.joint import check_placed, solve_jointly
-from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.formulations.checkers import CheckError
 from moccasin_mzn.graphs.zero_copy import zero_copy_concat
+from moccasin_mzn.machine.addresses.allocate import allocate_buffers, first_fit, least_arena
+from moccasin_mzn.machine.addresses.arrange import JOINT
+from moccasin_mzn.machine.addresses.joint import check_placed, solve_jointly
+from moccasin_mzn.machine.addresses.search import search_arena
 from moccasin_mzn.problem.arena import Arena, ArenaError
 from moccasin_mzn.problem.blocks import merged
 from moccasin_mzn.problem.buffer import Buffer, Gap, Piece

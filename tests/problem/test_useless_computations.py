@@ -13,17 +13,17 @@ from strategies import graphs, valid_sequences
 
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.base.errors import InputError
-from moccasin_mzn.extensions.devices.data import StageSlots, stages_of_plan
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.extensions.paging.search import problem_of as paging_problem_of
-from moccasin_mzn.extensions.paging.search import set_of
-from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.windows import Incumbent
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.staged.search import LocalSearch
 from moccasin_mzn.heuristics.staged.state import NONE, problem_of, sequence_of, stages_of
+from moccasin_mzn.machine.devices.data import StageSlots, stages_of_plan
+from moccasin_mzn.machine.paging.formulation import PagingFormulation
+from moccasin_mzn.machine.paging.search import problem_of as paging_problem_of
+from moccasin_mzn.machine.paging.search import set_of
+from moccasin_mzn.machine.platforms import PagingCosts, paging_platform
 from moccasin_mzn.problem.instance import Instance, without_tail
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem

@@ -14,7 +14,7 @@ from step_runs import backward, excess, made, planned, same, steps, twin
 from torch.nn import functional
 
 from moccasin_mzn.base.errors import InputError
-from moccasin_mzn.extensions.platforms import LOCAL, SLOW
+from moccasin_mzn.machine.platforms import LOCAL, SLOW
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch import Plan, PlanError
 from moccasin_mzn.pytorch.computations import Computation

@@ -11,8 +11,8 @@ from solving import solve
 
 from moccasin_mzn.api.race.racer import Racer
 from moccasin_mzn.api.solve import solve_problem
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.report.schedules import print_result
 from moccasin_mzn.search.apply_strategy import apply

@@ -12,11 +12,11 @@ from plan_graphs import WRITTEN, crossed_graph, paging_problem, u_graph
 
 from moccasin_mzn.api.solve import solve_problem, solve_with_arenas
 from moccasin_mzn.base.errors import InputError
-from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.extensions.platforms import CopyCosts, Device, device_platform
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.paging.formulation import PagingFormulation
+from moccasin_mzn.machine.platforms import CopyCosts, Device, device_platform
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan

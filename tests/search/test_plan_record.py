@@ -14,7 +14,7 @@ from cases import draw_case
 from platform_support import DIAMOND, PLAN, compute, platform
 
 from moccasin_mzn.base.errors import JudgeError
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, plan_of_sequence

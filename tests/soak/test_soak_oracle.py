@@ -19,8 +19,8 @@ from soaking.plans import machine_of_options
 from soaking.witnesses import useless_too, without_useless
 from strategies import any_sequences, graphs, valid_sequences
 
-from moccasin_mzn.extensions.platforms import CopyCosts, PagingCosts, device_platform, paging_platform, parse_device
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.machine.platforms import CopyCosts, PagingCosts, device_platform, paging_platform, parse_device
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.stages import first_out_of_stage
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.devices.formulation import DevicesFormulation
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan

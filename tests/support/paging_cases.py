@@ -9,8 +9,8 @@ from cases import draw_case
 from machine_cases import BestPlan, best_of
 from working import working
 
-from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.machine.platforms import PagingCosts, paging_platform
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal

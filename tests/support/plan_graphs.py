@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from moccasin_mzn.extensions.platforms import PagingCosts, paging_platform
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.machine.platforms import PagingCosts, paging_platform
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action

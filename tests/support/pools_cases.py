@@ -9,8 +9,8 @@ from fractions import Fraction
 from cases import draw_case
 
 import moccasin_mzn as mz
-from moccasin_mzn.extensions.platforms import MemoryPool, pools_platform
-from moccasin_mzn.extensions.pools.formulation import PoolsFormulation
+from moccasin_mzn.machine.platforms import MemoryPool, pools_platform
+from moccasin_mzn.machine.pools.formulation import PoolsFormulation
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan

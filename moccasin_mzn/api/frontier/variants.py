@@ -26,11 +26,11 @@ from moccasin_mzn.base.errors import JudgeError
 from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.bounds.least_budget import least_budget_bound
-from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
+from moccasin_mzn.machine.addresses import ADDRESSES
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.construction import Constructed, judged_within
 from moccasin_mzn.problem.instance import Instance

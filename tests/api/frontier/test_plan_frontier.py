@@ -16,9 +16,9 @@ from plan_graphs import paging_problem, u_graph
 from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
 from moccasin_mzn.api.frontier.variants import Plans
-from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.formats.node_link import write_graph
+from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem

@@ -9,8 +9,8 @@ from plan_graphs import paging_problem, u_graph
 
 from moccasin_mzn.api.solve import solve_problem, solve_with_arenas
 from moccasin_mzn.base.errors import InputError
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.formats import write_graph
+from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.search.board import INSTANT

@@ -1,1 +1,0 @@
-"""Beyond the paper, each kept whole: paging, devices, addresses, frontiers."""

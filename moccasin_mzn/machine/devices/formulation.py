@@ -1,0 +1,211 @@
+"""The models of several devices, as the chain for plans takes them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from operator import add
+from typing import ClassVar
+
+from moccasin_mzn.base.formatting import memory_text
+from moccasin_mzn.formulations.checkers import CheckError, run_checker
+from moccasin_mzn.formulations.formulation import header
+from moccasin_mzn.formulations.searched import PlanFormulation, Solution
+from moccasin_mzn.graphs.wording import total_text
+from moccasin_mzn.machine.devices.data import (
+    COMPUTED,
+    DevicesData,
+    PlacedIntervals,
+    StageSlots,
+    arrays_of_plan,
+    decode,
+    devices_data,
+    encode,
+    stages_of_plan,
+)
+from moccasin_mzn.problem.features import OF_PLANS, Feature, Features
+from moccasin_mzn.problem.judges.plans import PlanSimulation
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import OBJECTIVES, Plan
+from moccasin_mzn.solvers.minizinc.run import Value
+from moccasin_mzn.solvers.minizinc.solvers import Sum
+
+NO_INCUMBENT = PlacedIntervals()
+
+
+@dataclass(frozen=True)
+class DevicesFormulation(PlanFormulation[DevicesData]):
+    """Where each node is computed, what is copied where, and what is recomputed, decided together.
+
+    What the staged form leaves out stands in `lib/devices_staged.mzn`.
+    """
+
+    name: ClassVar[str] = "devices"
+    subject: ClassVar[str] = "devices are"
+    handles: ClassVar[Features] = OF_PLANS - {Feature.POOLS}
+    verdict: ClassVar[re.Pattern[str]] = re.compile(
+        r"CORRECT: duration (\d+), energy (\d+), traffic (\d+), peaks ([\d ]+)"
+    )
+    checker: ClassVar[str] = "devices.mzc.mzn"
+
+    def data(self, problem: PlanProblem) -> DevicesData:
+        self.refuse_others(problem)
+        return devices_data(problem, self.staged)
+
+    def data_items(
+        self, data: DevicesData, incumbent: Plan | None = None, limit: int | None = None
+    ) -> dict[str, Value]:
+        """Return the items of the `.dzn` file. An incumbent without a place in them is left out, not its limit."""
+        start = (encode(data, incumbent) if incumbent else None) or NO_INCUMBENT
+        links = data.problem.platform.links
+        return {
+            **_header(data),
+            "incumbent_active": start.active,
+            "incumbent_start": start.start,
+            "incumbent_end": start.end,
+            "memories": len(data.budgets),
+            "memory_budget": data.budgets,
+            "compute_duration": data.durations,
+            "compute_energy": data.energies,
+            "links": len(links),
+            "source": [link.source + 1 for link in links],
+            "target": [link.target + 1 for link in links],
+            "copy_duration": data.copy_durations,
+            "copy_energy": data.copy_energies,
+            "most_copies": data.most,
+            "computed_once": {k for k, v in enumerate(data.order, 1) if v in data.problem.graph.computed_once},
+            "earliest_again": data.earliest_again,
+            "goal": 1 + OBJECTIVES.index(data.problem.goal.objective),
+            "limit": _limits(data, limit),
+            "incumbent_source": start.source,
+        }
+
+    def sums(self, data: DevicesData) -> tuple[Sum, ...]:
+        amounts = map(add, data.sizes, data.workspaces) if data.workspaces else data.sizes
+        sizes = tuple(amount * sum(most) for amount, most in zip(amounts, data.most, strict=True))
+        totals = [
+            Sum(what, _most(data, what), data.order, scale) for what, scale in zip(OBJECTIVES, data.scales, strict=True)
+        ]
+        return (*totals, Sum("size", sizes, data.order, data.scales[-1]))
+
+    def plan(self, data: DevicesData, values: Solution) -> Plan:
+        sources = [link.source + 1 for link in data.problem.platform.links]
+        rows = values.copied if sources else [()] * len(values.active)
+        source = tuple(next((s for s, copied in zip(sources, row, strict=True) if copied), COMPUTED) for row in rows)
+        return decode(data, PlacedIntervals(tuple(values.active), tuple(values.start), tuple(values.end), source))
+
+    def objective(self, data: DevicesData, value: int) -> int:
+        return value * data.scale
+
+    def first_out_of_stage(self, problem: PlanProblem, plan: Plan) -> int | None:
+        in_stages = len(stages_of_plan(StageSlots.of(problem), plan))
+        return None if in_stages == len(plan) else in_stages + 1
+
+    def search(
+        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
+        better: Callable[[], Plan | None],
+    ) -> None:  # fmt: skip
+        from moccasin_mzn.machine.devices.search import search_plans
+
+        search_plans(problem, seed, offer, stop, better)
+
+    def solution_items(self, data: DevicesData, values: Solution) -> dict[str, Value]:
+        arrays = {name: tuple(getattr(values, name)) for name in ("active", "start", "end", "computed")}
+        totals = {f"total_{what}": getattr(values, f"total_{what}") for what in OBJECTIVES}
+        return {**arrays, "copied": [tuple(row) for row in values.copied], **totals}
+
+    def check_plan(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
+        data = with_room_for(self.data(problem), plan)
+        return check_plan(self, data, {**self.data_items(data), **plan_solution(data, plan, simulation)}, simulation)
+
+
+def _header(data: DevicesData) -> dict[str, Value]:
+    """Return the items that `models/lib/instance.mzn` declares; these models use the graph, and the last stages."""
+    durations = [min(cost for cost in costs if cost >= 0) for costs in data.durations]
+    graph = data.problem.platform.graph
+    items = header(graph, data.order, durations, data.sizes, data.edges, data.budgets[0])
+    items |= {"workspace": data.workspaces} if data.workspaces else {}
+    items |= {"in_place": data.in_place} if data.in_place else {}
+    items |= {"output_of": data.output_of} if data.output_of else {}
+    return {**items, "latest_stage": data.latest}
+
+
+def _limits(data: DevicesData, objective_limit: int | None) -> list[int]:
+    """Return each total's limit, in the data's unit: the goal's, the incumbent's value, or what no plan is over."""
+    goal, limits = data.problem.goal, []
+    for what, scale in zip(OBJECTIVES, data.scales, strict=True):
+        known = [goal.limit(what), objective_limit if what == goal.objective else None]
+        limits.append(min(sum(_most(data, what)), *(limit // scale for limit in known if limit is not None), 2**60))
+    return limits
+
+
+def _most(data: DevicesData, what: str) -> list[int]:
+    """Return what all intervals of each node together take at most."""
+    links = data.problem.platform.links
+    totals = [0] * len(data.order)
+    for v, m, _ in data.intervals:
+        ways = [data.durations[v - 1][m] if what == "duration" else data.energies[v - 1][m], 0]
+        if what == "traffic":
+            ways = [data.sizes[v - 1] if any(link.target == m for link in links) else 0]
+        else:
+            costs = data.copy_durations if what == "duration" else data.copy_energies
+            ways += [costs[at][v - 1] for at, link in enumerate(links) if link.target == m]
+        totals[v - 1] += max(ways)
+    return totals
+
+
+# --- The second judge of plans on several devices: the solution checker, run by MiniZinc ----------------------
+
+
+def with_room_for(data: DevicesData, plan: Plan) -> DevicesData:
+    """Data of free events that has exactly the intervals of a plan."""
+    opened = Counter((action.node, action.memory) for action in plan)
+    memories = range(len(data.budgets))
+    return replace(data, staged=False, most=tuple(tuple(opened[v, m] for m in memories) for v in data.order))
+
+
+def plan_solution(data: DevicesData, plan: Plan, simulation: PlanSimulation) -> dict[str, Value]:
+    """A plan as the arrays of a solution; `data` is that of `with_room_for`."""
+    intervals = arrays_of_plan(data, plan)
+    links = data.problem.platform.links
+    rows = zip(intervals.active, intervals.source, data.intervals, strict=True)
+    return {
+        "active": intervals.active,
+        "start": intervals.start,
+        "end": intervals.end,
+        "computed": [a and s == COMPUTED for a, s in zip(intervals.active, intervals.source, strict=True)],
+        "copied": [
+            [active and (source, m) == (link.source + 1, link.target) for link in links]
+            for active, source, (_, m, _) in rows
+        ],
+        **{f"total_{what}": simulation.total(what) // s for what, s in zip(OBJECTIVES, data.scales, strict=True)},
+    }
+
+
+def check_plan(form: DevicesFormulation, data: DevicesData, items: dict[str, Value], simulation: PlanSimulation) -> str:
+    """Have the checker judge a plan; the verdict in one line, in the problem's units.
+
+    Args:
+        items: data and arrays.
+
+    Raises:
+        CheckError: it is rejected, or has other figures than the judge's.
+        InputError: MiniZinc is missing or failed.
+    """
+    verdict = run_checker(form.checker, items)
+    found = form.verdict.fullmatch(verdict)
+    if found is None:
+        raise CheckError(f"{form.checker} rejects the plan: {verdict}")
+    totals = [int(amount) * scale for amount, scale in zip(found.groups()[:3], data.scales, strict=True)]
+    peaks = [int(peak) * data.scales[2] for peak in found[4].split()]
+    judged = [simulation.total(what) for what in OBJECTIVES]
+    if totals != judged or peaks != list(simulation.peaks):
+        raise CheckError(
+            f"{form.checker} finds totals {totals} and peaks {peaks}, the judge {judged} and {simulation.peaks}"
+        )
+    graph = data.problem.platform.graph
+    figures = [f"{what} {total_text(graph, what, total)}" for what, total in zip(OBJECTIVES, totals, strict=True)]
+    figures.append("peaks " + " and ".join(memory_text(peak, graph.size_unit) for peak in peaks))
+    return f"{form.checker}: CORRECT: {', '.join(figures)}"

@@ -1,0 +1,119 @@
+"""Models, data, checker and search of several devices against an exact oracle that knows all features of graphs."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+
+import pytest
+from device_runs import proven
+from device_slots import draw_device_problem
+from few import few
+from machine_cases import machine_of
+from soaking import exact_plans
+from soaking.exact_questions import exact_graph
+
+from moccasin_mzn.machine.devices.data import StageSlots, decode, devices_data, encode
+from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.devices.search import plan_of, search_plans, slots_of
+from moccasin_mzn.problem.features import Feature, graph_features
+from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.platform import OBJECTIVES, Action
+
+pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
+
+FORMS = [pytest.param(True, id="staged"), pytest.param(False, id="general")]
+TOO_MANY = 24
+"""Intervals of a model with free events, more of which take minutes."""
+
+
+def best_plan(problem, staged):
+    """The least total and a plan of it, or None: there is no plan."""
+    platform, goal = problem.platform, problem.goal
+    nodes, memories = range(len(problem.graph.nodes)), range(len(platform.memories))
+    most = [[problem.most_intervals(v, m) for v in nodes] for m in memories]
+    caps = {what: goal.limit(what) for what in OBJECTIVES if goal.limit(what) is not None}
+    try:
+        found = exact_plans.best_plan(
+            exact_graph(problem.graph), machine_of(platform), "slots" if staged else "free", most, goal.objective, caps
+        )
+    except MemoryError:
+        pytest.skip("too many states for the oracle")
+    return found and (found[0], tuple(Action(*action) for action in found[1]))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("staged", FORMS)
+@pytest.mark.parametrize("seed", few(range(400), keep=12, mark=pytest.mark.slow))
+def test_models_alone_have_the_optimum_of_the_oracle(staged, seed):
+    problem = draw_device_problem(seed)
+    if not staged and len(devices_data(problem, staged).intervals) > TOO_MANY:
+        pytest.skip("too many intervals for free events")
+    found = best_plan(problem, staged)
+    expected = ("infeasible", None) if found is None else ("optimal", found[0])
+    assert proven(problem, staged, incumbent=found[1] if found and seed % 2 else None) == expected
+
+
+@pytest.mark.parametrize("staged", FORMS)
+@pytest.mark.parametrize("seed", few(range(1000), keep=12, mark=pytest.mark.slow))
+def test_a_best_plan_is_a_solution_of_the_reduced_data(staged, seed):
+    problem = draw_device_problem(seed)
+    found = best_plan(problem, staged)
+    if found is None:
+        return
+    data = devices_data(problem, staged)
+    intervals = encode(data, found[1])
+    assert intervals is not None
+    simulation = judge_plan(problem.platform, decode(data, intervals), problem.goal)
+    assert simulation.violations == () and problem.value(simulation) == found[0]
+    if staged:
+        stages = StageSlots.of(problem)
+        assert plan_of(stages, slots_of(stages, found[1])) == found[1]
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", few(range(300), keep=8, mark=pytest.mark.slow))
+def test_the_checker_accepts_best_plans(seed):
+    problem = draw_device_problem(seed)
+    found = best_plan(problem, False)
+    if found is not None:
+        simulation = judge_plan(problem.platform, found[1])
+        assert "CORRECT" in DevicesFormulation(False).checked(problem, found[1], simulation, None)[0]
+
+
+def searched(seed):
+    """The best plan's total, and the least total of those that the search offers; None: there is none."""
+    problem, offered, asked = draw_device_problem(seed), [], []
+
+    def offer(plan):
+        simulation = judge_plan(problem.platform, plan, problem.goal)
+        assert simulation.violations == () and problem.out_of_scope(plan) is None
+        offered.append((problem.value(simulation), len(offered), plan))
+
+    def better():
+        asked.append(None)
+        return min(offered)[-1] if offered else None
+
+    search_plans(problem, 0, offer, lambda: len(asked) > 5, better)
+    found = best_plan(problem, True)
+    return found and found[0], min(offered)[0] if offered else None
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("seed", few(range(300), keep=12, mark=pytest.mark.slow))
+def test_what_the_search_offers_is_no_better_than_the_best(seed):
+    best, offered = searched(seed)
+    assert offered is None or (best is not None and offered >= best)
+
+
+@pytest.mark.slow
+def test_the_search_mostly_finds_a_best_plan():
+    pairs = [pair for pair in map(searched, range(100)) if pair[0] is not None]
+    assert len(pairs) > 40
+    assert sum(best == offered for best, offered in pairs) >= 0.9 * len(pairs)
+
+
+def test_drawn_problems_have_all_features():
+    counts = Counter(feature for seed in range(300) for feature in graph_features(draw_device_problem(seed).graph))
+    features = {Feature.WORKSPACES, Feature.OUTPUTS, Feature.IN_PLACE, Feature.SIDE_BY_SIDE}
+    assert min(counts[feature] for feature in features) >= 20
