@@ -63,7 +63,7 @@ class _Reader:
         self.workspace = workspace
         self.values: Values = {}
         self.given: Values = {}
-        self.several: dict[fx.Node, dict[int, Storage]] = {}
+        self.separate: dict[fx.Node, dict[int, Storage]] = {}
         """For a node with several outputs in memory of their own."""
 
     def give(self, node: fx.Node, kind: str) -> None:
@@ -93,12 +93,14 @@ class _Reader:
         made = node.meta.get("val")
         if allocated_tensors(node):
             if isinstance(made, (tuple, list)):
-                self.several[node] = {at: Storage(_bytes(node, at)) for at, each in enumerate(made) if each is not None}
-                return Value(None), self.several[node].values()
+                self.separate[node] = {
+                    at: Storage(_bytes(node, at)) for at, each in enumerate(made) if each is not None
+                }
+                return Value(None), self.separate[node].values()
             storage = Storage(_bytes(node, ALL))
             return Value(storage), (storage,)
-        if node.target is operator.getitem and node.args[0] in self.several:
-            return Value(self.several[node.all_input_nodes[0]].get(number_of_item(node))), ()
+        if node.target is operator.getitem and node.args[0] in self.separate:
+            return Value(self.separate[node.all_input_nodes[0]].get(number_of_item(node))), ()
         viewed = viewed_argument(node)
         return Value(self.values[viewed].storage if viewed in self.values else None), ()
 

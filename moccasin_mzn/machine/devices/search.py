@@ -85,7 +85,7 @@ def search_plans(
     for plan in moved_out(problem):
         take(plan)
     for m in range(len(problem.platform.memories)):
-        one_device(problem, m, seed, take, stop)
+        alone_on(problem, m, seed, take, stop)
     for _, start in sorted(starts, key=itemgetter(0))[:STARTS]:
         _improved(problem, start, rng, offer, stop, 2)
     latest, rounds = None, 0
@@ -113,7 +113,7 @@ def moved_out(problem: PlanProblem) -> Iterator[Plan]:
                 yield plan_of(StageSlots.of(problem), table)
 
 
-def one_device(
+def alone_on(
     problem: PlanProblem, m: int, seed: int, take: Callable[[Plan], None], stop: Callable[[], bool]
 ) -> None:  # fmt: skip
     """Plans that compute everything, and again, in one memory, if that is possible."""
