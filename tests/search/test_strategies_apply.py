@@ -63,7 +63,7 @@ def test_strategies_keep_the_best_schedule_at_an_interrupt():
 @pytest.mark.parametrize("strategy", ["dtr", "chen-greedy-ap", "keep-all"])
 def test_in_any_order_a_strategy_is_applied_along_several(seed, strategy):
     """The best of all of them, each of which is what it makes in that order by itself."""
-    graph = drawn(f"along {seed}", 7, plain=True)
+    graph = drawn(f"along {seed}", 7)
     budget = max(graph.working_sets) + seed % 3
     found = mz.solve(graph, budget, order="free", strategy=strategy)
     along = [graph.input_order(), *good_orders(graph, seed=0, start=graph.input_order(), windows=20, tries=3)]
@@ -75,7 +75,7 @@ def test_in_any_order_a_strategy_is_applied_along_several(seed, strategy):
 
 @pytest.mark.parametrize("seed", few(range(20), keep=3))
 def test_iterations_of_a_strategy_are_schedules_that_it_makes(seed):
-    graph = drawn(f"count {seed}", 8, plain=True)
+    graph = drawn(f"count {seed}", 8)
     budget, rule = max(graph.working_sets) + seed % 3, find_strategy("chen-greedy-ap")
     instance = Instance.build(graph, budget, max_computations="unlimited")
     made = list(rule.schedules(instance, lambda: False))

@@ -105,7 +105,7 @@ class PoolsSearch:
 
     def _take(self, sequence: Sequence[int], offer: Offer, stop: Stop, begin_with: Sequence[int]) -> bool:
         """The plan of a schedule, where there is room; True if it is no worse than the best, which it then becomes."""
-        taken = self.items(sequence, in_place=not begin_with or self.rng.random() < IN_PLACE)
+        taken = self.items(sequence, in_place=self._joins_in_place(begin_with))
         if taken is None:
             return False
         items, of_step = taken
@@ -124,6 +124,10 @@ class PoolsSearch:
             offer(plan)
         self.plan, self.value = plan, self.problem.value(self.problem.judge(plan))
         return True
+
+    def _joins_in_place(self, begin_with: Sequence[int]) -> bool:
+        """Whether what may overwrite an input is put where that is: mostly, as nothing else saves its memory."""
+        return self.graph.overwritable is not None and (not begin_with or self.rng.random() < IN_PLACE)
 
     def items(self, sequence: Sequence[int], in_place: bool = True) -> tuple[list[Item], list[int]] | None:
         """What is placed of a schedule, and for each step the item that its copy is of; None: it is no schedule.

@@ -57,7 +57,7 @@ def test_a_counted_frontier_has_no_limit_of_seconds_by_default(command, tmp_path
 @pytest.mark.parametrize("seed", few(range(40), keep=2))
 @pytest.mark.parametrize("strategy", ["keep-all", "dtr", "chen-greedy-ap"])
 def test_the_frontier_of_a_strategy_is_what_it_makes_at_each_budget(seed, strategy):
-    graph = drawn(f"strategy {seed}", 6, plain=True)
+    graph = drawn(f"strategy {seed}", 6)
     budgets = budgets_of(graph)
     found = mz.frontier(graph, budgets=budgets, strategy=strategy, time_limit=30)
     alone = [mz.solve(graph, budget, strategy=strategy) for budget in budgets]
@@ -70,7 +70,7 @@ def test_the_frontier_of_a_strategy_is_what_it_makes_at_each_budget(seed, strate
 
 @pytest.mark.parametrize(("seed", "alignment"), few([(s, a) for s in range(40) for a in (1, 2)], keep=2))
 def test_the_frontier_of_arenas_is_that_of_brute_force(seed, alignment):
-    graph = drawn(f"arenas {seed}", 4, plain=True, largest=4)
+    graph = drawn(f"arenas {seed}", 4, largest=4)
     budgets = budgets_of(graph, 3)
     found = mz.frontier(
         graph, budgets=budgets, addresses=True, alignment=alignment, max_computations=2, time_limit=1.5, threads=1
@@ -86,7 +86,7 @@ def test_the_frontier_of_arenas_is_that_of_brute_force(seed, alignment):
 
 
 def test_points_of_arenas_have_offsets(command, tmp_path):
-    graph = drawn("offsets", plain=True)
+    graph = drawn("offsets")
     mz.write_graph(graph, tmp_path / "graph.json")
     status, out, err = command(
         "frontier", tmp_path / "graph.json", "--addresses", "--budget", "100%", "--time-limit", "3", "--json"
