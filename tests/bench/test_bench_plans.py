@@ -332,8 +332,7 @@ def test_changed_graphs_are_run_judged_and_recorded(tmp_path, options, extension
 @pytest.mark.parametrize(
     ("options", "reason"),
     [('tile = "auto"', "tile auto: parts would be chosen outside of the limits of a run"),
-     ("tile = 4\nzero_copy_concat = true", "taking out concatenations is for whole layers"),
-     ("in_place = true\npaging = true\npage_out_time = 1", "in place with paging: no search and no model handles")],
+     ("tile = 4\nzero_copy_concat = true", "taking out concatenations is for whole layers")],
 )  # fmt: skip
 def test_changed_graphs_that_cannot_be_had_are_refused_at_once(tmp_path, options, reason):
     with pytest.raises(InputError, match=reason):

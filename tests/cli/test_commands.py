@@ -13,7 +13,7 @@ from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.cli.frontier import _longest
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.graphs.formats import read_graph
-from moccasin_mzn.problem.judges.schedules import judge
+from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.search.catalogue import entries
 from moccasin_mzn.strategies import strategies
 
@@ -372,12 +372,14 @@ def test_a_strategy_that_looks_at_memory_leaves_room_for_workspaces(command, wor
     assert (told["status"], told["duration"], told["peak"]) == ("feasible", 14, 10)
 
 
-def test_workspaces_are_refused_where_they_do_not_count(command, working, tmp_path):
-    file = tmp_path / "schedule.json"
-    status, out, err = command("solve", working, "--output", file, "--device", "gpu=10")
-    assert (status, out, file.exists()) == (2, "", False)
-    told = "workspaces with several devices: no search and no model handles both: leave out --devices"
-    assert err == f"error: {Page.FEATURES.after(told)}\n"
+def test_workspaces_count_on_devices(command, working, tmp_path):
+    file, words = tmp_path / "plan.json", ("--time-limit", 10, "--threads", 1)
+    status, out, _ = command("solve", working, "--output", file, "--device", "gpu=100%", *words, "--json")
+    found = json.loads(out)
+    assert status == 0 and found["status"] == "optimal"
+    graph = read_graph(working)
+    assert found["peaks"] == {"gpu": simulate(graph, graph.input_order()).peak}
+    assert command("validate", working, file)[0] == 0
 
 
 @pytest.mark.parametrize(("value", "shown"), [(-3, "-3"), (1.5, "1.5"), ("3", "'3'"), (None, "None"), (True, "True")])

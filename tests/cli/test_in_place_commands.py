@@ -7,7 +7,9 @@ import json
 import pytest
 
 from moccasin_mzn.base.doc_links import Page
+from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.judges.schedules import simulate
 
 GRAPH = ComputationGraph(
     ["a", "b", "c", "d"], [1] * 4, [3, 3, 2, 2], [(0, 1), (1, 2), (0, 3), (2, 3)], in_place=[[], [0], [1], [0, 2]]
@@ -47,10 +49,6 @@ def test_exported_data_have_in_place(command, graph, tmp_path):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (
-            ("--paging", "--page-out-time", "1"),
-            "in place with paging: no search and no model handles both: leave out --in-place or --paging",
-        ),
         (("--formulation", "checkmate-milp"), "in place: checkmate-milp does not handle that: leave out --in-place"),
         (
             ("--certificate", "FILE"),
@@ -63,3 +61,17 @@ def test_commands_without_in_place_refuse_it_in_one_line(command, graph, tmp_pat
     how = [tmp_path / "certificate.json" if word == "FILE" else word for word in how]
     status, out, error = command("solve", graph, "--budget", 5, "--in-place", *how)
     assert (status, out, error) == (2, "", f"error: {Page.FEATURES.after(message)}\n")
+
+
+@pytest.mark.parametrize("memories", [("--budget", 3, "--paging", "--page-out-time", "1"), ("--device", "gpu=3"),
+                                      ("--memory", "fast=3")], ids=lambda words: words[-2])  # fmt: skip
+def test_several_memories_run_in_place(command, graph, tmp_path, memories):
+    """The peak in place is a budget within which nothing is computed twice or copied; the file knows that it is so."""
+    plan, of = tmp_path / "plan.json", read_graph(graph)
+    peak = simulate(of.run_in_place(), of.input_order()).peak
+    assert peak < simulate(of, of.input_order()).peak
+    words = [str(word).replace("=3", f"={peak}") if word != 3 else peak for word in memories]
+    status, out, _ = command("solve", graph, *words, "--in-place", "--json", "--time-limit", 10, "-o", plan)
+    found = json.loads(out)
+    assert status == 0 and (found["status"], found["tdi_percent"]) == ("optimal", 0.0)
+    assert command("validate", graph, plan, "--in-place")[0] == 0 and command("validate", graph, plan)[0] == 1

@@ -124,10 +124,8 @@ def test_a_schedule_of_the_other_graph_is_named(command, graph, tmp_path):
         ),
         (
             ("solve", "--budget", 40, "--certificate", "c.json"),
-            "a certificate is for a graph as it is given, such as one that the command zero-copy made: leave out --",
+            "a certificate is for the graph in a file, such as one that the command zero-copy made: leave out --",
         ),
-        (("solve", "--budget", 40, "--paging"), "--zero-copy-concat"),
-        (("frontier", "--paging"), "--zero-copy-concat"),
     ],
 )
 def test_what_has_concatenations_is_refused(arguments, message, command, graph, tmp_path, monkeypatch):
@@ -141,9 +139,11 @@ def test_python_without_concatenations():
     result = solve(GRAPH, 40, zero_copy_concat=True, addresses=True, alignment=4, threads=1, time_limit=5)
     assert result.graph.nodes == tuple("abwc") and "1 of 2 concatenations taken out" in result.notes[0]
     with pytest.raises(
-        InputError, match="a certificate is for a graph as it is given, such as one that the command zero-copy"
+        InputError, match="a certificate is for the graph in a file, such as one that the command zero-copy"
     ):
         solve(GRAPH, 40, zero_copy_concat=True, certificate="certificate.json")
+    paged = solve(GRAPH, 40, zero_copy_concat=True, paging={"out_time": 1}, addresses=True, threads=1, time_limit=5)
+    assert paged.valid and paged.graph.nodes == tuple("abwc") and paged.duration == result.duration
     found = frontier(GRAPH, points=2, zero_copy_concat=True, threads=1, time_limit=5)
     assert max(point.duration for point in found.points) == 11
     with pytest.raises(

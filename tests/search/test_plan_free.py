@@ -225,7 +225,7 @@ def test_free_plans_refuse_conflicting_options(command, crossed, options, compla
         (["--device", "gpu=6", "--device", "cpuu=6"], "device cpuu: the graph has durations of gpu, cpu; expected"),
         (
             ["--device", "gpu=6", "--strategy", "chen"],
-            "several devices with a strategy: strategies are for one memory: leave out --device or --strategy",
+            "several devices with a strategy: its rule knows one memory: leave out --device or --strategy",
         ),
     ],
 )

@@ -77,7 +77,7 @@ def test_paging_command_without_a_plan_exits_with_1(command, graph):
         (["--paging", "--page-out-time", "1", "--slow-memory", "x"], "budget 'x'"),
         (
             ["--paging", "--page-out-time", "1", "--strategy", "chen"],
-            "paging with a strategy: strategies are for one memory: leave out --paging or --strategy",
+            "paging with a strategy: its rule knows one memory: leave out --paging or --strategy",
         ),
         (["--paging", "--page-out-time", "1", "--formulation", "x"], "paging is formulated as staged or general, not"),
         (["--paging", "--page-out-time", "1", "--solver", "a,a"], "solver 'a,a': a is named twice"),

@@ -136,7 +136,7 @@ def test_python_takes_memories(graph):
         (["--memory", "a=12", "--copy-time", "1"], "--copy-time is for --device"),
         (
             ["--memory", "a=12", "--strategy", "greedy"],
-            "several memories of one device with a strategy: strategies are for one memory: leave out --memory",
+            "several memories of one device with a strategy: its rule knows one memory: leave out --memory",
         ),
         (["--memory", "a=12", "--formulation", "checkmate-milp"], "formulated as staged or general"),
     ],
