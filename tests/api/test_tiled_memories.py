@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from fractions import Fraction
 
 import pytest
 from few import few
-from soaking.exact import best, copies_best, pools_best
+from machine_cases import best_of
+from soaking.exact import best
 from soaking.exact_questions import chain_of_windows, exact_graph
 from test_tiling import GRAPH
 
@@ -78,27 +78,22 @@ def test_parts_are_not_chosen_for_several_memories(name):
 def test_parts_in_several_memories_are_planned_as_brute_force_does(name, seed):
     rng = random.Random(f"{name} {seed}")
     network, parts, rows = drawn(rng)
-    whole, low = exact_graph(parts), max(1, max(parts.working_sets))
-    budgets = [rng.choice([low, low + rng.randint(0, low)]), rng.choice([low, 3 * low])]
-    cost = [2 * size for size in parts.sizes]
-    links = {(0, 1): cost, (1, 0): cost}
-    if name == "memories":
-        given = {"memories": {"a": budgets[0], "b": f"{budgets[1]}:2"}}
-        exact = pools_best(whole, budgets, [0, Fraction(2)], "free", 2)
-    elif name == "devices":
-        given = {"devices": {"a": budgets[0], "b": f"{budgets[1]}:3"}, "copies": {"time": 2}}
-        slow = [3 * duration for duration in parts.durations]
-        exact = copies_best(whole, budgets, [list(parts.durations), slow], links, [2, 2])
-    else:
-        given = {"budget": budgets[0], "paging": {"out_time": 2}, "slow_memory": budgets[1]}
-        exact = copies_best(whole, budgets, [list(parts.durations), None], links, [2, 1])
+    low = max(1, *parts.working_sets)
+    first, second = rng.choice([low, low + rng.randint(0, low)]), rng.choice([low, 3 * low])
+    given: dict[str, object] = {
+        "paging": {"budget": first, "paging": {"out_time": 2}, "slow_memory": second},
+        "devices": {"devices": {"a": first, "b": f"{second}:3"}, "copies": {"time": 2}},
+        "memories": {"memories": {"a": first, "b": f"{second}:2"}},
+    }[name]
     found = mz.solve(network, **given, tile=rows, max_computations=2, threads=1, time_limit=20, seed=seed)
     assert found.graph == parts
-    if exact is None:
+    best_plan = best_of(found.details.problem)
+    if best_plan is None:
         assert not found.valid
     else:
-        assert found.bound <= exact[0] and (not found.valid or found.duration >= exact[0])
-        assert found.status != "infeasible" and (found.status != "optimal" or found.duration == exact[0])
+        least = best_plan.totals[0]
+        assert found.bound <= least and (not found.valid or found.duration >= least)
+        assert found.status != "infeasible" and (found.status != "optimal" or found.duration == least)
 
 
 def drawn(rng: random.Random) -> tuple[mz.ComputationGraph, mz.ComputationGraph, int]:

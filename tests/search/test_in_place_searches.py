@@ -19,8 +19,6 @@ from moccasin_mzn.heuristics.orders.least_peak import least_peak_order, peak_bou
 from moccasin_mzn.heuristics.staged.search import LocalSearch
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Memory, Platform
 from moccasin_mzn.problem.stages import Stages
 
 RUN = ComputationGraph(
@@ -107,16 +105,6 @@ def test_local_search_finds_schedules_that_only_fit_in_place(seed):
         assert found and simulate(case.graph, found[-1]).duration == expected
 
 
-@pytest.mark.parametrize(
-    ("ask", "who"),
-    [
-        (
-            lambda: PlanProblem(Instance.build(RUN, 9), Platform(RUN, (Memory("m", 9, (1,) * 4),))),
-            "in place with several devices: no search and no model handles both",
-        ),
-        (lambda: Incumbent(Instance.build(RUN, 9), (0, 1, 2, 3)), "in place: no window handles that"),
-    ],
-)
-def test_methods_without_in_place_refuse_it(ask, who):
-    with pytest.raises(InputError, match=f"^{who}: leave out --in-place.* \\(see Features"):
-        ask()
+def test_windows_refuse_graphs_in_place():
+    with pytest.raises(InputError, match=r"^in place: no window handles that: leave out --in-place.* \(see Features"):
+        Incumbent(Instance.build(RUN, 9), (0, 1, 2, 3))
