@@ -9,7 +9,7 @@ from os import PathLike
 
 from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.base.doc_links import Page
-from moccasin_mzn.base.errors import explained, located
+from moccasin_mzn.base.errors import InputError, explained, located
 from moccasin_mzn.base.files import JsonObject, load_text, parse_json
 from moccasin_mzn.graphs.adjacency import Blocks, blocks_of
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
@@ -24,7 +24,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.problem import answer_document
-from moccasin_mzn.problem.runtime_plan import RuntimePlan, Step
+from moccasin_mzn.problem.runtime_plan import RuntimePlan, Step, step_text
 from moccasin_mzn.search.options import Effort
 from moccasin_mzn.search.result import Result
 
@@ -95,6 +95,9 @@ def with_all_outputs(plan: RuntimePlan) -> RuntimePlan:
 
     Those that are missing stand behind the first one, in its memory. Outputs are further ones of what they came with
     anywhere.
+
+    Raises:
+        InputError: one that is missing would take the place of a copy in another memory of the device.
     """
     further: dict[NodeId, dict[NodeId, Step]] = {}  # by first output, and by themselves
     listed: dict[int, set[NodeId]] = {}
@@ -103,9 +106,17 @@ def with_all_outputs(plan: RuntimePlan) -> RuntimePlan:
             further.setdefault(plan.steps[step.begin].node, {}).setdefault(step.node, step)
             listed.setdefault(step.begin, set()).add(step.node)
     steps: list[Step] = []
+    latest: dict[tuple[NodeId, int], Step] = {}  # by device: the copies that are there
     for at, step in enumerate(plan.steps):
-        made = further.get(step.node, {}) if step.source is None else {}
+        made, device = further.get(step.node, {}) if step.source is None else {}, plan.devices[step.memory]
         missing = made.keys() - listed.get(at, set())
+        for node in missing:
+            kept = latest.get((node, device), step)
+            if kept.memory != step.memory and kept.end > at:
+                again = f"{plan.memories[step.memory]}, where {node} is made again and has no place"
+                hint = "solve with --addresses, which has one for each output"
+                raise InputError(f"{step_text(at, step)} is computed in {again}: {hint}")
+        latest[step.node, device] = step
         steps += [step, *(replace(like, memory=step.memory) for node, like in made.items() if node in missing)]
     return plan if len(steps) == len(plan.steps) else replace(plan, steps=_following(steps, plan))
 

@@ -179,6 +179,11 @@ class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
     def refuse_others(self, problem: Problem) -> None:
         refuse_unsolved(problem.features, [self])
 
+    @classmethod
+    def takes(cls, problem: PlanProblem) -> bool:
+        """Return whether it handles the problem's features, and its platform is of the form that it is about."""
+        return problem.features <= cls.handles
+
     @abstractmethod
     def data_items(self, data: DataT, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Value]:
         """Return the items of the `.dzn` file; see `items`."""

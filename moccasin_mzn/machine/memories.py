@@ -42,7 +42,7 @@ from moccasin_mzn.machine.platforms import (
 from moccasin_mzn.machine.pools.formulation import PoolsFormulation
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.features import refuse_unsolved
-from moccasin_mzn.problem.files.plans import goal_in, platform_of
+from moccasin_mzn.problem.files.plans import goal_in, graph_of_plan, platform_of
 from moccasin_mzn.problem.files.schedules import counts_of
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -387,6 +387,8 @@ def _problem_in_file(
     if not isinstance(document, dict):
         raise InputError(f"{path}: expected an object, got {shown(document)}")
     with located(path):
+        if graph_of_plan(document, graph) is not graph:
+            raise InputError("it is of an older version, in which the outputs of an operation are one: solve once more")
         platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     with located(path):
@@ -547,7 +549,7 @@ def _formulated(problem: PlanProblem, form: str, *kinds: type[PlanFormulation]) 
         InputError: none does, or there is no form of that name.
     """
     refuse_unsolved(problem.features, [kind() for kind in kinds])
-    kind = next(kind for kind in kinds if problem.features <= kind.handles)
+    kind = next((kind for kind in kinds if kind.takes(problem)), kinds[-1])
     return problem, kind.of(form)
 
 

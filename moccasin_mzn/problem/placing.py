@@ -136,8 +136,8 @@ class _Room:
         self.names = Names(self.graph)
 
     def join(self, group: Sequence[int]) -> None:
-        """Note that the latest copies of these nodes are read as one."""
-        self.together.append([self.copies[self.latest[u]] for u in group])
+        """Note that the latest copies of these nodes are read as one, as far as they are here: else they are apart."""
+        self.together.append([self.copies[self.latest[u]] for u in group if u in self.latest])
 
     def take(self, interval: PlacedInterval, overwritten: int | None) -> None:
         """Note the next copy here, and the node whose copy it overwrites, if it does."""

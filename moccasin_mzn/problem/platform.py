@@ -106,6 +106,19 @@ class Link:
             object.__setattr__(self, what, _amounts(f"copies {what}", getattr(self, what)))
 
 
+def checked_devices(devices: Sequence[int], count: int) -> tuple[int, ...]:
+    """Return `Platform.devices`; empty: each memory is one of its own.
+
+    Raises:
+        InputError: it does not name for each memory the first one of its device.
+    """
+    given = as_tuple("devices", devices) or tuple(range(count))
+    if len(given) != count or not all(type(m) is int and 0 <= m <= at and given[m] == m for at, m in enumerate(given)):
+        expected = f"expected for each of {count} memories the first one of its device"
+        raise InputError(f"devices {shown(devices)}: {expected}")
+    return given
+
+
 @dataclass(frozen=True)
 class Platform:
     """The memories a graph runs on, and the links between them; whatever has no link cannot be copied.
@@ -143,11 +156,7 @@ class Platform:
         self._check_devices()
 
     def _check_devices(self) -> None:
-        count, devices = len(self.memories), as_tuple("devices", self.devices or range(len(self.memories)))
-        if len(devices) != count or not all(type(m) is int and 0 <= m < count and devices[m] == m for m in devices):
-            raise InputError(
-                f"devices {shown(self.devices)}: expected the first memory of its device for each of {count}"
-            )
+        count, devices = len(self.memories), checked_devices(self.devices, len(self.memories))
         object.__setattr__(self, "devices", devices)
         if any(devices[link.source] == devices[link.target] for link in self.links):
             raise InputError("memories of one device have no links: a computation reads and writes in all of them")

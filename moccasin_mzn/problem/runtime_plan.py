@@ -19,7 +19,7 @@ from moccasin_mzn.base.errors import InputError, located, shown
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.problem.judges.arenas import apart, flaws
 from moccasin_mzn.problem.judges.certificates import graph_digest
-from moccasin_mzn.problem.platform import Action
+from moccasin_mzn.problem.platform import Action, checked_devices
 
 ONE_MEMORY = ("memory",)
 """Names of the memories of a schedule."""
@@ -79,7 +79,7 @@ class RuntimePlan:
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
         object.__setattr__(self, "memories", tuple(self.memories))
-        object.__setattr__(self, "devices", tuple(self.devices) or tuple(range(len(self.memories))))
+        object.__setattr__(self, "devices", checked_devices(self.devices, len(self.memories)))
         digits = type(self.graph_digest) is str and len(self.graph_digest) == 64
         if not digits or not set(self.graph_digest) <= set("0123456789abcdef"):
             raise InputError(f"graph_digest {shown(self.graph_digest)}: expected 64 hexadecimal digits")

@@ -82,7 +82,7 @@ def test_the_least_budget_of_the_first_memory(name, seed):
         return best_of(replace(problem, platform=platform)) is not None
 
     first = found.details.problem.platform.memories[0]
-    least = next(budget for budget in range(3 * sum(graph.sizes) + 2) if within(budget))
+    least = next(budget for budget in range(graph.total_size + max(graph.workspace_of) + 1) if within(budget))
     assert claimed(found) <= least
     if found.valid:
         assert within(first.budget) and found.peaks[first.name] <= first.budget

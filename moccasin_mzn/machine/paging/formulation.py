@@ -56,12 +56,18 @@ class PagingFormulation(PlanFormulation[PagingData]):
     checker: ClassVar[str] = "paging.mzc.mzn"
     compiled: ClassVar[tuple[CompiledSearch, ...]] = (PAGING,)
 
+    @classmethod
+    def takes(cls, problem: PlanProblem) -> bool:
+        memories = problem.platform.memories
+        return super().takes(problem) and len(memories) == 2 and memories[SLOW].durations is None
+
     def data(self, problem: PlanProblem) -> PagingData:
         """Numbers made small, outputs and stages left out in which a second interval can never be of use.
 
         A second interval pays only if the output was missing in some crowded stage, whether it is computed or read
         back, and all costs are 0 or more: so the presolve of recomputation is valid.
         """
+        self.refuse_others(problem)
         platform = problem.platform
         everything = platform.graph.total_size
         model = presolve(local_instance(problem), self.staged)

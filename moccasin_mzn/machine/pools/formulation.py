@@ -45,6 +45,7 @@ class PoolsFormulation(PlanFormulation[PoolsData]):
     checker: ClassVar[str] = "pools.mzc.mzn"
 
     def data(self, problem: PlanProblem) -> PoolsData:
+        self.refuse_others(problem)
         return pools_data(problem, self.staged)
 
     def data_items(self, data: PoolsData, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Value]:

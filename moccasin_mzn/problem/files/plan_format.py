@@ -95,7 +95,8 @@ def _names_in(document: JsonObject) -> tuple[str, ...]:
 
 def _devices_in(document: JsonObject) -> tuple[int, ...]:
     """Return the devices of the memories of an answer's object."""
-    return devices_in(document.get("platform") or {})
+    platform = document.get("platform")
+    return devices_in(platform) if isinstance(platform, dict) and "plan" in document else ()
 
 
 def _text(document: JsonObject, key: str, default: str) -> str:

@@ -64,7 +64,7 @@ def platform_document(platform: Platform) -> JsonObject:
 def _devices(platform: Platform) -> JsonObject:
     if not platform.has_accesses:
         return {}
-    return {"devices": platform.devices} if any(platform.devices) else {"one_device": True}
+    return {"devices": [*platform.devices]} if any(platform.devices) else {"one_device": True}
 
 
 def goal_document(goal: Goal) -> JsonObject:
@@ -191,8 +191,8 @@ def devices_in(described: JsonObject) -> tuple[int, ...]:
         InputError: it is broken.
     """
     one, devices = described.get("one_device", False), described.get("devices", [])
-    if type(one) is not bool or not isinstance(devices, list):
-        raise InputError(f"one_device {shown(one)}, devices {shown(devices)}: expected true or false, and a list")
+    if type(one) is not bool or not isinstance(devices, list) or (one and devices):
+        raise InputError(f"one_device {shown(one)}, devices {shown(devices)}: expected true or false, or a list")
     memories = described.get("memories")
     return (0,) * len(memories) if one and isinstance(memories, list) else tuple(devices)
 
