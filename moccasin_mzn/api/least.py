@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 from moccasin_mzn.api.frontier.least import Least, least_of, least_schedules
 from moccasin_mzn.api.frontier.questions import WORKING_SETS, BudgetAnswer, Variant
-from moccasin_mzn.api.frontier.variants import SWEPT, variant_of
+from moccasin_mzn.api.frontier.variants import SWEPT, Arranged, variant_of
 from moccasin_mzn.api.modes import refuse_ways
 from moccasin_mzn.api.request import Request, StrategyOptions
 from moccasin_mzn.base.clock import Deadline, never
+from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
@@ -24,6 +25,7 @@ from moccasin_mzn.problem.features import Feature
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import plan_of_sequence
+from moccasin_mzn.search.board import WARM_START
 from moccasin_mzn.search.conclusion import scope_of_all
 from moccasin_mzn.search.counted import is_counted
 from moccasin_mzn.search.options import Options, SearchOptions
@@ -131,7 +133,13 @@ def _counted(request: Request, problem: Instance, options: Options, stop: Callab
 def _smallest_of(variant: Variant, request: Request, seconds: float, stop: Callable[[], bool]) -> Smallest:
     """The least budget of plans, of arenas, or of a strategy; that of the input order if nothing is found."""
     deadline = Deadline(request.options.time_limit if variant.counted else seconds)
-    search = least_of(variant, deadline, stop, _in_the_first_memory(request, variant, deadline, stop))
+    if isinstance(variant, Arranged) and request.start is not None:
+        raise InputError("warm start: the least arena is sought from the input order on, leave the schedule out")
+
+    def over() -> bool:
+        return stop() or (variant.counted and deadline.over())
+
+    search = least_of(variant, deadline, over, _in_the_first_memory(request, variant, deadline, over))
     best = search.knowledge.found[0] if search.knowledge.found else None
     budget = variant.peak if best is None else best.peak
     problem = variant.at(budget)
@@ -151,17 +159,21 @@ def _in_the_first_memory(
 ) -> BudgetAnswer | None:
     """Plans that leave the other memories alone: schedules of little peak of the first, if it computes all."""
     problem, options = request.problem, request.options
-    if not isinstance(problem, PlanProblem) or not isinstance(options, SearchOptions) or options.search == "off":
+    if not isinstance(problem, PlanProblem) or not isinstance(options, SearchOptions):
         return None
+    start = None if request.start is None else tuple(request.start)
+    fits_one = start is not None and variant.at(variant.peak).judge(start).feasible
+    given = ((start, WARM_START),) if start is not None and fits_one else ()
     place, nodes = problem.platform.memories[SWEPT], range(len(problem.graph.nodes))
-    if not all(map(place.computes, nodes)):
-        return None
+    if not all(map(place.computes, nodes)) or options.search == "off":
+        return BudgetAnswer(given)
     how = Options(search="only", threads=options.threads, seed=options.seed, iterations=options.iterations)
     least = least_schedules(problem.instance, how, deadline.part(ALONE_SHARE), stop)
     plans = [plan_of_sequence(sequence, SWEPT) for sequence in least.sequences]
     fit = [plan for plan in plans if variant.at(variant.peak).judge(plan).feasible]
     starts = (variant.start(variant.at(variant.peak), plan) for plan in fit)
-    return BudgetAnswer(tuple((plan, ALONE) for plan in starts if plan is not None), interrupted=least.interrupted)
+    alone = tuple((plan, ALONE) for plan in starts if plan is not None)
+    return BudgetAnswer((*given, *alone), interrupted=least.interrupted)
 
 
 def _within(request: Request, least: Least, interrupted: bool = False) -> Smallest:

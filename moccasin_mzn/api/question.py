@@ -25,6 +25,7 @@ from moccasin_mzn.api.least import is_least, within_least
 from moccasin_mzn.api.modes import asked, refuse_ways
 from moccasin_mzn.api.request import Request, StrategyOptions
 from moccasin_mzn.api.tiling import (
+    AUTO_IS_FOR_ONE,
     AUTO_IS_SEARCHED,
     LAYERS,
     Target,
@@ -123,7 +124,7 @@ class Question(ProblemOptions):
         if self.tiles is not None:
             check_order(self.order)
             if self.tiles.rows is None and (self._are_given or Feature.FRONTIER in self.as_feature):
-                raise InputError(AUTO_IS_SEARCHED)
+                raise InputError(AUTO_IS_FOR_ONE if self.memories is not None else AUTO_IS_SEARCHED)
         self.limit  # noqa: B018 (an option is refused here, if at all)
         if isinstance(self.budget, str) and not is_least(self.budget):
             Budget.parse(self.budget)

@@ -220,6 +220,7 @@ class _Choice:
         return self.cutting(self.graph, cuts)
 
 
+AUTO_IS_FOR_ONE = "tile auto is for one memory: give rows such as 4, or 4x16"
 AUTO_IS_SEARCHED = "tile auto is for searches in any order, within one budget: give rows such as 4, or 4x16"
 
 

@@ -110,7 +110,8 @@ class MemoryOptions:
     device: tuple[str, ...] = option(
         (), "NAME=BUDGET[:K]",
         "A device and the budget of its memory, such as gpu=0.8; once for each device, in place of --budget. K: the "
-        "device is K times slower than the graph's durations; inf: it only stores.", multiple=True, group=DEVICES,
+        "device is K times slower than the graph's durations; inf: it only stores. The first one may have the budget "
+        "least.", multiple=True, group=DEVICES,
     )  # fmt: skip
     copy_time: str | None = option(
         None, "X", "Duration of copying a unit of size between devices; inf: not possible.  [default: 0]", group=DEVICES
@@ -122,7 +123,8 @@ class MemoryOptions:
     memory: tuple[str, ...] = option(
         (), "NAME=BUDGET[:X]",
         "A memory that the device reads and writes in, such as fast=128KiB or slow=8MiB:4; once for each memory, in "
-        "place of --budget. Each output lies in one of them. X: duration of reading or writing a unit of size there.",
+        "place of --budget; the first one may have the budget least. Each output lies in one of them. X: duration of "
+        "reading or writing a unit of size there.",
         multiple=True, group=POOLS,
     )  # fmt: skip
 

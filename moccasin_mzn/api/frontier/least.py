@@ -118,6 +118,9 @@ def least_of(
     search = LeastSearch(variant, stop)
     if known is not None:
         search.knowledge.learn(variant.peak, replace(known, bound=None))
+        search.interrupted = known.interrupted
+    if search.interrupted:
+        return search
     search.seek(_part(deadline.seconds, 1 - _PROOF_SHARE, deadline.begin))
     search.prove(deadline)
     return search

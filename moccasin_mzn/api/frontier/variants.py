@@ -31,13 +31,16 @@ from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.machine.addresses import ADDRESSES
+from moccasin_mzn.machine.addresses.allocate import first_fit
 from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.buffer import TOTAL_LIMIT
 from moccasin_mzn.problem.construction import Constructed, judged_within
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.judges.schedules import Simulation
+from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Plan, plan_of_sequence
+from moccasin_mzn.problem.platform import OBJECTIVES, Plan, plan_of_sequence
 from moccasin_mzn.problem.problem import Account, answer_document
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope, scope_of_all
@@ -175,6 +178,12 @@ class Plans(Variant[PlanProblem]):
         return f"memory in {memories[SWEPT].name}, alongside {', '.join(others) or 'nothing'}"
 
     @property
+    def scope(self) -> str:
+        goal, ranges = self.problem.goal, super().scope.rstrip(",")
+        limits = [f"{what} {goal.limit(what):,}" for what in OBJECTIVES if goal.limit(what) is not None]
+        return f"{ranges}, within {' and '.join(limits)}," if limits else super().scope
+
+    @property
     def least(self) -> int:
         """No plan fits less: the largest working set of a node that cannot be computed in another memory. Of one device
         what of the largest the other memories do not hold."""
@@ -306,6 +315,16 @@ class Arranged(Variant[Instance]):
     @property
     def swept(self) -> str:
         return "an arena"
+
+    @cached_property
+    def peak(self) -> int:
+        """The size of an arena in which the input order has its place, as alignment takes memory too."""
+        buffers = placing_of(self.graph, self.problem.baseline).buffers
+        arena = first_fit(buffers, self.alignment, TOTAL_LIMIT)
+        return max(self.inner.peak, 0 if arena is None else arena.size)
+
+    def amount(self, budget: Budget | int | float | str) -> int:
+        return self.inner.amount(budget)  # a fraction is of the peak
 
     def known(self) -> tuple[tuple[Schedule, str], ...]:
         return ()
