@@ -47,7 +47,7 @@ def test_the_least_budget_of_a_strategy_is_one_that_it_keeps(seed, strategy):
         assert found.budget == mz.solve(graph, 1.0, strategy="keep-all").peak
 
 
-@pytest.mark.parametrize("seed", few(range(40), keep=2))
+@pytest.mark.parametrize("seed", few(range(40), keep=(24,)))
 def test_the_least_arena_is_no_less_than_brute_force_needs(seed):
     graph = drawn(f"least arena {seed}", 4, largest=4)
     found = mz.solve(graph, "least", addresses=True, max_computations=2, time_limit=1.5, threads=1, if_none="stop")

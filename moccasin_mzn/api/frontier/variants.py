@@ -22,7 +22,6 @@ from moccasin_mzn.api.frontier.questions import (
 from moccasin_mzn.api.request import Request, StrategyOptions
 from moccasin_mzn.api.solve import answer, solve_instance, solve_problem
 from moccasin_mzn.base.clock import Deadline
-from moccasin_mzn.base.errors import JudgeError
 from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.bounds.least_budget import least_budget_bound
@@ -336,10 +335,9 @@ class Arranged(Variant[Instance]):
         return self.inner.peak_of(simulation)
 
     def judge(self, schedule: Schedule, budget: int) -> Measured:
-        arena, measured = self.results[schedule].arenas, super().judge(schedule, budget)
-        if not self.at(budget).fits(arena):
-            raise JudgeError(f"an arena of {arena.size} is over the budget {budget}")
-        return Measured(max(arena.size, measured.peak), measured.duration)
+        size = self.results[schedule].arenas.size  # where it is larger than what was asked for, of use at its own size
+        measured = super().judge(schedule, max(budget, size))
+        return Measured(max(size, measured.peak), measured.duration)
 
     def show(self, schedule: Schedule, budget: int) -> JsonObject:
         """Return all that a file needs which `validate` judges."""
@@ -361,7 +359,7 @@ class Arranged(Variant[Instance]):
         request = Request(problem, options, start=self.start(problem, question.start), alignment=self.alignment)
         found = answer(request, hear, stop=lambda: stop.is_set() or self.stop())
         schedules: tuple[tuple[Schedule, str], ...] = ()
-        if found.valid and found.answer is not None:
+        if found.answer is not None and found.arenas is not None and found.simulation.feasible:
             known = self.results.get(found.answer)
             if known is None or found.arenas.size < known.arenas.size:
                 self.results[found.answer] = found

@@ -68,7 +68,7 @@ def test_the_frontier_of_a_strategy_is_what_it_makes_at_each_budget(seed, strate
         assert point.bound <= sum(graph.durations)
 
 
-@pytest.mark.parametrize(("seed", "alignment"), few([(s, a) for s in range(40) for a in (1, 2)], keep=2))
+@pytest.mark.parametrize(("seed", "alignment"), few([(s, a) for s in range(40) for a in (1, 2)], keep=((17, 1),)))
 def test_the_frontier_of_arenas_is_that_of_brute_force(seed, alignment):
     graph = drawn(f"arenas {seed}", 4, largest=4)
     budgets = budgets_of(graph, 3)

@@ -17,7 +17,7 @@ def figures(found: mz.Result) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("order", ["input", "free"])
-@pytest.mark.parametrize("seed", few(range(60), keep=2))
+@pytest.mark.parametrize("seed", few(range(60), keep=(13,)))
 def test_counted_arenas_are_the_same_every_time_and_right(seed, order):
     graph = drawn(f"counted arenas {seed}", 4, largest=4)
     budget = max(graph.working_sets) + seed % 3
