@@ -235,8 +235,12 @@ def test_plans_for_runtimes_list_all_outputs_in_their_memory(seed, kind):
     platform = draw_platform(draw_graph(seed), kind, seed)
     graph, actions = platform.graph, draw_plan(platform, seed)
     names = [memory.name for memory in platform.memories]
-    found = with_all_outputs(RuntimePlan.of(graph, actions, names, devices=platform.devices))
-    whole = plan_with_all_outputs(graph, actions)
+    whole, plan = plan_with_all_outputs(graph, actions), RuntimePlan.of(graph, actions, names, devices=platform.devices)
+    try:
+        found = with_all_outputs(plan)
+    except InputError as error:  # an output would take the place of a copy in another memory, where it takes more
+        assert "has no place: solve with --addresses" in str(error) and platform.has_accesses
+        return
     assert Counter(found.actions(graph)) == Counter(whole)
     assert judge_plan(platform, found.actions(graph)).peaks == judge_plan(platform, whole).peaks
 
