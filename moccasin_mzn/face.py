@@ -27,8 +27,9 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.machine.addresses.allocate import allocate_buffers
-from moccasin_mzn.machine.memories import Amount, MemoriesGiven, pools_of
+from moccasin_mzn.machine.memories import MemoriesGiven
 from moccasin_mzn.machine.platforms import CopyCosts, Device, MemoryPool, PagingCosts
+from moccasin_mzn.machine.problems import Amount, pools_of
 from moccasin_mzn.problem.arena import Buffer, check_alignment
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.features import Feature

@@ -12,7 +12,7 @@ from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.formulations.windows import WINDOWS
 from moccasin_mzn.machine.addresses.joint import JOINT
-from moccasin_mzn.machine.memories import PLAN_FORMULATIONS
+from moccasin_mzn.machine.problems import PLAN_FORMULATIONS
 from moccasin_mzn.problem.features import (
     JUDGES,
     MODES,

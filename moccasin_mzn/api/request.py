@@ -30,7 +30,7 @@ from moccasin_mzn.base.stop import check_iterations
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.formats.node_link import parse as parse_graph
-from moccasin_mzn.machine.memories import PLAN_FORMULATIONS
+from moccasin_mzn.machine.problems import PLAN_FORMULATIONS
 from moccasin_mzn.problem.features import Feature, Features
 from moccasin_mzn.problem.files.plans import (
     goal_document,

@@ -159,7 +159,7 @@ def _checked(plan_file: Path | None, options: OptionValues, estimate: bool, save
         InputError: an option is nonsense or missing, or is given together with a plan that has its value already.
     """
     from moccasin_mzn.graphs.importers.torch.spec import parse_inputs
-    from moccasin_mzn.machine.memories import capacity_of
+    from moccasin_mzn.machine.problems import capacity_of
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.pytorch.planning import LEAST
 

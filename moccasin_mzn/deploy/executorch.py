@@ -26,9 +26,9 @@ from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.machine.addresses import ADDRESSES
 from moccasin_mzn.machine.addresses.search import search_arena
-from moccasin_mzn.machine.memories import Amount, pools_of
 from moccasin_mzn.machine.platforms import MemoryPool
 from moccasin_mzn.machine.pools.assign import Assignment, Item
+from moccasin_mzn.machine.problems import Amount, pools_of
 from moccasin_mzn.problem.arena import Arena, Buffer
 
 if TYPE_CHECKING:

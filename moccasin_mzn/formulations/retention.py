@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.formulations.presolve import ModelData
@@ -45,19 +45,36 @@ def encode(
     copies: list[list[tuple[int, int]]] = [[] for _ in data.order]
     for interval in simulate(graph, sequence).intervals:
         copies[number[interval.node]].append((events[interval.start - 1], events[interval.end - 1]))
-    last = itertools.count(len(sequence) + 1)  # free events: inactive computations take those after the last
-    return as_intervals(data, copies, lambda k: unused_event(data, k, index) if staged else next(last))
+    return as_intervals(data, copies, unused_events(data, len(sequence), staged, index))
 
 
 def as_intervals(data: ModelData, copies: Sequence[Sequence[Sequence[int]]], unused: Callable[[int], int]) -> Intervals:
     """Values for all computations, from (start, end) of the copies of node 1, 2, ..., n; `unused` is the event of an
     inactive computation of a node."""
-    rows = []
-    for k, (present, count) in enumerate(zip(copies, data.max_computations, strict=True), 1):
-        rows += [(True, *copy) for copy in present]
-        rows += [(False, event, event) for event in [unused(k) for _ in range(count - len(present))]]
-    active, start, end = zip(*rows, strict=True) if rows else ((), (), ())
+    active, start, end = tuple(zip(*interval_rows(data, copies, unused), strict=True)) or ((), (), ())
     return Intervals(active, start, end)
+
+
+def interval_rows(
+    data: ModelData, copies: Sequence[Sequence[Sequence[int]]], unused: Callable[[int], int], more: Sequence[int] = ()
+) -> Iterator[tuple[int, ...]]:
+    """A row of values for each computation: whether it is active, its first and last event, and what a model has more.
+
+    Args:
+        copies: of node 1, 2, ..., n, each with its first and last event and what there is more.
+        unused: the event of an inactive computation of a node.
+        more: what an inactive one has more.
+    """
+    for k, (present, count) in enumerate(zip(copies, data.max_computations, strict=True), 1):
+        yield from ((True, *copy) for copy in present)
+        yield from ((False, event, event, *more) for event in [unused(k) for _ in range(count - len(present))])
+
+
+def unused_events(data: ModelData, length: int, staged: bool, index: str = "affine") -> Callable[[int], int]:
+    """The event of each inactive computation of a node, from 1; free events are those after the `length` that are
+    used."""
+    last = itertools.count(length + 1)
+    return lambda number: unused_event(data, number, index) if staged else next(last)
 
 
 def unused_event(data: ModelData, number: int, index: str = "affine") -> int:

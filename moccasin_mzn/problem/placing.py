@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.base.errors import InputError
@@ -161,7 +161,7 @@ class _Room:
     def placing(self) -> Placing:
         """The buffers of all that was noted."""
         buffers = [chain.buffer for chain in self.chains]
-        for block in _joined(len(self.chains), self.together):
+        for block in joined(len(self.chains), self.together):
             low = min(self.chains[chain].place for chain in block)
             name = self.chains[block[0]].name
             for chain in block if len(block) > 1 else ():
@@ -193,15 +193,22 @@ def places_in(
     return found
 
 
-def _joined(count: int, groups: Sequence[Sequence[int]]) -> list[list[int]]:
+def joined(count: int, groups: Iterable[Sequence[int]]) -> list[list[int]]:
     """The numbers 0..count - 1 in the parts that the groups join, each by its first number."""
-    parts = {at: [at] for at in range(count)}
-    of = dict(enumerate(parts.values()))
+    of = list(range(count))
+
+    def root(at: int) -> int:
+        while of[at] != at:
+            of[at] = at = of[of[at]]
+        return at
+
     for group in groups:
-        joined = sorted({number for at in group for number in of[at]})
-        if len(joined) > len(of[group[0]]):
-            of |= dict.fromkeys(joined, joined)
-    return [part for at in range(count) if (part := of[at])[0] == at]
+        for at in group:
+            of[root(at)] = root(group[0])
+    parts: dict[int, list[int]] = {}
+    for at in range(count):
+        parts.setdefault(root(at), []).append(at)
+    return list(parts.values())
 
 
 @dataclass

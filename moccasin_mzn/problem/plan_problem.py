@@ -199,8 +199,8 @@ class PlanProblem:
         """The first node with too many retention intervals in a memory, or recomputed although the graph has it
         computed once, in one line; None if absent."""
         platform = self.platform
-        computed = Counter(action.node for action in plan if action.source is None)
-        for v in platform.graph.computed_once:
+        computed = Counter(action.node for action in plan if action.source is None) if self.graph.computed_once else {}
+        for v in self.graph.computed_once:
             if computed[v] > 1:
                 return (
                     f"node {node_text(platform.graph, v)} is computed {computed[v]} times, the graph has it once only"

@@ -169,7 +169,7 @@ class Platform:
                     f"memories {first.name}, {memory.name}: computing takes the same time for all of one device"
                 )
 
-    @property
+    @cached_property
     def has_accesses(self) -> bool:
         """True if a device has several memories, or accesses of its own cost."""
         return len({*self.devices}) < len(self.memories) or any(one.accesses is not None for one in self.memories)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from moccasin_mzn.api.solve import solve_instance, solve_problem
-from moccasin_mzn.machine.memories import Amount, capacity_of, paging_costs, refuse_of_one_memory
+from moccasin_mzn.machine.memories import refuse_of_one_memory
 from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.machine.platforms import SLOW, CopyCosts, PagingCosts, with_slow_memory
+from moccasin_mzn.machine.problems import Amount, capacity_of, paging_costs
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.platform import Action, Memory, Plan, Platform

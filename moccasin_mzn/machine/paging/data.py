@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations.presolve import ModelData
-from moccasin_mzn.formulations.retention import staged_events
+from moccasin_mzn.formulations.retention import interval_rows, staged_events, unused_events
 from moccasin_mzn.machine.platforms import LOCAL, SLOW
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -158,13 +158,6 @@ def encode_plan(platform: Platform, data: ModelData, plan: Plan, staged: bool) -
         if of.memory == LOCAL:
             first, last = events[before[of.start - 1] - 1], events[before[of.end - 1] - 1]
             copies[of.node].append((first, last, of.source is not None, (of.end, of.node) in judged.overwrites))
-    rows, unused = [], len(local)
-    for number, (v, most) in enumerate(zip(data.order, data.max_computations, strict=True), 1):
-        for i in range(most):
-            if i < len(copies[v]):
-                rows.append((True, *copies[v][i]))
-                continue
-            unused += 1  # free events: inactive intervals take the events after the last
-            event = len(data.order) * (data.earliest_stage[number - 1] - 1) + number if staged else unused
-            rows.append((False, event, event, False, False))
+    present = [copies[v][:most] for v, most in zip(data.order, data.max_computations, strict=True)]
+    rows = interval_rows(data, present, unused_events(data, len(local), staged), (False, False))
     return PagedIntervals(*map(tuple, zip(*rows, strict=True)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from moccasin_mzn.formulations.presolve import ModelData, presolve
-from moccasin_mzn.formulations.retention import staged_events
+from moccasin_mzn.formulations.retention import interval_rows, staged_events, unused_events
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -155,15 +155,8 @@ def encode(platform: Platform, data: ModelData, plan: Plan, staged: bool) -> Poo
     copies: list[list[tuple[int, int, int]]] = [[] for _ in platform.graph.nodes]
     for of in judge_plan(platform, plan).intervals:
         copies[of.node].append((events[of.start - 1], events[of.end - 1], of.memory + 1))
-    rows, unused = [], len(plan)
-    for number, (v, most) in enumerate(zip(data.order, data.max_computations, strict=True), 1):
-        for i in range(most):
-            if i < len(copies[v]):
-                rows.append((True, *copies[v][i]))
-                continue
-            unused += 1  # free events: inactive intervals take the events after the last
-            event = len(data.order) * (data.earliest_stage[number - 1] - 1) + number if staged else unused
-            rows.append((False, event, event, 0))
+    present = [copies[v][:most] for v, most in zip(data.order, data.max_computations, strict=True)]
+    rows = interval_rows(data, present, unused_events(data, len(plan), staged), (0,))
     return PooledIntervals(*map(tuple, zip(*rows, strict=True)))
 
 

@@ -9,7 +9,7 @@ output is recomputed before one of its reads, or no longer, and what that touche
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from moccasin_mzn.base.clock import Deadline, seconds_by
@@ -17,6 +17,7 @@ from moccasin_mzn.machine.pools.assign import NOWHERE, Assignment, Item
 from moccasin_mzn.machine.pools.data import budgets_of, one_memory
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.placing import joined
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Action, Plan
 from moccasin_mzn.problem.stages import first_out_of_stage
@@ -148,8 +149,12 @@ class PoolsSearch:
             together += [tuple(latest[u] for u in group) for group in (self.graph.adjacent or {v: ()})[v]]
             latest[v] = t
         over = self._overwritten(sequence, end) if in_place else {}
-        of_step = joined(len(sequence), [*together, *over.items()])
-        pieces: list[list[tuple[int, int, int]]] = [[] for _ in range(len({*of_step}))]
+        parts = joined(len(sequence), [*together, *over.items()])
+        of_step = [0] * len(sequence)
+        for i, part in enumerate(parts):
+            for t in part:
+                of_step[t] = i
+        pieces: list[list[tuple[int, int, int]]] = [[] for _ in parts]
         costs = [[0] * len(self.memories) for _ in pieces]
         for t, v in enumerate(sequence):
             written = (v, *self.graph.outputs_of[v]) if self.graph.operation_of[v] == v else ()
@@ -234,23 +239,6 @@ class PoolsSearch:
     @staticmethod
     def _is_again(sequence: Sequence[int], t: int) -> bool:
         return sequence[t] in sequence[:t]
-
-
-def joined(count: int, groups: Iterable[Sequence[int]]) -> list[int]:
-    """For each of the numbers 0..count - 1 the number of its part, if the groups join them; parts count from 0."""
-    of = list(range(count))
-
-    def root(at: int) -> int:
-        while of[at] != at:
-            of[at] = at = of[of[at]]
-        return at
-
-    for group in groups:
-        for at in group:
-            of[root(at)] = root(group[0])
-    parts = [root(at) for at in range(count)]
-    number = {part: at for at, part in enumerate(dict.fromkeys(parts))}
-    return [number[part] for part in parts]
 
 
 def _places_of_items(places: Sequence[int], of_step: Sequence[int], count: int) -> list[int]:
