@@ -1,7 +1,8 @@
 """Random questions to Python's functions about tiny graphs, each answer compared with the exact one (`soaking.exact`).
 
-Graphs have workspaces, several outputs, nodes to compute once, and run in place or not; sizes and durations are ties,
-powers of two, zeros, equal, or of all magnitudes up to 10**12. The same number is the same question.
+`soaking.exact_kinds` has them by name, and asks for several things at once. Graphs have workspaces, several outputs,
+nodes to compute once, and run in place or not; sizes and durations are ties, powers of two, zeros, equal, or of all
+magnitudes up to 10**12. The same number is the same question.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import random
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
@@ -41,6 +42,14 @@ COUNTED = 300
 """Turns of a search by itself."""
 
 
+@dataclass(frozen=True)
+class Answered:
+    """The features of a question, and what is wrong with its answers."""
+
+    features: Features
+    flaws: list[str]
+
+
 class Asked:
     """A graph with what is asked of it, and what is wrong with the answers."""
 
@@ -54,9 +63,14 @@ class Asked:
             self.graph = replace(self.graph, parts=[Part(str(node), ()) for node in self.graph.nodes])
         self.tiny = exact_graph(self.graph)
         self.free = rng.random() < 0.5 or Feature.ANY_ORDER in wanted
-        self.most = rng.choice([1, 2, 2, 3])
+        self.most: int | list[int] = rng.choice([1, 2, 2, 3])
         self.mode = "free" if self.free else "staged"
         self.flaws: list[str] = []
+
+    def answered(self, *ways: Feature) -> Answered:
+        """Return what is wrong, with the features that the question had: of its graph, its order, and these."""
+        order = {Feature.ANY_ORDER} if self.free else NONE
+        return Answered(graph_features(self.graph).union(order, ways), self.flaws)
 
     def _draw(self, nodes: int, largest: int | None, several: bool) -> mz.ComputationGraph:
         """A graph; for several memories often one that needs more memory than each node does alone, unless something is
@@ -74,6 +88,12 @@ class Asked:
         """What `solve` and `frontier` are asked with."""
         order = {"order": "free"} if self.free else {}
         return {**order, "max_computations": self.most, "seed": self.rng.randrange(99)}
+
+    def counts_in(self, machine: Machine) -> list[list[int]]:
+        """How often something may be in a memory for the first time, by memory and node."""
+        limits = [self.most] * self.tiny.n if isinstance(self.most, int) else self.most
+        counts = [1 if v in self.tiny.once else limits[v] for v in range(self.tiny.n)]
+        return [counts if row is not None else [1] * self.tiny.n for row in machine.compute]
 
     def budget(self) -> int:
         """An amount at which something may fit and something may not."""
@@ -180,7 +200,7 @@ def exact_graph(graph: mz.ComputationGraph) -> Tiny:
 # --- Questions about one memory -------------------------------------------------------------------------------
 
 
-def solve(rng: random.Random) -> list[str]:
+def solve(rng: random.Random) -> Answered:
     """The shortest schedule, by searches alone or by the model too."""
     asked = Asked(rng, 5)
     budget = asked.budget()
@@ -191,7 +211,7 @@ def solve(rng: random.Random) -> list[str]:
     _compare(asked, found, budget)
     if model:
         asked.expect(found.status in ("optimal", "infeasible"), f"{found.status}, with the model")
-    return asked.flaws
+    return asked.answered(*(() if model else (Feature.ITERATIONS,)))
 
 
 def _compare(asked: Asked, found: mz.Result, budget: int) -> None:
@@ -209,7 +229,7 @@ def _compare(asked: Asked, found: mz.Result, budget: int) -> None:
             asked.expect(least is not None and found.duration <= least, f"optimal with {found.duration}, not {exact}")
 
 
-def least(rng: random.Random) -> list[str]:
+def least(rng: random.Random) -> Answered:
     """The least budget: a schedule within it, and a claim of what is needed, by the claim's own scope."""
     asked = Asked(rng, 5)
     found = mz.solve(asked.graph, "least", **asked.how, search="only", threads=1, time_limit=2)
@@ -226,7 +246,7 @@ def least(rng: random.Random) -> list[str]:
             amount = int(claim[2].replace(",", "")) if claim[2] else found.budget
             truth = _least_in(asked, claim[1] or claim[3])
             asked.expect(truth is None or amount <= max(1, truth), f"{claim[0]}, but {truth} is enough")
-    return asked.flaws
+    return asked.answered(Feature.LEAST)
 
 
 def _least_in(asked: Asked, scope: str) -> int | None:
@@ -237,7 +257,7 @@ def _least_in(asked: Asked, scope: str) -> int | None:
     return least_peak(asked.tiny, mode, asked.most)
 
 
-def frontier(rng: random.Random) -> list[str]:
+def frontier(rng: random.Random) -> Answered:
     """Least durations by budget."""
     asked = Asked(rng, 4)
     found = mz.frontier(asked.graph, points=3, **asked.how, search="only", threads=1, time_limit=3)
@@ -252,10 +272,10 @@ def frontier(rng: random.Random) -> list[str]:
         if point.duration is not None:
             wide = best(asked.tiny, point.budget, widest, asked.most)
             asked.expect(wide is not None and point.duration >= wide[0], f"budget {point.budget}: {point.duration}")
-    return asked.flaws
+    return asked.answered(Feature.FRONTIER)
 
 
-def order(rng: random.Random) -> list[str]:
+def order(rng: random.Random) -> Answered:
     """An order of least peak."""
     asked = Asked(rng, 6)
     asked.free, asked.most = True, 1
@@ -264,10 +284,10 @@ def order(rng: random.Random) -> list[str]:
     asked.judge(found.positions, found.peak, None)
     asked.expect(account(asked.tiny, found.positions).peak == found.peak, f"peak {found.peak} is not that of the order")
     asked.expect(found.bound <= exact <= found.peak, f"peak {found.peak}, bound {found.bound}, the least is {exact}")
-    return asked.flaws
+    return asked.answered(Feature.ITERATIONS)
 
 
-def addresses(rng: random.Random) -> list[str]:
+def addresses(rng: random.Random) -> Answered:
     """Schedules with offsets in an arena."""
     asked = Asked(rng, 3, largest=4)
     budget, align = min(12, asked.budget()), rng.choice([1, 1, 2])
@@ -278,7 +298,7 @@ def addresses(rng: random.Random) -> list[str]:
     try:
         exact = arena_best(asked.tiny, budget, align, asked.most, asked.mode, 200_000)
     except MemoryError:
-        return []
+        return asked.answered(Feature.OFFSETS)
     if found.status == "infeasible":
         asked.expect(exact is None, f"infeasible, but {exact}")
     elif found.valid:
@@ -291,14 +311,14 @@ def addresses(rng: random.Random) -> list[str]:
             spans = zip(account(asked.tiny, found.positions).intervals, found.offsets, strict=True)
             rows = [((asked.tiny.size[v], align, [(a, b + 1, 0, asked.tiny.size[v])]), at) for (v, a, b), at in spans]
             asked.expect(not (flaw := layout_flaw([box for box, _ in rows], [at for _, at in rows])), flaw)
-    return asked.flaws
+    return asked.answered(Feature.OFFSETS)
 
 
-def certificates(rng: random.Random) -> list[str]:
+def certificates(rng: random.Random) -> Answered:
     """Proofs in files, in exact integers."""
     asked = Asked(rng, 5)
     if asked.graph.runs_in_place:
-        return []
+        return asked.answered()
     budget = asked.budget()
     with tempfile.TemporaryDirectory(prefix="exact-") as folder:
         file = Path(folder) / "certificate.json"
@@ -310,72 +330,107 @@ def certificates(rng: random.Random) -> list[str]:
         asked.expect(exact is None, f"certified that there is none, but {exact}")
     else:
         asked.expect(exact is None or proven.bound <= exact[0], f"certified bound {proven.bound}, but {exact}")
-    return asked.flaws
+    return asked.answered(Feature.CERTIFICATE)
 
 
 # --- Several memories, buffers, parts -------------------------------------------------------------------------
 
 
-def pools(rng: random.Random, wanted: Features = NONE) -> list[str]:
+@dataclass(frozen=True)
+class Several:
+    """A machine of several memories, as the oracle and as `solve` have it."""
+
+    way: Feature
+    machine: Machine
+    staged: str
+    """What proofs of staged questions are about."""
+    widest: str
+    """What their answers may be."""
+    given: dict[str, object]
+
+
+def pools_of(asked: Asked) -> Several:
     """Memories of one device."""
-    asked = Asked(rng, SEVERAL_NODES, several=True, wanted=wanted)
+    rng = asked.rng
     rate, durations = rng.choice([0, 1, 2, Fraction(1, 2)]), asked.graph.durations
     low, budget = _low(asked.graph), asked.budget()
     budgets = [rng.choice([budget, max(1, low // 2)]), rng.choice([low, max(1, budget // 3), None])]
     access = [[ceil(size * each) for size in asked.graph.sizes] for each in (0, rate)]
     machine = Machine(budgets, [[(duration, 0) for duration in durations]] * 2, access=access)
     slow = f"{'inf' if budgets[1] is None else budgets[1]}:{float(rate)}"
-    return _ask_for_a_plan(asked, machine, "staged", "first", memories={"fast": budgets[0], "slow": slow})
+    return Several(Feature.POOLS, machine, "staged", "first", {"memories": {"fast": budgets[0], "slow": slow}})
 
 
-def paging(rng: random.Random, wanted: Features = NONE) -> list[str]:
+def paging_of(asked: Asked) -> Several:
     """A slow memory that nothing is computed in."""
-    return _copying(Asked(rng, SEVERAL_NODES, several=True, wanted=wanted), devices=False)
+    budgets, time, links = _with_copies(asked)
+    here = [(duration, 0) for duration in asked.graph.durations]
+    given = {"budget": budgets[0], "slow_memory": budgets[1], "paging": {"out_time": time, "in_time": time}}
+    return Several(Feature.PAGING, Machine(budgets, [here, None], links), "staged", "free", given)
 
 
-def devices(rng: random.Random, wanted: Features = NONE) -> list[str]:
+def devices_of(asked: Asked) -> Several:
     """Two devices with copies between them."""
-    return _copying(Asked(rng, SEVERAL_NODES, several=True, wanted=wanted), devices=True)
+    budgets, time, links = _with_copies(asked)
+    slower = asked.rng.choice([1, Fraction(3, 2), 3])
+    here, there = ([(ceil(duration * each), 0) for duration in asked.graph.durations] for each in (1, slower))
+    given = {"devices": {"gpu": budgets[0], "cpu": f"{budgets[1]}:{float(slower)}"}, "copies": {"time": time}}
+    return Several(Feature.DEVICES, Machine(budgets, [here, there], links), "slots", "free", given)
 
 
-def _copying(asked: Asked, devices: bool) -> list[str]:
-    rng, graph = asked.rng, asked.graph
-    low = _low(graph)
+def _with_copies(asked: Asked) -> tuple[list[int], str, dict[tuple[int, int], list[tuple[int, int]]]]:
+    rng, low = asked.rng, _low(asked.graph)
     budgets = [asked.budget(), rng.choice([low, max(1, low // 2), 3 * low])]
-    rate, slower = rng.choice([0, 1, Fraction(1, 2), 3]), rng.choice([1, Fraction(3, 2), 3])
-    costs = [(ceil(size * rate), 0) for size in graph.sizes]
-    here, there = ([(ceil(duration * each), 0) for duration in graph.durations] for each in (1, slower))
-    machine = Machine(budgets, [here, there if devices else None], {(0, 1): costs, (1, 0): costs})
-    time = str(float(rate))
-    if devices:
-        given = {"gpu": budgets[0], "cpu": f"{budgets[1]}:{float(slower)}"}
-        return _ask_for_a_plan(asked, machine, "slots", "free", devices=given, copies={"time": time})
-    costs_of_copies = {"out_time": time, "in_time": time}
-    return _ask_for_a_plan(
-        asked, machine, "staged", "free", budget=budgets[0], slow_memory=budgets[1], paging=costs_of_copies
-    )
+    rate = rng.choice([0, 1, Fraction(1, 2), 3])
+    costs = [(ceil(size * rate), 0) for size in asked.graph.sizes]
+    return budgets, str(float(rate)), {(0, 1): costs, (1, 0): costs}
 
 
-def _ask_for_a_plan(asked: Asked, machine: Machine, staged: str, widest: str, **given: object) -> list[str]:
+def pools(rng: random.Random, wanted: Features = NONE) -> Answered:
+    """Memories of one device."""
+    asked = Asked(rng, SEVERAL_NODES, several=True, wanted=wanted)
+    return ask_for_a_plan(asked, pools_of(asked))
+
+
+def paging(rng: random.Random, wanted: Features = NONE) -> Answered:
+    """A slow memory that nothing is computed in."""
+    asked = Asked(rng, SEVERAL_NODES, several=True, wanted=wanted)
+    return ask_for_a_plan(asked, paging_of(asked))
+
+
+def devices(rng: random.Random, wanted: Features = NONE) -> Answered:
+    """Two devices with copies between them."""
+    asked = Asked(rng, SEVERAL_NODES, several=True, wanted=wanted)
+    return ask_for_a_plan(asked, devices_of(asked))
+
+
+def ask_for_a_plan(asked: Asked, several: Several) -> Answered:
     """What is wrong with an answer: exact ones are of the stages that claims are about, and of all plans in scope.
 
     Raises:
         InputError: the question is refused.
     """
-    found = mz.solve(asked.graph, **given, **asked.how, search="only", threads=1, time_limit=2)
-    counts = [1 if v in asked.tiny.once else asked.most for v in range(asked.tiny.n)]
-    most = [counts if row is not None else [1] * asked.tiny.n for row in machine.compute]
-    exact = best_plan(asked.tiny, machine, "free" if asked.free else staged, most)
-    wide = exact if asked.free else best_plan(asked.tiny, machine, widest, most)
+    machine = several.machine
+    found = mz.solve(asked.graph, **several.given, **asked.how, search="only", threads=1, time_limit=2)
+    counts = asked.counts_in(machine)
+    exact = best_plan(asked.tiny, machine, "free" if asked.free else several.staged, counts)
+    wide = exact if asked.free else best_plan(asked.tiny, machine, several.widest, counts)
     _compare_plans(asked, found, exact, wide)
-    if found.valid and found.plan is not None:
-        plan = [(action.node, action.memory, action.source) for action in found.plan]
-        judged, peaks = account_of_plan(asked.tiny, machine, plan), found.details.simulation.peaks
-        asked.expect(not judged.flaws, f"{plan}: {judged.flaws}")
-        asked.expect(judged.totals[0] == found.duration, f"duration {found.duration} of {plan} is {judged.totals[0]}")
-        asked.expect(judged.peaks == peaks, f"peaks {peaks} of {plan} are {judged.peaks}")
-        asked.expect(plan_in_scope(asked.tiny, machine, plan, "free", most), f"{plan} is out of the question's scope")
-    return asked.flaws
+    judge_plan(asked, machine, found)
+    return asked.answered(several.way)
+
+
+def judge_plan(asked: Asked, machine: Machine, found: mz.Result) -> None:
+    """Judge a plan that is an answer."""
+    if not found.valid or found.plan is None:
+        return
+    plan = [(action.node, action.memory, action.source) for action in found.plan]
+    judged, peaks = account_of_plan(asked.tiny, machine, plan), found.details.simulation.peaks
+    asked.expect(not judged.flaws, f"{plan}: {judged.flaws}")
+    asked.expect(judged.totals[0] == found.duration, f"duration {found.duration} of {plan} is {judged.totals[0]}")
+    asked.expect(judged.peaks == peaks, f"peaks {peaks} of {plan} are {judged.peaks}")
+    within = plan_in_scope(asked.tiny, machine, plan, "free", asked.counts_in(machine))
+    asked.expect(within, f"{plan} is out of the question's scope")
 
 
 def _compare_plans(asked: Asked, found: mz.Result, exact: tuple | None, wide: tuple | None) -> None:
@@ -395,7 +450,7 @@ def is_refusal(error: Exception) -> bool:
     )
 
 
-def allocate(rng: random.Random) -> list[str]:
+def allocate(rng: random.Random) -> Answered:
     """Buffers in the least arena."""
     rows = []
     for at in range(rng.randint(1, 5)):
@@ -408,25 +463,25 @@ def allocate(rng: random.Random) -> list[str]:
     flaws = [flaw] if flaw else []
     if not found.bound <= exact <= found.size:
         flaws.append(f"arena {found.size}, bound {found.bound}, the least is {exact}")
-    return flaws
+    return Answered(NONE, flaws)
 
 
-def tiles(rng: random.Random) -> list[str]:
+def tiles(rng: random.Random) -> Answered:
     """A chain in parts: the answer is judged on the graph of the parts."""
     rows, network = rng.choice([1, 2, 3, 4]), chain_of_windows(rng)
     cut = mz.tile(network, rows)
     cut = getattr(cut, "graph", cut)
     if len(cut.nodes) > 9:
-        return []
+        return Answered(NONE, [])
     tiny = exact_graph(cut)
     low = max(1, max(cut.working_sets))
     budget = rng.choice([low, rng.randint(low, 2 * low)])
     found = mz.solve(network, budget, tile=rows, search="only", threads=1, time_limit=1, max_computations=2)
-    flaws = []
+    features, flaws = graph_features(cut) | {Feature.TILE, Feature.ANY_ORDER}, []
     try:
         exact = best(tiny, budget, "free", 2)
     except MemoryError:
-        return []
+        return Answered(features, [])
     if found.status == "infeasible" and exact is not None:
         flaws.append(f"infeasible, but {exact}")
     if found.valid:
@@ -435,7 +490,7 @@ def tiles(rng: random.Random) -> list[str]:
             flaws.append(f"{found.positions} is {judged}")
         if exact is None or found.duration < exact[0] or (found.status == "optimal" and found.duration > exact[0]):
             flaws.append(f"{found.status} with {found.duration}, exactly {exact}")
-    return flaws
+    return Answered(features, flaws)
 
 
 def chain_of_windows(rng: random.Random) -> mz.ComputationGraph:
@@ -453,24 +508,3 @@ def chain_of_windows(rng: random.Random) -> mz.ComputationGraph:
         nodes=[f"l{at}" for at in range(len(sizes))], durations=[rng.randint(1, 3) * size for size in sizes],
         sizes=sizes, edges=[(at, at + 1) for at in range(len(sizes) - 1)], operators=operators,
     )  # fmt: skip
-
-
-KINDS: dict[str, tuple[float, Callable[[random.Random], list[str]]]] = {
-    "solve": (10, solve), "least": (2, least), "frontier": (1, frontier), "order": (3, order),
-    "addresses": (1, addresses), "certificates": (2, certificates), "pools": (1, pools), "paging": (1, paging),
-    "devices": (1, devices), "allocate": (2, allocate), "tiles": (1, tiles),
-}  # fmt: skip
-"""By name how often a question is of this kind, and what asks it."""
-
-
-def ask(number: int, only: str | None = None) -> tuple[str, list[str]]:
-    """Ask one question: its kind, and what is wrong with the answers; an exception that is no refusal is a flaw."""
-    rng = random.Random(f"exact {number}")
-    kind = rng.choices(list(KINDS), [weight for weight, _ in KINDS.values()])[0]
-    kind = only or kind
-    try:
-        return kind, KINDS[kind][1](rng)
-    except MemoryError:  # of the oracle: too many states
-        return f"{kind} (oracle gave up)", []
-    except Exception as error:
-        return (f"{kind} (refused)", []) if is_refusal(error) else (kind, [f"{type(error).__name__}: {error}"])
