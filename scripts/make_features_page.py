@@ -31,8 +31,8 @@ HEAD = """\
 What a question can have, and which part of the program handles it. This page is made from the declarations
 (`python scripts/make_features_page.py`): each search, model, judge and way of asking has one line, `handles`, with the
 features that it takes into account. A search that does not handle a feature of the problem is left out, as the
-key `skipped` of `--json` shows, and what nothing handles is refused in one sentence. Pairs are listed; of more
-features at once some are refused too, such as offsets in several memories with a frontier.
+key `skipped` of `--json` shows, and what nothing handles is refused in one sentence. Pairs are listed; three features
+or more are refused where a pair of them is.
 
 """
 

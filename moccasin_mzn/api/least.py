@@ -159,7 +159,7 @@ def _in_the_first_memory(
 ) -> BudgetAnswer | None:
     """Plans that leave the other memories alone: schedules of little peak of the first, if it computes all."""
     problem, options = request.problem, request.options
-    if not isinstance(problem, PlanProblem) or not isinstance(options, SearchOptions):
+    if not isinstance(problem, PlanProblem) or not isinstance(options, SearchOptions) or request.alignment:
         return None
     start = None if request.start is None else tuple(request.start)
     fits_one = start is not None and variant.at(variant.peak).judge(start).feasible

@@ -330,5 +330,5 @@ def solve_with_arenas(
 
     return plan_with_arenas(
         problem, search, alignment, begin=begin, time_limit=options.time_limit, threads=options.threads,
-        seed=options.seed or 0, reports=reports,
+        seed=options.seed or 0, reports=reports, counted=is_counted(options),
     )  # fmt: skip

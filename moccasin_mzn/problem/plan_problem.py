@@ -16,7 +16,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.graphs.zero_copy import changes_of
 from moccasin_mzn.problem.arena import Arena
-from moccasin_mzn.problem.features import JUDGES, OF_PLANS, Ability, Feature, Features, refuse_unsolved
+from moccasin_mzn.problem.features import JUDGES, MODES, OF_PLANS, Ability, Feature, Features, refuse_unsolved
 from moccasin_mzn.problem.files.plans import (
     goal_document,
     plan_document,
@@ -271,7 +271,10 @@ def why_impossible(problem: PlanProblem) -> str | None:
 #     slow            [ a ................]                  buffer a
 
 
-PLAN_ARENAS = Ability("arenas in several memories", OF_PLANS | {Feature.RACE, Feature.ZERO_COPY}, of=Feature.OFFSETS)
+PLAN_ARENAS = Ability(
+    "arenas in several memories",
+    OF_PLANS | MODES - {Feature.OWN_MODEL, Feature.STRATEGY, Feature.CERTIFICATE}, of=Feature.OFFSETS,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

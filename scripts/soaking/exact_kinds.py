@@ -49,9 +49,9 @@ class Truth:
     """Exact values of a question, by budget."""
 
     claims: Exact
-    """Of the answers that proofs are about: no bound is above it."""
+    """Least totals of the answers that proofs are about: no bound is above them."""
     answers: Exact
-    """Of all answers in scope: none is below it."""
+    """Least totals of all answers in scope: none is below them."""
     is_exact: bool
     """False: both are lower bounds, so that only answers are compared with them."""
 

@@ -444,10 +444,9 @@ def _compare_plans(asked: Asked, found: mz.Result, exact: tuple | None, wide: tu
 
 
 def is_refusal(error: Exception) -> bool:
-    """Is a question refused, as nothing handles its features together?"""
-    return (
-        isinstance(error, InputError) and re.search("(nothing|no .*) handles|does not handle", str(error)) is not None
-    )
+    """Is a question refused: nothing handles its features together, or its alignment separates what is read as one?"""
+    why = "(nothing|no .*) handles|does not handle|take concatenations out for this alignment"
+    return isinstance(error, InputError) and re.search(why, str(error)) is not None
 
 
 def allocate(rng: random.Random) -> Answered:

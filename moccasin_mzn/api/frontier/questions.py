@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
 
@@ -95,6 +95,8 @@ class Variant(ABC, Generic[Varied]):
     """Function that ends a search by returning true."""
     results: dict[Schedule, Result] = field(default_factory=dict, kw_only=True)
     """Results by their answer, where an answer alone does not have all of it or is not found again."""
+    keys: ClassVar[tuple[str, ...]] = ("sequence", "peak")
+    """What a file has of an answer, by the names of `solve --json`."""
 
     @property
     @abstractmethod

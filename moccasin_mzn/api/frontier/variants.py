@@ -26,7 +26,7 @@ from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.formatting import memory_text
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.formulations import Formulation, find_formulation
-from moccasin_mzn.formulations.searched import PlanFormulation
+from moccasin_mzn.formulations.searched import PlanFormulation, Searched
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.machine.addresses import ADDRESSES
@@ -40,7 +40,7 @@ from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Plan, plan_of_sequence
-from moccasin_mzn.problem.problem import Account, answer_document
+from moccasin_mzn.problem.problem import Account, Problem, answer_document
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope, scope_of_all
 from moccasin_mzn.search.options import Options, SearchOptions
@@ -155,6 +155,7 @@ class Plans(Variant[PlanProblem]):
     """A problem of plans: the budget of its first memory is what is varied."""
 
     formulation: PlanFormulation = field(kw_only=True)
+    keys: ClassVar[tuple[str, ...]] = ("peaks", "duration", "energy", "traffic", "plan", "goal", "platform")
 
     @property
     def compiled(self) -> tuple[CompiledSearch, ...]:
@@ -174,7 +175,7 @@ class Plans(Variant[PlanProblem]):
             for m, place in enumerate(memories)
             if m != SWEPT
         ]
-        return f"memory in {memories[SWEPT].name}, alongside {', '.join(others) or 'nothing'}"
+        return f"memory in {memories[SWEPT].name}, alongside {', '.join(others)}"
 
     @property
     def scope(self) -> str:
@@ -219,8 +220,7 @@ class Plans(Variant[PlanProblem]):
         """Return all that a file needs which `validate` judges."""
         problem = self.at(budget)
         document = answer_document(problem, schedule, problem.judge(schedule), None)
-        figures = ("peaks", "duration", "energy", "traffic")
-        return {name: document[name] for name in (*figures, "plan", "goal", "platform")}
+        return {name: document[name] for name in self.keys}
 
     def at(self, budget: int) -> PlanProblem:
         platform = self.problem.platform
@@ -286,21 +286,20 @@ class Baseline(Variant[Instance]):
 
 
 @dataclass
-class Arranged(Variant[Instance]):
-    """Schedules with offsets: the budget that is varied is the size of the arena."""
+class Arranged(Variant[Problem]):
+    """Schedules or plans with offsets: the budget that is varied is the size of the arena, in the first memory."""
 
-    inner: Rematerialization | Baseline = field(kw_only=True)
+    inner: Variant = field(kw_only=True)
     """The same without offsets: what is proven of peaks holds for arenas too."""
-    alignment: int = field(kw_only=True)
-    """Offsets are multiples of it."""
-    input_increase: ClassVar[int] = 0
+    request: Request = field(kw_only=True)
+    """Any question with offsets about the problem."""
 
     @property
     def compiled(self) -> tuple[CompiledSearch, ...]:
         return (*self.inner.compiled, ADDRESSES)
 
     @property
-    def form(self) -> Formulation:
+    def form(self) -> Searched:
         return self.inner.form
 
     @property
@@ -312,14 +311,18 @@ class Arranged(Variant[Instance]):
         return self.inner.least
 
     @property
+    def input_increase(self) -> int | None:
+        return self.inner.input_increase
+
+    @property
     def swept(self) -> str:
-        return "an arena"
+        return f"an arena{self.inner.swept.removeprefix('memory')}"
 
     @cached_property
     def peak(self) -> int:
         """The size of an arena in which the input order has its place, as alignment takes memory too."""
-        buffers = placing_of(self.graph, self.problem.baseline).buffers
-        arena = first_fit(buffers, self.alignment, TOTAL_LIMIT)
+        buffers = placing_of(self.graph, self.problem.instance.baseline).buffers
+        arena = first_fit(buffers, self.request.alignment or 1, TOTAL_LIMIT)
         return max(self.inner.peak, 0 if arena is None else arena.size)
 
     def amount(self, budget: Budget | int | float | str) -> int:
@@ -328,14 +331,19 @@ class Arranged(Variant[Instance]):
     def known(self) -> tuple[tuple[Schedule, str], ...]:
         return ()
 
-    def at(self, budget: int) -> Instance:
+    def at(self, budget: int) -> Problem:
         return self.inner.at(budget)
 
     def peak_of(self, simulation: Account) -> int:
         return self.inner.peak_of(simulation)
 
+    def arena_of(self, result: Result) -> int:
+        """The size of the arena whose budget is varied."""
+        arena, _, _ = self.problem.arenas_with_limits(result.arenas)[SWEPT]
+        return arena.size
+
     def judge(self, schedule: Schedule, budget: int) -> Measured:
-        size = self.results[schedule].arenas.size  # where it is larger than what was asked for, of use at its own size
+        size = self.arena_of(self.results[schedule])  # if it is over what was asked for, of use at its own size
         measured = super().judge(schedule, max(budget, size))
         return Measured(max(size, measured.peak), measured.duration)
 
@@ -344,7 +352,7 @@ class Arranged(Variant[Instance]):
         problem = self.at(budget)
         arenas = self.results[schedule].arenas
         document = answer_document(problem, schedule, problem.judge(schedule), arenas)
-        return {name: document[name] for name in ("sequence", "peak", "intervals", *problem.arenas_document(arenas))}
+        return {name: document[name] for name in (*self.inner.keys, "intervals", *problem.arenas_document(arenas))}
 
     def ask(self, question: BudgetQuestion) -> BudgetAnswer:
         listener, stop, problem = Listener(question), threading.Event(), self.at(question.budget)
@@ -356,21 +364,22 @@ class Arranged(Variant[Instance]):
 
         seconds = None if self.counted else question.seconds
         options = replace(self.options, time_limit=seconds, seed=self.seed(question))
-        request = Request(problem, options, start=self.start(problem, question.start), alignment=self.alignment)
+        start = self.start(problem, question.start)
+        request = replace(self.request, problem=problem, options=options, start=start, known=None)
         found = answer(request, hear, stop=lambda: stop.is_set() or self.stop())
         schedules: tuple[tuple[Schedule, str], ...] = ()
         if found.answer is not None and found.arenas is not None and found.simulation.feasible:
             known = self.results.get(found.answer)
-            if known is None or found.arenas.size < known.arenas.size:
+            if known is None or self.arena_of(found) < self.arena_of(known):
                 self.results[found.answer] = found
             schedules = ((found.answer, found.found_by),)
         infeasible = found.status == "infeasible"
         return BudgetAnswer(schedules, found.bound, found.proved_by or "search", infeasible, found.interrupted)
 
-    def start(self, problem: Instance, answer: Schedule | None) -> Schedule | None:
+    def start(self, problem: Problem, answer: Schedule | None) -> Schedule | None:
         return self.inner.start(problem, answer)
 
-    def solved(self, problem: Instance, options: object, listener: Listener, start: object) -> Result:
+    def solved(self, problem: Problem, options: object, listener: Listener, start: object) -> Result:
         raise AssertionError("see `ask`")
 
 
@@ -381,19 +390,19 @@ def variant_of(request: Request, options: SearchOptions | StrategyOptions | None
         options: in place of its own.
     """
     how = options or request.options
+    variant: Rematerialization | Baseline | Plans
     if isinstance(request.problem, PlanProblem):
         assert request.formulation is not None
-        return Plans(request.problem, how, formulation=request.formulation)
-    assert isinstance(request.problem, Instance)
-    variant: Rematerialization | Baseline
-    if isinstance(how, StrategyOptions):
+        variant = Plans(request.problem, how, formulation=request.formulation)
+    elif isinstance(how, StrategyOptions):
+        assert isinstance(request.problem, Instance)
         variant = Baseline(request.problem, how)
     else:
-        assert isinstance(how, Options)
+        assert isinstance(request.problem, Instance) and isinstance(how, Options)
         variant = Rematerialization(request.problem, how)
     if request.alignment is None:
         return variant
-    return Arranged(request.problem, how, inner=variant, alignment=request.alignment)
+    return Arranged(request.problem, how, inner=variant, request=request)
 
 
 # --- A schedule within a budget, however long: local search that looks at memory alone ------------------------

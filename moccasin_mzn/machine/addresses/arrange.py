@@ -155,6 +155,21 @@ class Arrangement:
         return replace(best, status="feasible", reason=feasible, proved_by="")
 
 
+@dataclass
+class Counting(Arrangement):
+    """Steps that end by themselves: searches that count their work, and allocations without a limit, each the same for
+    a seed."""
+
+    def allocate(
+        self, buffers: tuple[Buffer, ...], enough: int | None, seconds: float, near: Sequence[int] | None = None,
+        attempt: int = 0, memory: int = 0,
+    ) -> Arena:  # fmt: skip
+        return search_arena(
+            buffers, self.alignment, enough=enough, seed=self.seed + attempt, begin_with=near,
+            time_limit=self.remaining(), stop=self.reports.over, on_interrupt=self.interrupt,
+        )  # fmt: skip
+
+
 # --- Offsets of one schedule carried over to another ----------------------------------------------------------
 
 
@@ -492,9 +507,8 @@ class _Schedules(Arrangement):
 
 
 @dataclass
-class _Counted(_Schedules):
-    """Steps that end by themselves: searches that count their work, at the budget and at lower ones, and allocations
-    without a limit, each the same for a seed."""
+class _Counted(Counting, _Schedules):
+    """Searches that count their work, at the budget and at lower ones."""
 
     def run(self) -> Result:
         first = self.searched(self.problem, self.remaining())
@@ -508,15 +522,6 @@ class _Counted(_Schedules):
         if self.best is None and not self.over():
             self._lower(first, ROUNDS)
         return self._answer(first)
-
-    def allocate(
-        self, buffers: tuple[Buffer, ...], enough: int | None, seconds: float, near: Sequence[int] | None = None,
-        attempt: int = 0, memory: int = 0,
-    ) -> Arena:  # fmt: skip
-        return search_arena(
-            buffers, self.alignment, enough=enough, seed=self.seed + attempt, begin_with=near,
-            time_limit=self.remaining(), stop=self.reports.over, on_interrupt=self.interrupt,
-        )  # fmt: skip
 
     def _search_at(self, target: int, near: Result, seconds: float) -> Result | None:
         result = self.searched(replace(self.problem, budget=target), self.remaining())

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.base.formatting import over_text
-from moccasin_mzn.machine.addresses.arrange import Arrangement
+from moccasin_mzn.machine.addresses.arrange import Arrangement, Counting
 from moccasin_mzn.machine.addresses.reports import Reports
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -47,6 +47,7 @@ PlanSearch = Callable[[PlanProblem, float | None, Listener, Plan | None], Result
 def plan_with_arenas(
     problem: PlanProblem, search: PlanSearch, alignment: int = 1, *, begin: float | None = None,
     time_limit: float | None = None, threads: int | None = None, seed: int = 0, reports: Reports | None = None,
+    counted: bool = False,
 ) -> Result:  # fmt: skip
     """The best plan whose arenas are within the budgets of their memories, with these arenas.
 
@@ -55,6 +56,7 @@ def plan_with_arenas(
         begin: the time limit counts from here, by `time.monotonic()`; default: from now.
         time_limit: seconds for everything; None: the first search has no limit, the rest is as long as it is useful.
         reports: get what is found on the way; their `over` ends everything, `search` has to ask it too.
+        counted: `search` counts its work; no other step asks a clock then, unless there is a time limit.
 
     Returns:
         Status "optimal": proven for arenas. "unknown", without a plan: plans were found, but none with arenas that fit.
@@ -67,7 +69,8 @@ def plan_with_arenas(
     check_buffers(baseline.buffers, alignment)  # before the search: it finds more of them
     deadline = Deadline(time_limit) if begin is None else Deadline(time_limit, begin)
     reports = reports or Reports(problem, begin=deadline.begin)
-    return _Plans(problem, search, alignment, deadline, threads, seed, reports).answered()
+    kind = _Counted if counted else _Plans
+    return kind(problem, search, alignment, deadline, threads, seed, reports).answered()
 
 
 @dataclass
@@ -181,9 +184,7 @@ class _Plans(Arrangement):
         for number in range(ROUNDS):
             if cuts in (fails, fits) or self.over() or self.settled():
                 return
-            remaining = self.remaining()
-            seconds = AGAIN_SECONDS if remaining is None else remaining / (ROUNDS - number)
-            result = self.searched(self._with_less(cuts), seconds, ignore, None)
+            result = self.searched(self._with_less(cuts), self._turn(number), ignore, None)
             over = self._try(first, result.plan).arenas.over(platform) if result.found else ()
             if any(over):
                 fails = cuts
@@ -193,6 +194,11 @@ class _Plans(Arrangement):
                 cuts = tuple((low + high) // 2 for low, high in zip(fails, fits, strict=True))
             else:
                 cuts = tuple(map(sum, zip(fails, over, strict=True)))
+
+    def _turn(self, number: int) -> float | None:
+        """Seconds of a search at lower budgets."""
+        remaining = self.remaining()
+        return AGAIN_SECONDS if remaining is None else remaining / (ROUNDS - number)
 
     def _with_less(self, cuts: tuple[int, ...]) -> PlanProblem:
         problem, platform = self.problem, self.problem.platform
@@ -229,3 +235,24 @@ class _Plans(Arrangement):
             first, status="unknown", reason=f"{what}; no schedule was found whose arenas fit",
             answer=None, simulation=None, solution=None, arenas=None, found_by="", proved_by="",
         )  # fmt: skip
+
+
+@dataclass
+class _Counted(Counting, _Plans):
+    """Searches that count their work, at the budgets and at lower ones."""
+
+    def run(self) -> Result:
+        first = self._search(self.remaining())
+        if not first.found:
+            return first
+        self.raise_bound(first.bound, first.bound_source)
+        first = self._try(first, first.plan)
+        if not first.valid:
+            self._improve(first)
+        return self._answer(first)
+
+    def _more_effort(self, first: Result) -> None:
+        """A model goes by the clock."""
+
+    def _turn(self, number: int) -> float | None:
+        return self.remaining()
