@@ -46,6 +46,8 @@ ALONE, ALONE_SHARE = "the first memory alone", 0.4
 """Name of what makes plans that use no other memory, and its share of the time in which a least budget is sought."""
 ORDER_TURNS = 30
 """Turns of the search for an order of least peak, where searches count their work."""
+_LEFT = 0.1
+"""Share of the time limit that is left in any case."""
 _SHORTEST = 0.01
 """Seconds for the duration where an interrupt has ended the search for the least peak."""
 
@@ -224,27 +226,31 @@ def _checked(request: Request) -> tuple[Instance, Options]:
     return problem, options
 
 
-def within_least(request: Request, on_note: Callable[[str], None], stop: Callable[[], bool] = never) -> Request:
+def within_least(
+    request: Request, on_note: Callable[[str], None], stop: Callable[[], bool] = never, begin: float | None = None
+) -> Request:
     """Return the request within the least budget for which a schedule is found.
 
     Args:
         request: within any budget.
         on_note: called with a line on that budget and what is proven.
         stop: ends the search for it.
+        begin: the time limit counts from here; default: from now.
 
     Raises:
         InputError: as `smallest`.
     """
-    begin, limit = time.monotonic(), request.options.time_limit
-    found = smallest(request, PEAK_SECONDS if limit is None else PEAK_SHARE * limit, stop)
+    begin, limit = time.monotonic() if begin is None else begin, request.options.time_limit
+    left = None if limit is None else max(_LEFT * limit, begin + PEAK_SHARE * limit - time.monotonic())
+    found = smallest(request, PEAK_SECONDS if left is None else left, stop)
     on_note(found.text())
     return with_rest(found.request, begin)
 
 
 def with_rest(request: Request, begin: float) -> Request:
-    """The request with what is left of its time limit since `begin`; if little is, a tenth, of a second at most."""
+    """The request, whose time limit counts from `begin` on; a tenth of it is left in any case, a second at most."""
     limit = request.options.time_limit
     if limit is None or limit <= _SHORTEST:
         return request
-    left = max(min(1.0, 0.1 * limit), limit - (time.monotonic() - begin))
-    return replace(request, options=replace(request.options, time_limit=left))
+    enough = max(limit, time.monotonic() - begin + min(1.0, _LEFT * limit))
+    return replace(request, options=replace(request.options, time_limit=enough))

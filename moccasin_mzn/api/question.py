@@ -25,7 +25,6 @@ from moccasin_mzn.api.least import is_least, within_least
 from moccasin_mzn.api.modes import asked, refuse_ways
 from moccasin_mzn.api.request import Request, StrategyOptions
 from moccasin_mzn.api.tiling import (
-    AUTO_IS_FOR_ONE,
     AUTO_IS_SEARCHED,
     LAYERS,
     Target,
@@ -33,6 +32,7 @@ from moccasin_mzn.api.tiling import (
     check_order,
     cut_for_all,
     tiled,
+    tiled_for_plans,
     tiling_text,
 )
 from moccasin_mzn.base.clock import never, nothing
@@ -124,7 +124,7 @@ class Question(ProblemOptions):
         if self.tiles is not None:
             check_order(self.order)
             if self.tiles.rows is None and (self._are_given or Feature.FRONTIER in self.as_feature):
-                raise InputError(AUTO_IS_FOR_ONE if self.memories is not None else AUTO_IS_SEARCHED)
+                raise InputError(AUTO_IS_SEARCHED)
         self.limit  # noqa: B018 (an option is refused here, if at all)
         if isinstance(self.budget, str) and not is_least(self.budget):
             Budget.parse(self.budget)
@@ -223,6 +223,8 @@ class Question(ProblemOptions):
         graph = self.whole(graph, note)
         if self.tiles is not None and self._are_given:
             return self._of_given_parts(graph, note, stop)
+        if self.tiles is not None and self.memories is not None:
+            return tiled_for_plans(graph, self._about_parts(graph), self.is_least, note, stop, target)
         if self.tiles is not None:
             return tiled(graph, self.budget, self.count_fixed, self._of_parts, self.tiles, note, stop, target)
         if self.is_least:
@@ -293,22 +295,29 @@ class Question(ProblemOptions):
 
     @property
     def _are_given(self) -> bool:
-        """Whether parts are those that are given, not chosen by trials of searches in one memory."""
-        return self._keeps_order or self.memories is not None
+        """Whether parts are those that are given, not chosen by trials of searches."""
+        return self._keeps_order or (
+            self.memories is not None and self.tiles is not None and self.tiles.rows is not None
+        )
 
     def _of_given_parts(self, graph: ComputationGraph, note: Note, stop: Callable[[], bool]) -> Request:
         """Return the request about parts that are given; a fraction is of whole layers."""
         assert self.tiles is not None
         parts = cut_for_all(graph, self.tiles)
         note(tiling_text(graph, parts))
+        request = self._about_parts(graph)(parts)
+        return within_least(request, note, stop) if self.is_least else request
+
+    def _about_parts(self, graph: ComputationGraph) -> Callable[[ComputationGraph], Request]:
+        """Return what makes a request about parts of a graph; fractions are of whole layers, and the largest budget is
+        where the least one is sought."""
         order = self.order if self._keeps_order else FREE
         question = replace(self, tile=None, max_computations=self.most, order=order)
-        if self.is_least:
-            return within_least(question.within(parts, self._largest, graph), note, stop)
-        if self.memories is not None and self.memories.own_budgets:
-            return question.within(parts, self.budget, graph)
-        layers = Instance.build(graph, self.budget, count_fixed=self.count_fixed)
-        return question.within(parts, layers.budget + layers.fixed, graph)
+        budget: Any = self._largest if self.is_least else self.budget
+        if not self.is_least and not (self.memories is not None and self.memories.own_budgets):
+            layers = Instance.build(graph, budget, count_fixed=self.count_fixed)
+            budget = layers.budget + layers.fixed
+        return lambda parts: question.within(parts, budget, graph)
 
     def _of_parts(self, parts: ComputationGraph, budget: int) -> Request:
         return replace(self, order=FREE, tile=None, max_computations=self.most).within(parts, budget)

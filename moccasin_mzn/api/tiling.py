@@ -4,6 +4,7 @@
 
     graph ── what no parts make smaller is over the budget ──> no schedule, at once
       └── tilings, fine to coarse ── tile_trials ──> the one that computes least, of those the coarsest
+                                     tile_plans ───> for several memories, the one whose plans cost least
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from moccasin_mzn.api.least import PEAK_SECONDS, PEAK_SHARE, Smallest, is_least, smallest, with_rest
+from moccasin_mzn.api.least import PEAK_SECONDS, PEAK_SHARE, Smallest, is_least, smallest, with_rest, within_least
 from moccasin_mzn.api.request import Request
+from moccasin_mzn.api.tile_plans import alone, best_planned
 from moccasin_mzn.api.tile_trials import NO_LIMIT, Maker, Weigh, chosen, lowest, of_whole_layers
 from moccasin_mzn.base.checks import plain
 from moccasin_mzn.base.clock import Deadline
@@ -140,6 +142,26 @@ def tiled(
     return with_rest(made, begin)
 
 
+def tiled_for_plans(
+    graph: ComputationGraph, make: Callable[[ComputationGraph], Request], is_least: bool,
+    on_note: Callable[[str], None], stop: Callable[[], bool], target: Target,
+) -> Request:  # fmt: skip
+    """Return the request about the parts of a graph for several memories, chosen by what their plans cost.
+
+    Args:
+        make: makes a request about a graph of parts.
+        is_least: is the least budget of the first memory sought?
+
+    The others are those of `tiled`.
+    """
+    begin = time.monotonic()
+    check_operators_known(graph)
+    choice = _Choice(graph, Tiles(), target.cutting, make, begin, stop)
+    made = choice.least_planned(on_note) if is_least else choice.planned()
+    on_note(tiling_text(graph, made.problem.graph, choice.asked))
+    return made if is_least else with_rest(made, begin)
+
+
 def _known_at_once(layers: Instance, whole: Collection[int]) -> str:
     """Why no tiling is within the budget, where that is known without any; empty: it is not."""
     graph, unit = layers.graph, layers.graph.size_unit
@@ -192,6 +214,22 @@ class _Choice:
         trials = chosen(possible(), deadline, self.stop, weigh, known)
         return trials[0].started() if trials else smallest[1]
 
+    def planned(self) -> Request:
+        """The tiling whose plans for several memories cost least."""
+        whole = self.request(self._made({}))
+        limit, budget = whole.options.time_limit, whole.problem.platform.memories[0].budget
+        deadline = Deadline(NO_LIMIT if limit is None else limit, self.begin)
+        return best_planned(whole, self._requests(budget, deadline), deadline, self.stop)
+
+    def least_planned(self, note: Callable[[str], None]) -> Request:
+        """The least budget of the first memory, for the tiling of least peak there."""
+        whole = self.request(self._made({}))
+        limit = whole.options.time_limit
+        share = Deadline(PEAK_SECONDS if limit is None else PEAK_SHARE * limit, self.begin).part(LOWEST_SHARE)
+        found = lowest(map(alone, self._requests(None, share)), share, self.stop)
+        parts = whole if found is None else self.request(found.problem.graph)
+        return within_least(parts, note, self.stop, self.begin)
+
     def least(self) -> Smallest:
         """The tiling of least peak."""
         whole = self.request(self._made({}))
@@ -220,7 +258,6 @@ class _Choice:
         return self.cutting(self.graph, cuts)
 
 
-AUTO_IS_FOR_ONE = "tile auto is for one memory: give rows such as 4, or 4x16"
 AUTO_IS_SEARCHED = "tile auto is for searches in any order, within one budget: give rows such as 4, or 4x16"
 
 

@@ -109,7 +109,7 @@ def search_counted(
 
 
 @dataclass
-class _BestPlan:
+class BestPlan:
     """The best plan of a search along one order: what it goes on from comes from nowhere else."""
 
     problem: PlanProblem
@@ -156,7 +156,7 @@ class _Counted:
             for order in orders:
                 if not runner.over():
                     turns = Turns(max(1, (self.options.iterations or 0) // len(orders)), runner.over)
-                    best = _BestPlan(problem.along(order), lambda plan: self._offer(plan, SEARCH))
+                    best = BestPlan(problem.along(order), lambda plan: self._offer(plan, SEARCH))
                     form.search(best.problem, runner.seed, best.take, turns, partial(getattr, best, "plan"))
         finally:
             self._pass_on()

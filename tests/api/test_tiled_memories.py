@@ -6,8 +6,9 @@ import random
 
 import pytest
 from few import few
-from machine_cases import best_of
+from machine_cases import best_of, machine_of
 from soaking.exact import best
+from soaking.exact_plans import account_of_plan
 from soaking.exact_questions import chain_of_windows, exact_graph
 from test_tiling import GRAPH
 
@@ -67,10 +68,40 @@ def test_the_command_does(words, command, tmp_path):
 
 
 @pytest.mark.parametrize("name", FRACTIONS)
-def test_parts_are_not_chosen_for_several_memories(name):
-    asked, memories = FRACTIONS[name]
-    with pytest.raises(mz.InputError, match="^tile auto is for "):
-        mz.solve(GRAPH, **asked, **memories, tile="auto")
+@pytest.mark.parametrize("seed", few(range(20), keep=2))
+def test_parts_are_chosen_for_several_memories(name, seed):
+    rng = random.Random(f"chosen {name} {seed}")
+    network = chain_of_windows(rng)
+    low = max(1, *network.working_sets)
+    first, second = max(1, low * rng.randint(1, 4) // 4), rng.choice([low, 3 * low])
+    given: dict[str, object] = {
+        "paging": {"budget": first, "paging": {"out_time": 2}, "slow_memory": second},
+        "devices": {"devices": {"a": first, "b": f"{second}:3"}, "copies": {"time": 2}},
+        "memories": {"memories": {"a": first, "b": f"{second}:2"}},
+    }[name]
+    found = mz.solve(network, **given, tile="auto", threads=1, time_limit=1.5, search="only", seed=seed)
+    assert found.notes[0].startswith("tiling: ")
+    if not found.valid:
+        return
+    tiny, machine = exact_graph(found.graph), machine_of(found.details.problem.platform)
+    judged = account_of_plan(tiny, machine, [(one.node, one.memory, one.source) for one in found.plan])
+    budgets = [memory.budget for memory in found.details.problem.platform.memories]
+    assert not judged.flaws and judged.totals[0] == found.duration
+    assert all(budget is None or peak <= budget for peak, budget in zip(judged.peaks, budgets, strict=True))
+
+
+def test_parts_that_need_no_other_memory_are_chosen_at_once():
+    found = mz.solve(GRAPH, memories={"a": 0.5, "b": "inf:3"}, tile="auto", time_limit=5, search="only")
+    assert found.status == "optimal" and found.duration == found.graph.total_duration and found.peaks["b"] == 0
+    whole = mz.solve(GRAPH, memories={"a": 1.0, "b": "inf:3"}, tile="auto", time_limit=5, search="only")
+    assert whole.status == "optimal" and whole.graph.parts is None
+
+
+def test_the_least_budget_of_chosen_parts():
+    """Where nothing is computed in the other memory, all of the first one is needed that any parts need there."""
+    least = mz.solve(GRAPH, "least", paging={"out_time": 1}, tile="auto", time_limit=3, search="only")
+    assert least.valid and least.graph.parts is not None
+    assert max(least.graph.working_sets) <= least.peak <= least.budgets["local"] < max(GRAPH.working_sets)
 
 
 @pytest.mark.parametrize("seed", few(range(60), keep=6))

@@ -116,7 +116,6 @@ def test_whole_layers_where_the_budget_is_enough():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"paging": {"out_time": 1}, "tile": "auto"}, "^tile auto is for one memory"),
         ({"order": "topological"}, "^tile: parts are computed in any order"),
         ({"tile": "thin"}, "^tile 'thin': expected auto"),
     ],

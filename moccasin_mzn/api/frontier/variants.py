@@ -211,10 +211,9 @@ class Plans(Variant[PlanProblem]):
         return max(0, super().amount(budget))
 
     def known(self) -> tuple[tuple[Plan, str], ...]:
-        """The input order, if it is a plan in the memory that is swept."""
-        plan = plan_of_sequence(self.problem.instance.order, SWEPT)
-        feasible = self.at(self.peak).judge(plan).feasible
-        return ((plan, INPUT_ORDER),) if feasible else ()
+        """The input order, where it is a plan in one memory; in another one than is swept it needs nothing of that."""
+        problem = self.at(self.peak)
+        return tuple((plan, INPUT_ORDER) for plan in problem.in_one_memory(problem.instance.order))
 
     def show(self, schedule: Plan, budget: int) -> JsonObject:
         """Return all that a file needs which `validate` judges."""

@@ -115,9 +115,14 @@ class _OrderSearch:
         """Number of rounds in which all orders were searched along again."""
 
     def run(self) -> None:
-        problem, options = self.problem, self.runner.options
+        problem, options, start = self.problem, self.runner.options, self.runner.board.answer
         low = self._order_of_low_peak()
-        self._along(problem.instance.order, self._slice(FIRST_SHARE), "input order")
+        if start is not None:
+            self._along(problem.order_of(start), self._slice(FIRST_SHARE), "order of the warm start")
+        elif problem.graph.parts is not None:
+            self._along(low, self._slice(FIRST_SHARE), LOW_PEAK)
+        if problem.instance.order not in self.done:
+            self._along(problem.instance.order, self._slice(LATER_SHARE if self.done else FIRST_SHARE), "input order")
         intervals = len(problem.platform.memories) * sum(problem.instance.max_computations)
         if options.search != "only" and intervals <= PROOF_INTERVALS:
             self._prove()
