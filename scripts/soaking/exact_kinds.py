@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import moccasin_mzn as mz
-from moccasin_mzn.problem.features import NONE, Feature, Features
-from soaking.exact import arena_best, best, layout_flaw
+from moccasin_mzn.problem.features import NONE, Feature, Features, graph_features
+from soaking.exact import account, arena_best, best, layout_flaw
 from soaking.exact_plans import best_plan
 from soaking.exact_questions import (
     COUNTED,
@@ -27,6 +27,8 @@ from soaking.exact_questions import (
     certificates,
     devices,
     devices_of,
+    draw_graph,
+    exact_graph,
     frontier,
     is_refusal,
     judge_plan,
@@ -214,10 +216,43 @@ def _frontier(asked: _Together, how: dict[str, object]) -> None:
             asked.expect(wide is not None and value >= wide, f"{point.budget}: {value} is less than {wide}")
 
 
+LARGE, LARGEST, SECONDS_OF_LARGE = 30, 60, 1.0
+"""Operations of graphs that no oracle knows, and seconds for each answer about them."""
+
+
+def large(rng: random.Random) -> Answered:
+    """One budget of a larger graph, asked in several ways: none finds what another one excludes. A proof about any
+    order holds for answers in stages of the input order, and searches there, seeds and models are asked for these."""
+    graph = draw_graph(rng, LARGEST, crowded=rng.random() < 0.5, least=LARGE, far=0.02)
+    tiny = exact_graph(graph)
+    low, high = max(1, *graph.working_sets), max(1, account(tiny, tiny.order).peak)
+    budget = rng.randint(low, max(low, high))
+    limit = {"time_limit": SECONDS_OF_LARGE, "threads": 1, "if_none": "stop", "max_computations": rng.choice([1, 2, 3])}
+    ways = [
+        {"order": "free", "search": "only", **limit}, {"order": "free", "search": "only", "seed": 7, **limit},
+        {"search": "only", **limit}, {"search": "off", **limit}, {"search": "off", "formulation": "general", **limit},
+    ]  # fmt: skip
+    found = [mz.solve(graph, budget, **way) for way in ways]
+    flaws, valid = [], [one for one in found if one.valid]
+    for one in valid:
+        judged = account(tiny, one.positions)
+        if judged.flaw or judged.peak > budget or judged.duration != one.duration:
+            flaws.append(f"{one.found_by}: {judged.flaw or judged.peak}")
+    for way, one in zip(ways, found, strict=True):
+        if "order" not in way:
+            continue
+        if one.status == "infeasible" and valid:
+            flaws.append(f"infeasible, but {valid[0].found_by} found {valid[0].duration}: {one.reason}")
+        flaws += [f"bound {one.bound} of {one.proved_by}, but {other.found_by} found {other.duration}"
+                  for other in valid if one.status != "infeasible" and other.duration < one.bound]  # fmt: skip
+    return Answered(graph_features(graph) | {Feature.ANY_ORDER}, flaws)
+
+
 KINDS: dict[str, tuple[float, Callable[[random.Random], Answered]]] = {
     "solve": (10, solve), "least": (2, least), "frontier": (1, frontier), "order": (3, order),
     "addresses": (1, addresses), "certificates": (2, certificates), "pools": (1, pools), "paging": (1, paging),
     "devices": (1, devices), "allocate": (2, allocate), "tiles": (1, tiles), "together": (5, together),
+    "large": (0.02, large),
 }  # fmt: skip
 """By name how often a question is of this kind, and what asks it."""
 GAVE_UP, REFUSED = "gave up", "refused"

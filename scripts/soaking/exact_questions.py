@@ -125,10 +125,15 @@ def _low(graph: mz.ComputationGraph) -> int:
 
 
 def draw_graph(
-    rng: random.Random, nodes: int, largest: int | None = None, crowded: bool = False
+    rng: random.Random, nodes: int, largest: int | None = None, crowded: bool = False, least: int = 1, far: float = 0.3
 ) -> mz.ComputationGraph:
-    """A graph of at most this many operations; a crowded one is a chain whose end reads its beginning backwards."""
-    operations, near = rng.randint(1, nodes), rng.choice([0.5, 0.8, 1.0])
+    """A graph of at most this many operations; a crowded one is a chain whose end reads its beginning backwards.
+
+    Args:
+        least: the least number of operations.
+        far: how likely an operation reads one that is not among the two before it.
+    """
+    operations, near = rng.randint(least, nodes), rng.choice([0.5, 0.8, 1.0])
     further = rng.random() < 0.35
     output_of: list[int | None] = []
     for _ in range(operations):
@@ -140,7 +145,7 @@ def draw_graph(
     for v, of in enumerate(output_of):
         if of is not None:
             durations[v], sizes[of] = 0, max(1, sizes[of])
-    edges = {(u, v) for v in firsts for u in range(v) if rng.random() < (near if u >= v - 2 else 0.3)}
+    edges = {(u, v) for v in firsts for u in range(v) if rng.random() < (near if u >= v - 2 else far)}
     if crowded:
         edges = {(u, v) for v in firsts for u in range(v)
                  if u == v - 1 or rng.random() < (0.8 if u + v == n - 1 else 0.1)}  # fmt: skip

@@ -69,7 +69,7 @@ def plan_with_arenas(
     check_buffers(baseline.buffers, alignment)  # before the search: it finds more of them
     deadline = Deadline(time_limit) if begin is None else Deadline(time_limit, begin)
     reports = reports or Reports(problem, begin=deadline.begin)
-    kind = _Counted if counted else _Plans
+    kind = _CountedPlans if counted else _Plans
     return kind(problem, search, alignment, deadline, threads, seed, reports).answered()
 
 
@@ -238,7 +238,7 @@ class _Plans(Arrangement):
 
 
 @dataclass
-class _Counted(Counting, _Plans):
+class _CountedPlans(Counting, _Plans):
     """Searches that count their work, at the budgets and at lower ones."""
 
     def run(self) -> Result:
