@@ -177,11 +177,11 @@ def solve(
         raise InputError("alignment goes with addresses")
     if strategy is not None:
         threads = seed = None  # it has none
-    several = MemoriesGiven(paging, slow_memory, devices, copies, memories, goal)
+    several = MemoriesGiven.of(paging, slow_memory, devices, copies, memories, goal)
     question = Question.of({
         "budget": budget, "order": order, "max_computations": max_computations, "count_fixed": count_fixed,
         "in_place": in_place, "zero_copy_concat": zero_copy_concat, "tile": tile, "strategy": strategy,
-        "warm_start": _started(warm_start, "plan" if several.several else "positions"), "addresses": addresses,
+        "warm_start": _started(warm_start, "positions" if several is None else "plan"), "addresses": addresses,
         "alignment": alignment if addresses else None, "certificate": certificate,
         "formulation": formulation, "solver": solver, "search": search, "time_limit": criteria.time_limit,
         "until_gap": criteria.gap, "iterations": criteria.iterations, "threads": threads, "seed": seed,
@@ -322,7 +322,7 @@ def frontier(
         "like": like, "iterations": criteria.iterations, "strategy": strategy, "addresses": addresses,
         "alignment": alignment if addresses else None, **own,
     }  # fmt: skip
-    several, way = MemoriesGiven(paging, slow_memory, devices, copies, memories, goal), frozenset({Feature.FRONTIER})
+    several, way = MemoriesGiven.of(paging, slow_memory, devices, copies, memories, goal), frozenset({Feature.FRONTIER})
     question = Question.of(options, memories=several, as_feature=way)
     variant = question.sweep(graph_given(graph))
     variant.stop = drive.over

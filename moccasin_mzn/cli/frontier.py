@@ -42,7 +42,7 @@ from moccasin_mzn.cli.options import (
     named_options,
     problem_options,
 )
-from moccasin_mzn.machine.memories import MemoryOptions, first_swept
+from moccasin_mzn.machine.memories import MemoryOptions
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def frontier(
               "the model": options["model"]}  # fmt: skip
     check_outputs({"--output": output, "--csv": table, "--plot": plot}, inputs)
     several = MemoryOptions.taken_from(options)
-    swept = replace(several, device=first_swept(several.device), memory=first_swept(several.memory, what="memory"))
-    question = Question.of({"tile": tile, **options}, memories=swept, spelled=flag,
+    question = Question.of({"tile": tile, **options}, memories=several and several.swept(), spelled=flag,
                            as_feature=frozenset({Feature.FRONTIER}))  # fmt: skip
     how = _without_minizinc(question.options)
     with stopped_by_signals():

@@ -32,6 +32,8 @@ AUTO_COMPUTATIONS = 8
 MOST_COMPUTATIONS = 1000
 FREE = "free"
 """In place of an order: it is to be chosen."""
+ONLY = "memory"
+"""Name of the memory where there is one."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,11 @@ class Instance:
 
     @cached_property
     def platform(self) -> Platform:
-        return Platform(self.graph, (Memory("memory", max(0, self.budget), self.graph.durations),))
+        return Platform(self.graph, (Memory(ONLY, max(0, self.budget), self.graph.durations),))
+
+    @property
+    def budgets(self) -> dict[str, int | None]:
+        return {ONLY: self.budget}
 
     @property
     def within(self) -> str:
@@ -129,6 +135,15 @@ class Instance:
 
     def as_plan(self, answer: Sequence[int]) -> Plan:
         return plan_of_sequence(answer)
+
+    def positions(self, answer: Sequence[int]) -> tuple[int, ...]:
+        return tuple(answer)
+
+    def actions(self, answer: Sequence[int]) -> None:
+        return None
+
+    def peaks(self, simulation: Simulation) -> dict[str, int]:
+        return {ONLY: simulation.peak}
 
     def along(self, order: tuple[int, ...]) -> Instance:
         return replace(self, order=order, free_order=False)

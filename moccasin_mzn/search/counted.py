@@ -29,7 +29,6 @@ from moccasin_mzn.heuristics.orders.least_peak import good_orders
 from moccasin_mzn.problem.features import MODES, OF_PROBLEMS, Ability, Feature
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
-from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import Board
@@ -112,7 +111,7 @@ def search_counted(
 class _BestPlan:
     """The best plan of a search along one order: what it goes on from comes from nowhere else."""
 
-    problem: PlanProblem
+    problem: Problem
     offer: Callable[[Plan], object]
     plan: Plan | None = None
     value: int | None = None
@@ -147,10 +146,9 @@ class _Counted:
         finally:
             self._pass_on()
 
-    def run_plans(self, form: PlanFormulation) -> None:
+    def run_plans(self, form: Searched) -> None:
         """Search for plans for as many turns as there are iterations, shared by the orders that are tried."""
         board, runner, problem = self.board, self.runner, self.board.problem
-        assert isinstance(problem, PlanProblem)
         orders = dict.fromkeys([board.instance.order, *(self._orders() if board.instance.free_order else ())])
         try:
             for order in orders:

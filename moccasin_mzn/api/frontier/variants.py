@@ -183,6 +183,10 @@ class Plans(Variant[PlanProblem]):
         return f"{ranges}, within {' and '.join(limits)}," if limits else super().scope
 
     @property
+    def least_scope(self) -> str:
+        return self.scope
+
+    @property
     def least(self) -> int:
         """No plan fits less: the largest working set of a node that cannot be computed in another memory. Of one device
         what of the largest the other memories do not hold."""
@@ -227,6 +231,9 @@ class Plans(Variant[PlanProblem]):
         memories = list(platform.memories)
         memories[SWEPT] = replace(memories[SWEPT], budget=budget)
         return replace(self.problem, platform=replace(platform, memories=tuple(memories)))
+
+    def settled_at(self, budget: int) -> PlanProblem:
+        return replace(self.at(budget), instance=replace(self.problem.instance, budget=budget))
 
     def peak_of(self, simulation: Account) -> int:
         assert isinstance(simulation, PlanSimulation)
