@@ -42,6 +42,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import Goal, Plan, computed_nodes
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
 from moccasin_mzn.report.judged import JudgedSchedule
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.options import gap_of, model_options
 
 if TYPE_CHECKING:
@@ -142,8 +143,8 @@ def solve(
             None: "on", but "off" for Checkmate's.
         time_limit: seconds for everything; None: until proven.
         until_gap: stop at this gap, (duration - bound) / duration: a fraction, or text like "1%".
-        stop: a criterion of `moccasin_mzn.stop`, a `threading.Event`, or a sequence of them, where the first that is
-            met ends the search. With `Iterations` the same seed gives the same result.
+        stop: a criterion of `moccasin_mzn.stop` or of your own, a `threading.Event`, or a sequence of them, where the
+            first that is met ends the search. With `Iterations` the same seed gives the same result.
         threads: None: as many as there are cores.
         seed: of all searches; None: 0 and the solver's own.
         two_phase: the model first seeks any schedule within the budget; None: with cp-sat.
@@ -192,7 +193,7 @@ def solve(
     check_certificate_file(certificate, graph)
     notes: list[str] = []
     request = question.request(graph_given(graph), notes.append, drive.over)
-    found = answer(request, drive.heard(request.problem.graph), begin, drive.over)
+    found = answer(request, Call(drive.heard(request.problem.graph), drive.over, begin))
     if drive.why and found.status in ("feasible", "unknown"):
         found = replace(found, notes=(*found.notes, f"stopped by {drive.why}"))
     found = replace(found, ended_by=drive.ended_by(found), notes=(*notes, *found.notes))
@@ -304,7 +305,7 @@ def frontier(
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
 
     criteria = Criteria.of(stop, time_limit, gap_of(until_gap), default=SWEEP_SECONDS)
-    criteria.refuse("frontier, which makes many searches", "no_improvement")
+    criteria.refuse("frontier, which makes many searches", "asked")
     if criteria.iterations is not None and criteria.time_limit == SWEEP_SECONDS:
         criteria = replace(criteria, time_limit=None)  # a default is no reason to ask the clock
     drive = Drive("frontier", on_progress, criteria, interrupts)
@@ -375,7 +376,7 @@ def compare(
     from moccasin_mzn.api.compare import compare as run_all
 
     begin, criteria = time.monotonic(), Criteria.of(stop, time_limit, default=DEFAULT_SECONDS)
-    criteria.refuse("compare, which runs many methods by the clock", "iterations", "no_improvement")
+    criteria.refuse("compare, which runs many methods by the clock", "iterations", "asked")
     drive = Drive("compare", on_progress, criteria, interrupts)
     check_time_limit(criteria.time_limit)
     one = isinstance(budgets, str | int | float | Fraction | Budget | None)

@@ -245,9 +245,10 @@ def within_least(request: Request, on_note: Callable[[str], None], stop: Callabl
 
 
 def with_rest(request: Request, begin: float) -> Request:
-    """The request with what is left of its time limit since `begin`; if little is, a tenth, of a second at most."""
+    """The request with its time limit, which counts from `begin` as that of its call does; a tenth of it, or a second,
+    is left in any case."""
     limit = request.options.time_limit
     if limit is None or limit <= _SHORTEST:
         return request
-    left = max(min(1.0, 0.1 * limit), limit - (time.monotonic() - begin))
-    return replace(request, options=replace(request.options, time_limit=left))
+    longest = max(limit, time.monotonic() - begin + min(1.0, 0.1 * limit))
+    return replace(request, options=replace(request.options, time_limit=longest))

@@ -155,6 +155,7 @@ def solve(
     from moccasin_mzn.base.arguments import check_certificate_file
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
+    from moccasin_mzn.search.call import Call
 
     begin = time.monotonic()
     several = MemoryOptions.taken_from(options)
@@ -183,7 +184,7 @@ def solve(
     stream = JsonStream(request.problem, sys.stdout) if json_stream else None
     written = None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
     with progress_lines(request, written) as lines:
-        result = answer(request, lines, begin)
+        result = answer(request, Call(lines, begin=begin))
     accepted = True
     if check and result.found:
         result, accepted = with_checks(result, lambda: checker_lines(result))

@@ -41,7 +41,7 @@ TAKEN = frozenset((*(part.name for part in fields(SearchOptions)), "formulation"
 LEAST = "least"
 """A budget: the smallest for which an answer is found; of several memories that of the first one may be it."""
 DESCRIBING = "platform", "device", "memory", "paging"
-"""Options any of which describes several memories; the others are about these."""
+"""Options that describe several memories, each by itself; the others are about these."""
 SLOW, BOTH, DEVICES = "Slow memory", "With slow memory or devices", "Several devices"
 POOLS = "Several memories of one device"
 COSTS = {

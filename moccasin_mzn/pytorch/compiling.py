@@ -10,7 +10,6 @@ What a network writes to its buffers stands at the end, as copies into primals; 
 from __future__ import annotations
 
 import operator
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -430,7 +429,7 @@ class CompiledStep:
             if asked < 1:
                 break
             instance = Instance.build(self.problem.graph, asked, max_computations=most)
-            result = solve_instance(instance, self.asked.options, begin=time.monotonic())
+            result = solve_instance(instance, self.asked.options)
             if not result.found or result.sequence is None:
                 return result if asked == amount else None
             bound = int(result.bound) if proves and asked == amount else 0

@@ -41,6 +41,7 @@ from moccasin_mzn.pytorch.region_search import Region, find_regions
 from moccasin_mzn.pytorch.regions import RegionPlan, named, places_of
 from moccasin_mzn.pytorch.steps import Copies, NoTurnsError, ScratchCopy, eager_and_ratio, scratch_of
 from moccasin_mzn.pytorch.tracing import Costs, Traced, without_memory
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.options import STOP, Options
 
 if TYPE_CHECKING:
@@ -276,7 +277,7 @@ def _all_choices(
         for instance in _questions(steps[same[0]], without[same[0]], within, most):
             if drive.over() or deadline.over():
                 break
-            result = solve_instance(instance, options, stop=drive.over)
+            result = solve_instance(instance, options, Call(stop=drive.over))
             tried += [] if result.answer is None else [tuple(result.answer)]
             if result.interrupted:
                 break

@@ -176,8 +176,9 @@ class Result(ProvenAnswer):
 
     @property
     def ended_by(self) -> str:
-        """What ended the search without a proof: a criterion, "TimeLimit(60)", "NoImprovement(10)", "Gap(0.02)" or
-        "Iterations(1000)", "an event of the caller's", "on_progress" or "an interrupt"; empty: it ended by itself."""
+        """What ended the search without a proof: a criterion, "TimeLimit(60)", "NoImprovement(10)", "Gap(0.02)",
+        "Iterations(1000)" or the name of one of your own, "an event of the caller's", "on_progress" or "an interrupt";
+        empty: it ended by itself."""
         return self.details.ended_by
 
     @property

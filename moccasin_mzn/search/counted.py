@@ -32,9 +32,10 @@ from moccasin_mzn.problem.judges.schedules import Simulation, judge
 from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, RELAXATION, SEARCH
 from moccasin_mzn.search.options import Options, SearchOptions
-from moccasin_mzn.search.result import Listener, Result
+from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.runner import Runner
 from moccasin_mzn.search.searchers.any_order import ANNEALING, STARTS
 
@@ -87,16 +88,13 @@ def check_countable(problem: Problem, form: Searched, options: SearchOptions) ->
         raise InputError(f"iterations: {why}")
 
 
-def search_counted(
-    board: Board, form: Searched, options: SearchOptions, on_progress: Listener, stop: Callable[[], bool]
-) -> Result:
+def search_counted(board: Board, form: Searched, options: SearchOptions, call: Call) -> Result:
     """Search for the iterations of the options, in this thread, and return the best that is found and what is proven.
 
-    Args:
-        stop: ends the search before by returning true. So does a time limit; an interrupt from the keyboard as well.
+    A time limit, the caller, or an interrupt from the keyboard may end the search before.
     """
-    runner = Runner(board=board, options=options, form=form, searchers=(), enough=stop)
-    search = _Counted(board, runner, options, on_progress)
+    runner = Runner(board=board, options=options, form=form, call=call, searchers=())
+    search = _Counted(board, runner, options)
     try:
         if isinstance(form, PlanFormulation):
             search.run_plans(form)
@@ -130,7 +128,6 @@ class _Counted:
     board: Board[int, Simulation]
     runner: Runner
     options: SearchOptions
-    on_progress: Listener
 
     def run(self) -> None:
         board, count = self.board, self.options.iterations or 0
@@ -175,7 +172,7 @@ class _Counted:
 
     def _pass_on(self) -> None:
         while not self.board.news.empty():
-            self.on_progress(self.board.news.get())
+            self.runner.call.listener(self.board.news.get())
 
     # Input order
 

@@ -60,9 +60,10 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.search.apply_strategy import apply
+from moccasin_mzn.search.call import Call
 instance = Instance.build(read_graph("skip.json"), 8)
 begin = time.monotonic()
-told = apply(instance, find_strategy("dtr"), begin=begin).seconds.total
+told = apply(instance, find_strategy("dtr"), call=Call(begin=begin)).seconds.total
 all_of_it, compiling = time.monotonic() - begin, seconds_spent()
 assert 0 < compiling < all_of_it and told <= all_of_it - compiling, (told, compiling, all_of_it)
 from moccasin_mzn.strategies.dtr import EVICTIONS

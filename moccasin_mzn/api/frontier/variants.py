@@ -42,6 +42,7 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Plan, plan_of_sequence
 from moccasin_mzn.problem.problem import Account, answer_document
 from moccasin_mzn.search.apply_strategy import apply
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope, scope_of_all
 from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.result import Progress, Result
@@ -107,9 +108,7 @@ class Rematerialization(Variant[Instance]):
 
     def solved(self, problem: Instance, options: SearchOptions, listener: Listener, start: Schedule | None) -> Result:
         assert isinstance(options, Options)
-        return solve_instance(
-            problem, options, listener, warm_start=start, flow_bounds=self._flow_bounds, stop=self.stop
-        )
+        return solve_instance(problem, options, Call(listener, self.stop), start, self._flow_bounds)
 
     @cached_property
     def _flow_bounds(self) -> FreeOrderBound | None:
@@ -240,7 +239,7 @@ class Plans(Variant[PlanProblem]):
         return simulation.peaks[SWEPT]
 
     def solved(self, problem: PlanProblem, options: SearchOptions, listener: Listener, start: Plan | None) -> Result:
-        return solve_problem(problem, self.formulation, options, listener, warm_start=start, stop=self.stop)
+        return solve_problem(problem, self.formulation, options, Call(listener, self.stop), start)
 
 
 # --- Baselines, and arenas ------------------------------------------------------------------------------------
@@ -286,7 +285,7 @@ class Baseline(Variant[Instance]):
     def solved(self, problem: Instance, options: StrategyOptions, listener: Listener, start: object) -> Result:
         assert options.strategy is not None
         limit = None if self.counted else options.time_limit
-        found = apply(problem, options.strategy, limit, None, None, self.stop, options.iterations)
+        found = apply(problem, options.strategy, limit, Call(stop=self.stop), options.iterations)
         if found.sequence is not None:
             self.results[found.sequence] = found
         return found
@@ -364,7 +363,7 @@ class Arranged(Variant[Instance]):
         seconds = None if self.counted else question.seconds
         options = replace(self.options, time_limit=seconds, seed=self.seed(question))
         request = Request(problem, options, start=self.start(problem, question.start), alignment=self.alignment)
-        found = answer(request, hear, stop=lambda: stop.is_set() or self.stop())
+        found = answer(request, Call(hear, lambda: stop.is_set() or self.stop()))
         schedules: tuple[tuple[Schedule, str], ...] = ()
         if found.answer is not None and found.arenas is not None and found.simulation.feasible:
             known = self.results.get(found.answer)

@@ -27,6 +27,7 @@ from moccasin_mzn.problem.features import OF_PLANS, Features
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import SEARCH, known_at_once
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Progress
@@ -174,11 +175,11 @@ class _OrderSearch:
 
         options = replace(runner.options, time_limit=seconds, until_gap=0.0)
         inner = Runner(
-            board=board, options=options, form=general, searchers=runner.searchers, enough=runner.over,
+            board=board, options=options, form=general, call=Call(take, runner.over), searchers=runner.searchers,
             outcomes=runner.outcomes,
         )  # fmt: skip
         try:
-            inner.run(take)
+            inner.run()
         except SolverError:
             if runner.board.answer is None:
                 raise
@@ -237,9 +238,8 @@ class _OrderSearch:
             options = Options(
                 search="only", time_limit=seconds, threads=runner.options.threads, seed=runner.options.seed
             )  # fmt: skip
-            Runner(
-                board=board, options=options, form=options.form, searchers=runner.searchers, enough=runner.over
-            ).run(self._take_sequence)  # fmt: skip
+            call = Call(self._take_sequence, runner.over)
+            Runner(board=board, options=options, form=options.form, call=call, searchers=runner.searchers).run()
         if is_alone_of_use(self.problem):
             if board.infeasible_source or (known is not None and known[0] == "infeasible"):
                 runner.board.refute(ALONE)
