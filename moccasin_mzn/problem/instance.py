@@ -284,13 +284,24 @@ def _counts_of_operations(graph: ComputationGraph, counts: Sequence[int]) -> tup
         nodes = count_text(len(graph.nodes), "node")
         raise InputError(f"max_computations: {count_text(len(counts), 'value')} for {nodes}")
     for node, count in zip(graph.nodes, counts, strict=True):
-        if type(count) is not int or not 1 <= count <= MOST_COMPUTATIONS:
-            expected = f"is not an integer from 1 to {MOST_COMPUTATIONS}"
-            raise InputError(f"max_computations of node {node}: {shown(count)} {expected}")
+        check_count(count, f"max_computations of node {node}")
     if graph.output_of is None:
         return counts
     least = graph.least_of_operations(dict(enumerate(counts)))
     return tuple(least[first] for first in graph.operation_of)
+
+
+def check_count(count: object, what: str) -> None:
+    """Check how often something may be computed.
+
+    Args:
+        what: what has this count, for the message.
+
+    Raises:
+        InputError: it is not an integer from 1 to `MOST_COMPUTATIONS`.
+    """
+    if type(count) is not int or not 1 <= count <= MOST_COMPUTATIONS:
+        raise InputError(f"{what}: {shown(count)} is not an integer from 1 to {MOST_COMPUTATIONS}")
 
 
 def with_computed_once(graph: ComputationGraph, counts: Sequence[int]) -> tuple[int, ...]:
