@@ -15,7 +15,7 @@ from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
 from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.solve import answer
 from moccasin_mzn.base.arguments import check_certificate_file, checked, file_name, file_names
-from moccasin_mzn.base.checks import check_seed, check_threads, check_time_limit, plain, sequence
+from moccasin_mzn.base.checks import check_time_limit, plain, sequence
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.files import load_json, replace_file
@@ -43,7 +43,7 @@ from moccasin_mzn.problem.platform import Goal, Plan, computed_nodes
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
 from moccasin_mzn.report.judged import JudgedSchedule
 from moccasin_mzn.search.call import Call
-from moccasin_mzn.search.options import gap_of, model_options
+from moccasin_mzn.search.options import Effort, gap_of, model_options
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.compare import Row
@@ -437,14 +437,12 @@ def allocate(
     criteria = Criteria.of(stop, time_limit)
     criteria.refuse("allocate, whose model has a solver of its own", "iterations")
     drive = Drive("allocate", on_progress, criteria, interrupts, criteria.gap)
-    check_time_limit(criteria.time_limit)
-    check_threads(threads)
-    check_seed(seed)
+    effort = Effort(criteria.time_limit, threads, seed)
     if isinstance(buffers, str | PathLike):
         buffers = read_buffers(buffers, alignment, capacity)
     found = allocate_buffers(
-        buffers, alignment, capacity=capacity, begin_with=begin_with, time_limit=criteria.time_limit, threads=threads,
-        seed=seed, stop=drive.over, on_progress=drive.heard_arena,
+        buffers, alignment, capacity=capacity, begin_with=begin_with, effort=effort, stop=drive.over,
+        on_progress=drive.heard_arena,
     )  # fmt: skip
     return drive.ended(AllocationResult(found), found.interrupted)
 

@@ -46,7 +46,7 @@ from moccasin_mzn.search.board import INSTANT, WARM_START, Board
 from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once
 from moccasin_mzn.search.counted import check_countable, is_counted, search_counted
-from moccasin_mzn.search.options import STOP, Options, SearchOptions
+from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions
 from moccasin_mzn.search.result import Listener, Result, Seconds, Status
 from moccasin_mzn.search.runner import Runner
 from moccasin_mzn.search.searchers import searchers
@@ -134,9 +134,8 @@ def allocation(request: AllocationRequest) -> JsonObject:
         InputError: see `allocate_buffers`.
     """
     buffers, begin = parse_buffers(request.buffers, "buffers", request.alignment), time.monotonic()
-    found = allocate_buffers(
-        buffers, request.alignment, time_limit=request.time_limit, threads=request.threads, seed=request.seed
-    )
+    effort = Effort(request.time_limit, request.threads, request.seed)
+    found = allocate_buffers(buffers, request.alignment, effort=effort)
     total = round(time.monotonic() - begin - seconds_spent(), 3)
     document = {**found.document(), "reason": "", "seconds": {"total": total}}
     return {"type": "result", "valid": True, "trace": [], **document}

@@ -27,6 +27,7 @@ from moccasin_mzn.machine.platforms import (
 )
 from moccasin_mzn.machine.problems import (
     Amount,
+    Described,
     pools_problem,
     problem_in_file,
     several_memories_problem,
@@ -208,10 +209,13 @@ class MemoryOptions:
             return problem_in_file(graph, order, self.platform, form, most)
         if self.memory:
             return pools_problem(graph, self._pools(), form, order, most, self._goal, whole)
+        described = Described(
+            self._costs("paging") if self.paging else None, self.slow_memory,
+            self._devices() if self.device else None, self._costs("copies"), self._goal, _SPELLED,
+        )  # fmt: skip
         return several_memories_problem(
-            graph, budget, paging=self._costs("paging") if self.paging else None, slow_memory=self.slow_memory,
-            devices=self._devices() if self.device else None, copies=self._costs("copies"), goal=self._goal, form=form,
-            order=order, max_computations=most, count_fixed=count_fixed, spelled=_SPELLED, whole=whole,
+            graph, budget, described, form=form, order=order, max_computations=most, count_fixed=count_fixed,
+            whole=whole,
         )  # fmt: skip
 
     def _costs(self, what: str) -> dict[str, str]:
@@ -324,8 +328,8 @@ class MemoriesGiven:
         given = self._with_budgets()
         if given.memories is None:
             return several_memories_problem(
-                graph, budget, form=form, max_computations=most, order=order, count_fixed=count_fixed, whole=whole,
-                **given.given(),
+                graph, budget, Described(**given.given()), form=form, max_computations=most, order=order,
+                count_fixed=count_fixed, whole=whole,
             )  # fmt: skip
         if budget is not None or count_fixed:
             what = "count fixed" if budget is None else "budget"

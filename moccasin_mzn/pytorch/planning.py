@@ -42,7 +42,7 @@ from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
 from moccasin_mzn.pytorch.operator_process import NO_DEADLINE, worker
 from moccasin_mzn.pytorch.options import StepArguments, StepOptions, refuse_counted
 from moccasin_mzn.pytorch.plans import Plan
-from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
+from moccasin_mzn.pytorch.region_planning import RegionEffort, Regions, plan_regions
 from moccasin_mzn.pytorch.regions import RegionPlan
 from moccasin_mzn.pytorch.searching import Searching
 from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, scratch_copy, step_times
@@ -217,8 +217,7 @@ def plan(
             with _gradients_on():
                 parts = plan_regions(
                     step, inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
-                    costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
-                    deadline=deadline,
+                    gradients=gradients, effort=RegionEffort(costs, memory.options, max_computations, drive, deadline),
                 )  # fmt: skip
             return parts.checked(inputs, kwargs or {}) if verify else parts
         try:

@@ -202,13 +202,12 @@ class _Counted:
             board.improve_bound(bound, RELAXATION)
             self._pass_on()
 
-        from moccasin_mzn.bounds.input_order import duration_bound  # with OR-Tools, which are slow to import
+        from moccasin_mzn.bounds.input_order import Alongside, duration_bound  # with OR-Tools, slow to import
 
-        proven = duration_bound(
-            board.instance, time_limit=None, work=work, seed=runner.seed, on_bound=note_bound,
-            on_schedule=lambda sequence: self._offer(sequence, RELAXATION), on_draft=note_draft, stop=runner.over,
-            incumbent=lambda: board.value,
-        )  # fmt: skip
+        alongside = Alongside(
+            note_bound, lambda sequence: self._offer(sequence, RELAXATION), note_draft, runner.over, lambda: board.value
+        )
+        proven = duration_bound(board.instance, time_limit=None, work=work, seed=runner.seed, alongside=alongside)
         if proven.infeasible:
             board.refute(RELAXATION)
 

@@ -86,7 +86,7 @@ class _Race:
     form: Searched
     options: SearchOptions
     threads: int
-    call: Call
+    call: Call = field(default_factory=Call)
     racers: list[Racer] = field(default_factory=list)
     waiting: deque[Racer] = field(default_factory=deque)
     running: dict[str, tuple[Racer, threading.Thread]] = field(default_factory=dict)
