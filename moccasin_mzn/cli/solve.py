@@ -137,10 +137,8 @@ def _verdicts_on_plan(problem: PlanProblem, result: Result, arenas: object) -> l
 )  # fmt: skip
 @grouped(MemoryOptions)
 def solve(
-    graph: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool, zero_copy_concat: bool,
-    strategy: str | None, check: bool, output: Path | None, plot: Path | None, as_json: bool, json_stream: bool,
-    addresses: bool, alignment: int | None, buffers: Path | None, certificate: Path | None, tile: str | None,
-    tiled: Path | None, **options: OptionValue,
+    graph: Path | None, check: bool, output: Path | None, plot: Path | None, as_json: bool, json_stream: bool,
+    buffers: Path | None, tiled: Path | None, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
@@ -160,23 +158,20 @@ def solve(
     begin = time.monotonic()
     several = MemoryOptions.taken_from(options)
     if graph is None:
-        graph, budget = _example(budget, several)
-    if budget is None and (several is None or not several.own_budgets):
+        graph, options["budget"] = _example(options["budget"], several)
+    if options["budget"] is None and (several is None or not several.own_budgets):
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
+    certificate: Path | None = options["certificate"]
     outputs = {
         "--output": output, "--plot": plot, "--buffers": buffers, "--certificate": certificate, "--tiled": tiled
     }  # fmt: skip
-    _check_files(outputs, {"the graph": graph, "the order": order}, options)
+    _check_files(outputs, {"the graph": graph, "the order": options["order"]}, options)
     if several is not None and buffers is not None:
         several.refuse_others(["buffers"])
-    if tiled is not None and tile is None:
+    if tiled is not None and options["tile"] is None:
         raise InputError("--tiled goes with --tile")
-    _check_answer(outputs, as_json and json_stream, addresses)
-    question = Question.of({
-        "budget": budget, "order": order, "count_fixed": count_fixed, "in_place": in_place,
-        "zero_copy_concat": zero_copy_concat, "tile": tile, "strategy": strategy, "addresses": addresses,
-        "alignment": alignment, "certificate": certificate, **options,
-    }, memories=several, spelled=flag)  # fmt: skip
+    _check_answer(outputs, as_json and json_stream, options["addresses"])
+    question = Question.of(options, memories=several, spelled=flag)
     check_certificate_file(certificate, graph)
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
