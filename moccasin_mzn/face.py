@@ -15,7 +15,7 @@ from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress, Progress
 from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.solve import answer
 from moccasin_mzn.base.arguments import check_certificate_file, checked, file_name, file_names
-from moccasin_mzn.base.checks import check_seed, check_threads, check_time_limit, plain, sequence
+from moccasin_mzn.base.checks import check_time_limit, plain, sequence
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.files import load_json, replace_file
@@ -42,7 +42,8 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import Goal, Plan, computed_nodes
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
 from moccasin_mzn.report.judged import JudgedSchedule
-from moccasin_mzn.search.options import gap_of, model_options
+from moccasin_mzn.search.call import Call
+from moccasin_mzn.search.options import Effort, gap_of, model_options
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.compare import Row
@@ -142,8 +143,8 @@ def solve(
             None: "on", but "off" for Checkmate's.
         time_limit: seconds for everything; None: until proven.
         until_gap: stop at this gap, (duration - bound) / duration: a fraction, or text like "1%".
-        stop: a criterion of `moccasin_mzn.stop`, a `threading.Event`, or a sequence of them, where the first that is
-            met ends the search. With `Iterations` the same seed gives the same result.
+        stop: a criterion of `moccasin_mzn.stop` or of your own, a `threading.Event`, or a sequence of them, where the
+            first that is met ends the search. With `Iterations` the same seed gives the same result.
         threads: None: as many as there are cores.
         seed: of all searches; None: 0 and the solver's own.
         two_phase: the model first seeks any schedule within the budget; None: with cp-sat.
@@ -177,11 +178,11 @@ def solve(
         raise InputError("alignment goes with addresses")
     if strategy is not None:
         threads = seed = None  # it has none
-    several = MemoriesGiven(paging, slow_memory, devices, copies, memories, goal)
+    several = MemoriesGiven.of(paging, slow_memory, devices, copies, memories, goal)
     question = Question.of({
         "budget": budget, "order": order, "max_computations": max_computations, "count_fixed": count_fixed,
         "in_place": in_place, "zero_copy_concat": zero_copy_concat, "tile": tile, "strategy": strategy,
-        "warm_start": _started(warm_start, "plan" if several.several else "positions"), "addresses": addresses,
+        "warm_start": _started(warm_start, "positions" if several is None else "plan"), "addresses": addresses,
         "alignment": alignment if addresses else None, "certificate": certificate,
         "formulation": formulation, "solver": solver, "search": search, "time_limit": criteria.time_limit,
         "until_gap": criteria.gap, "iterations": criteria.iterations, "threads": threads, "seed": seed,
@@ -192,7 +193,7 @@ def solve(
     check_certificate_file(certificate, graph)
     notes: list[str] = []
     request = question.request(graph_given(graph), notes.append, drive.over)
-    found = answer(request, drive.heard(request.problem.graph), begin, drive.over)
+    found = answer(request, Call(drive.heard(request.problem.graph), drive.over, begin))
     if drive.why and found.status in ("feasible", "unknown"):
         found = replace(found, notes=(*found.notes, f"stopped by {drive.why}"))
     found = replace(found, ended_by=drive.ended_by(found), notes=(*notes, *found.notes))
@@ -304,7 +305,7 @@ def frontier(
     from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
 
     criteria = Criteria.of(stop, time_limit, gap_of(until_gap), default=SWEEP_SECONDS)
-    criteria.refuse("frontier, which makes many searches", "no_improvement")
+    criteria.refuse("frontier, which makes many searches", "asked")
     if criteria.iterations is not None and criteria.time_limit == SWEEP_SECONDS:
         criteria = replace(criteria, time_limit=None)  # a default is no reason to ask the clock
     drive = Drive("frontier", on_progress, criteria, interrupts)
@@ -322,7 +323,7 @@ def frontier(
         "like": like, "iterations": criteria.iterations, "strategy": strategy, "addresses": addresses,
         "alignment": alignment if addresses else None, **own,
     }  # fmt: skip
-    several, way = MemoriesGiven(paging, slow_memory, devices, copies, memories, goal), frozenset({Feature.FRONTIER})
+    several, way = MemoriesGiven.of(paging, slow_memory, devices, copies, memories, goal), frozenset({Feature.FRONTIER})
     question = Question.of(options, memories=several, as_feature=way)
     variant = question.sweep(graph_given(graph))
     variant.stop = drive.over
@@ -375,7 +376,7 @@ def compare(
     from moccasin_mzn.api.compare import compare as run_all
 
     begin, criteria = time.monotonic(), Criteria.of(stop, time_limit, default=DEFAULT_SECONDS)
-    criteria.refuse("compare, which runs many methods by the clock", "iterations", "no_improvement")
+    criteria.refuse("compare, which runs many methods by the clock", "iterations", "asked")
     drive = Drive("compare", on_progress, criteria, interrupts)
     check_time_limit(criteria.time_limit)
     one = isinstance(budgets, str | int | float | Fraction | Budget | None)
@@ -436,14 +437,12 @@ def allocate(
     criteria = Criteria.of(stop, time_limit)
     criteria.refuse("allocate, whose model has a solver of its own", "iterations")
     drive = Drive("allocate", on_progress, criteria, interrupts, criteria.gap)
-    check_time_limit(criteria.time_limit)
-    check_threads(threads)
-    check_seed(seed)
+    effort = Effort(criteria.time_limit, threads, seed)
     if isinstance(buffers, str | PathLike):
         buffers = read_buffers(buffers, alignment, capacity)
     found = allocate_buffers(
-        buffers, alignment, capacity=capacity, begin_with=begin_with, time_limit=criteria.time_limit, threads=threads,
-        seed=seed, stop=drive.over, on_progress=drive.heard_arena,
+        buffers, alignment, capacity=capacity, begin_with=begin_with, effort=effort, stop=drive.over,
+        on_progress=drive.heard_arena,
     )  # fmt: skip
     return drive.ended(AllocationResult(found), found.interrupted)
 

@@ -26,7 +26,7 @@ from bench_solve import rows_of
 from row_tables import print_markdown
 
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
-from moccasin_mzn.bounds.input_order import duration_bound
+from moccasin_mzn.bounds.input_order import Alongside, duration_bound
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.result import percent_over
@@ -64,7 +64,8 @@ def alone(instance: Instance, arguments: argparse.Namespace) -> tuple[str, str]:
     best = None if arguments.best is None else round(baseline * (1 + arguments.best / 100))
     begin = time.process_time()
     if arguments.order == "input":
-        value = duration_bound(instance, time_limit=arguments.time_limit, incumbent=lambda: best).value
+        alongside = Alongside(incumbent=lambda: best)
+        value = duration_bound(instance, time_limit=arguments.time_limit, alongside=alongside).value
     else:
         bound = FreeOrderBound.of(instance.graph)
         assert bound is not None, "the graph is too large for flow covers"

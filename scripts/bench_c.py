@@ -202,13 +202,15 @@ def programs(network: Network, budgets: Sequence[int], limit: float, seed: int) 
     from moccasin_mzn.api.solve import answer
     from moccasin_mzn.api.tiling import Target
     from moccasin_mzn.base.option import flag
+    from moccasin_mzn.search.call import Call
 
     yield "C whole", program_of(network, network.graph, plan_in_order(network.graph, 1, Effort(10.0)))
     how = {"time_limit": limit, "seed": seed, "threads": 2}
     for budget in budgets:
         question = Question(budget, tile="auto", addresses=True, how=how, spelled=flag)
         note = partial(print, file=sys.stderr)
-        result = answer(question.request(network.graph, note, target=Target(network.cut)))
+        call = Call()
+        result = answer(question.request(network.graph, note, target=Target(network.cut)), call)
         what = f"C within {budget:,}"
         yield what, program_of(network, result.problem.graph, planned(result)) if result.valid else None
 

@@ -36,6 +36,7 @@ from moccasin_mzn.graphs.importers.onnx.preparation import Fold
 from moccasin_mzn.machine.addresses.allocate import allocate_buffers
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.placing import placing_of
+from moccasin_mzn.search.options import Effort
 
 DIMS = {
     "PP-OCRv6_det_small": {"x[0]": 1, "x[2]": 640, "x[3]": 640},
@@ -110,7 +111,7 @@ def solved(graph: ComputationGraph, peak: int, arguments: argparse.Namespace) ->
     if not result.valid:
         return f"{result.status}: {result.reason}", "-"
     buffers = placing_of(graph, result.simulation).buffers
-    arena = allocate_buffers(buffers, time_limit=arguments.time_limit, threads=arguments.threads).arena
+    arena = allocate_buffers(buffers, effort=Effort(arguments.time_limit, arguments.threads)).arena
     return f"TDI {result.tdi_percent:.2f} %, {result.status}", f"{arena.size / peak:.3f}"
 
 

@@ -19,6 +19,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.apply_strategy import apply
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.options import Effort, Options, own_models
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.strategies import find_strategy, strategies
@@ -143,7 +144,7 @@ def _run(
     try:
         if not contender.options:
             instance = Instance.build(graph, budget, order=order, max_computations="unlimited")
-            result = apply(instance, find_strategy(contender.label), effort.time_limit, stop=stop)
+            result = apply(instance, find_strategy(contender.label), effort.time_limit, Call(stop=stop))
             return result, result.reason
         limits = {"until_gap": effort.until_gap, **{name: getattr(effort, name) for name in options_of(Effort)}}
         options = Options.of({**contender.options, **limits})
@@ -151,7 +152,7 @@ def _run(
         instance = Instance.build(graph, budget, order=order, max_computations=most)
         alone = options.search == "off" and not options.two_phase
         start = _shortest_usable(instance, options, known) if alone else None
-        result = solve_instance(instance, options, warm_start=start, stop=stop)
+        result = solve_instance(instance, options, Call(stop=stop), start)
         return result, result.reason
     except NotApplicableError as error:
         return None, f"does not apply: {error}"

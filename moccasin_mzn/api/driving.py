@@ -3,7 +3,7 @@
 ::
 
     search ── progress ──> Drive.report ── on_progress ──> the caller's function
-       │                      │ NoImprovement, Gap, an event, True or an error of that function
+       │                      │ a criterion, Gap, an event, True or an error of that function
        └── stop? ──────────> Drive.over
 """
 
@@ -18,9 +18,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from moccasin_mzn.api.frontier.points import FrontierPoint
+from moccasin_mzn.base.clock import POLL_SECONDS
 from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.log import LOGGER
-from moccasin_mzn.base.stop import Criteria
+from moccasin_mzn.base.stop import Criteria, State, name_of
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.heuristics.orders.least_peak import OrderProgress
 from moccasin_mzn.problem.platform import computed_nodes
@@ -128,6 +129,12 @@ class Drive:
     """What was reported last."""
     last_at: float = 0.0
     """When that was, by `time.monotonic()`."""
+    begin: float = field(default_factory=time.monotonic)
+    """When the function was called, by `time.monotonic()`."""
+    asked_at: float = 0.0
+    """When the criteria were asked last, by `time.monotonic()`."""
+    _asking: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    """The criteria are asked by one thread at a time."""
     _reporting: threading.RLock = field(default_factory=threading.RLock, repr=False)
     """The caller's function is called by one thread at a time."""
 
@@ -138,13 +145,39 @@ class Drive:
 
     def over(self) -> bool:
         """Return whether the search is to end; called from any thread."""
-        if not self.why:
-            wait, since = self.criteria.no_improvement, self.latest
-            if any(event.is_set() for event in self.criteria.events):
-                self.why = "an event of the caller's"
-            elif wait is not None and self.best is not None and time.monotonic() > since + wait:
-                self.why = f"NoImprovement({wait:g})"
+        if not self.why and any(event.is_set() for event in self.criteria.events):
+            self.why = "an event of the caller's"
+        if not self.why and self.criteria.asked and self._asking.acquire(blocking=False):
+            try:
+                self._ask(time.monotonic())
+            finally:
+                self._asking.release()
         return bool(self.why)
+
+    def _ask(self, now: float) -> None:
+        """Ask the criteria, unless that was a moment ago."""
+        if now - self.asked_at < POLL_SECONDS:
+            return
+        self.asked_at, (best, latest) = now, (self.best, self.latest)
+        bound = 0 if self.last is None else self.last.bound
+        state = State(now - self.begin, best, bound, None if best is None else now - latest)
+        for criterion in self.criteria.asked:
+            if self._called(lambda state, ask=criterion: bool(ask(state)), state):
+                self.why = self.why or name_of(criterion)
+
+    def _called(self, function: Callable[..., object], about: object) -> object:
+        """Call a function of the caller's, and return what it returns; True if it raises what ends the search."""
+        try:
+            return function(about)
+        except KeyboardInterrupt as error:
+            if threading.current_thread() is threading.main_thread():
+                raise
+            self.errors.append(error)
+        except StopIteration:
+            pass
+        except BaseException as error:
+            self.errors.append(error)
+        return True
 
     def ended_by(self, found: SearchResult) -> str:
         """Return the criterion, as in "Gap(0.02)", the event or the interrupt that ended a search; empty: none did."""
@@ -210,19 +243,7 @@ class Drive:
             self.why = self.why or f"Gap({self.gap:g})"
         if self.on_progress is None or self.errors:
             return
-        try:
-            ends = self.on_progress(progress) is True
-        except KeyboardInterrupt as error:
-            if threading.current_thread() is threading.main_thread():
-                raise
-            self.errors.append(error)
-            ends = True
-        except StopIteration:
-            ends = True
-        except BaseException as error:
-            self.errors.append(error)
-            ends = True
-        if ends:
+        if self._called(self.on_progress, progress) is True:
             self.why = self.why or "on_progress"
 
     def ended(self, answer: Answered, interrupted: bool) -> Answered:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 
 from moccasin_mzn.api.frontier.least import Least, least_of, least_schedules
 from moccasin_mzn.api.frontier.questions import WORKING_SETS, BudgetAnswer, Variant
-from moccasin_mzn.api.frontier.variants import SWEPT, Arranged, variant_of
+from moccasin_mzn.api.frontier.variants import SWEPT, Arranged, Plans, variant_of
 from moccasin_mzn.api.modes import refuse_ways
 from moccasin_mzn.api.request import Request, StrategyOptions
 from moccasin_mzn.base.clock import Deadline, never
@@ -23,12 +24,10 @@ from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.features import Feature
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.search.board import WARM_START
-from moccasin_mzn.search.conclusion import scope_of_all
 from moccasin_mzn.search.counted import is_counted
-from moccasin_mzn.search.options import Options, SearchOptions
+from moccasin_mzn.search.options import Options
 
 LEAST = "least"
 """A budget: the smallest for which a schedule is found."""
@@ -101,7 +100,7 @@ def smallest(request: Request, seconds: float, stop: Callable[[], bool] = never)
     Raises:
         InputError: the question is asked in a way that does not handle it.
     """
-    if isinstance(request.problem, PlanProblem) or isinstance(request.options, StrategyOptions) or request.alignment:
+    if request.formulation or request.alignment or isinstance(request.options, StrategyOptions):
         refuse_ways(request.features | {Feature.LEAST})
         return _smallest_of(variant_of(request), request, seconds, stop)
     (problem, options), deadline, known = _checked(request), Deadline(seconds), request.start
@@ -141,28 +140,32 @@ def _smallest_of(variant: Variant, request: Request, seconds: float, stop: Calla
     def over() -> bool:
         return stop() or (variant.counted and deadline.over())
 
-    search = least_of(variant, deadline, over, _in_the_first_memory(request, variant, deadline, over))
+    search = least_of(variant, deadline, over, _known_first(variant, request, deadline, over))
     best = search.knowledge.found[0] if search.knowledge.found else None
     budget = variant.peak if best is None else best.peak
-    problem = variant.at(budget)
-    if isinstance(problem, PlanProblem):
-        problem = replace(problem, instance=replace(problem.instance, budget=budget))
+    problem = variant.settled_at(budget)
     start, known = (None, None) if best is None else (best.schedule, variant.results.get(best.schedule))
     options = replace(request.options, time_limit=_SHORTEST) if search.interrupted else request.options
     strategy = isinstance(options, StrategyOptions)
     made = replace(request, problem=problem, options=options, start=None if strategy else start, known=known)
-    of_all = search.knowledge.least_source == WORKING_SETS and not isinstance(problem, PlanProblem)
-    scope = scope_of_all(variant.graph) if of_all else variant.scope
+    scope = variant.least_scope if search.knowledge.least_source == WORKING_SETS else variant.scope
     return Smallest(budget, made, search.knowledge.least, scope, search.interrupted, best is not None)
 
 
+@singledispatch
+def _known_first(
+    variant: Variant, request: Request, deadline: Deadline, stop: Callable[[], bool]
+) -> BudgetAnswer | None:  # fmt: skip
+    """What the search for the least budget begins with; None: the input order."""
+    return None
+
+
+@_known_first.register(Plans)
 def _in_the_first_memory(
-    request: Request, variant: Variant, deadline: Deadline, stop: Callable[[], bool]
-) -> BudgetAnswer | None:
+    variant: Plans, request: Request, deadline: Deadline, stop: Callable[[], bool]
+) -> BudgetAnswer:  # fmt: skip
     """Plans that leave the other memories alone: schedules of little peak of the first, if it computes all."""
-    problem, options = request.problem, request.options
-    if not isinstance(problem, PlanProblem) or not isinstance(options, SearchOptions) or request.alignment:
-        return None
+    problem, options = variant.problem, variant.options
     start = None if request.start is None else tuple(request.start)
     fits_one = start is not None and variant.at(variant.peak).judge(start).feasible
     given = ((start, WARM_START),) if start is not None and fits_one else ()

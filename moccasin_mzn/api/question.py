@@ -61,10 +61,6 @@ class Several(Protocol):
     """Several memories, as someone describes them."""
 
     @property
-    def several(self) -> bool:
-        """Whether there are several."""
-
-    @property
     def own_budgets(self) -> bool:
         """Whether each has a budget of its own."""
 
@@ -107,7 +103,6 @@ class Question(ProblemOptions):
     """How the user writes the name of an option."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "memories", self.memories if self.memories and self.memories.several else None)
         if self.alignment is not None:
             check_alignment(self.alignment)
             if not self.addresses:

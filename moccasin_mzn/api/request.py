@@ -32,12 +32,7 @@ from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.formats.node_link import parse as parse_graph
 from moccasin_mzn.machine.problems import PLAN_FORMULATIONS
 from moccasin_mzn.problem.features import Feature, Features
-from moccasin_mzn.problem.files.plans import (
-    goal_document,
-    goal_in,
-    platform_document,
-    platform_of,
-)
+from moccasin_mzn.problem.files.plans import goal_in, platform_of
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.placing import check_places
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -123,15 +118,16 @@ class Request(Generic[Step, Judged]):
             "start": start,
             "options": {name: value for name, value in vars(options).items() if name != "strategy"},
         }
-        if isinstance(self.problem, PlanProblem):
-            assert self.formulation is not None
+        if self.formulation is not None:
+            described = self.problem.settings()
             document["memories"] = {
                 "formulation": self.formulation.name,
                 "staged": self.formulation.staged,
-                "platform": platform_document(self.problem.platform),
-                "goal": goal_document(self.problem.goal),
+                "platform": described["platform"],
+                "goal": described["goal"],
             }
-            document["start"] = None if start is None else [[each.node, each.memory, each.source] for each in start]
+            plan = None if start is None else self.problem.actions(start)
+            document["start"] = None if plan is None else [[each.node, each.memory, each.source] for each in plan]
         text = json.dumps(document)
         return f'{{"graph": {graph_text(replace(instance.graph, attributes={}))}, {text[1:]}'
 

@@ -9,12 +9,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions
-from moccasin_mzn.base.clock import never
 from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import InputError, explained
 from moccasin_mzn.base.files import JsonObject
@@ -44,10 +43,11 @@ from moccasin_mzn.problem.problem import Judged, Problem, Step
 from moccasin_mzn.problem.validate import kept_by_outputs, repeats
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START, Board
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once
 from moccasin_mzn.search.counted import check_countable, is_counted, search_counted
-from moccasin_mzn.search.options import STOP, Options, SearchOptions
-from moccasin_mzn.search.result import Listener, Result, Seconds, Status, ignore
+from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions
+from moccasin_mzn.search.result import Listener, Result, Seconds, Status
 from moccasin_mzn.search.runner import Runner
 from moccasin_mzn.search.searchers import searchers
 from moccasin_mzn.search.trials import Trials
@@ -63,20 +63,16 @@ LEAST_SEARCH = 0.5
 """Seconds that are left of such a limit after loading, however long that takes on a busy machine."""
 
 
-def answer(
-    request: Request, listener: Listener | None = None, begin: float | None = None, stop: Callable[[], bool] = never
-) -> Result:
+def answer(request: Request, call: Call | None = None) -> Result:
     """Search, and return the best that is found.
 
     Args:
-        listener: called with every new incumbent and bound, in the caller's thread.
-        begin: the time limit counts from here, by `time.monotonic()`; default: from now.
-        stop: ends the search by returning true, with the best that is found; asked many times a second by any thread.
+        call: None: one that begins now, and that ends by itself.
 
     Raises:
         InputError: MiniZinc or a solver is missing or failed, or does not go with the problem.
     """
-    found = _answered(request, listener, begin, stop)
+    found = _answered(request, call or Call())
     if request.known is None or found.valid:
         return found
     simulation = request.problem.judge(request.known.answer or ())
@@ -86,47 +82,41 @@ def answer(
     )  # fmt: skip
 
 
-def _answered(
-    request: Request, listener: Listener | None, begin: float | None, stop: Callable[[], bool]
-) -> Result:  # fmt: skip
-    begin, problem, options = time.monotonic() if begin is None else begin, request.problem, request.options
+def _answered(request: Request, call: Call) -> Result:
+    problem, options = request.problem, request.options
     if isinstance(problem, PlanProblem):
         assert request.formulation is not None and isinstance(options, SearchOptions)
         form = request.formulation
         start = None if request.start is None else tuple(request.start)
         if request.alignment is None:
-            return solve_problem(problem, form, options, listener, begin, start, stop=stop)
-        return solve_with_arenas(problem, form, options, request.alignment, listener or ignore, begin, start, stop)
+            return solve_problem(problem, form, options, call, start)
+        return solve_with_arenas(problem, form, options, request.alignment, call, start)
     assert isinstance(problem, Instance)
     if request.alignment is None:
-        return _noted(_schedule(problem, options, request.start, listener, begin, stop))
+        return _noted(_schedule(problem, options, request.start, call))
 
-    reports = Reports(problem, listener or ignore, begin, stop)
+    reports = Reports(problem, call)
 
     def part(other: Instance, seconds: float | None) -> Result:
         limited = replace(options, time_limit=seconds)
         if isinstance(limited, Options):
             limited = replace(limited, if_none=STOP)
         if other is not problem:  # bounds of a lower budget are none of the budget proper
-            return _schedule(other, limited, None, None, None, reports.over)
-        return _schedule(other, limited, request.start, reports.heard, None, reports.over)
+            return _schedule(other, limited, None, Call(stop=reports.over))
+        return _schedule(other, limited, request.start, Call(reports.heard, reports.over))
 
-    return _noted(solve_with_addresses(
-        problem, part, request.alignment, time_limit=options.time_limit, threads=options.threads,
-        seed=options.seed or 0, reports=reports, counted=is_counted(options),
-    ))  # fmt: skip
+    return _noted(solve_with_addresses(problem, part, request.alignment, options, reports, is_counted(options)))
 
 
 def _schedule(
-    instance: Instance, options: SearchOptions | StrategyOptions, start: Sequence[int] | None,
-    listener: Listener | None, begin: float | None, stop: Callable[[], bool],
+    instance: Instance, options: SearchOptions | StrategyOptions, start: Sequence[int] | None, call: Call
 ) -> Result:  # fmt: skip
     if isinstance(options, StrategyOptions):
         assert options.strategy is not None
-        return apply(instance, options.strategy, options.time_limit, listener, begin, stop, options.iterations)
+        return apply(instance, options.strategy, options.time_limit, call, options.iterations)
     assert isinstance(options, Options)
     with explained(Page.OWN_MODEL if options.form.model else None):
-        return solve_instance(instance, options, listener, begin, start, stop=stop)
+        return solve_instance(instance, options, call, start)
 
 
 def _noted(result: Result) -> Result:
@@ -144,9 +134,8 @@ def allocation(request: AllocationRequest) -> JsonObject:
         InputError: see `allocate_buffers`.
     """
     buffers, begin = parse_buffers(request.buffers, "buffers", request.alignment), time.monotonic()
-    found = allocate_buffers(
-        buffers, request.alignment, time_limit=request.time_limit, threads=request.threads, seed=request.seed
-    )
+    effort = Effort(request.time_limit, request.threads, request.seed)
+    found = allocate_buffers(buffers, request.alignment, effort=effort)
     total = round(time.monotonic() - begin - seconds_spent(), 3)
     document = {**found.document(), "reason": "", "seconds": {"total": total}}
     return {"type": "result", "valid": True, "trace": [], **document}
@@ -155,29 +144,25 @@ def allocation(request: AllocationRequest) -> JsonObject:
 def solve_instance(
     instance: Instance,
     options: Options,
-    on_progress: Listener | None = None,
-    begin: float | None = None,
+    call: Call | None = None,
     warm_start: Sequence[int] | None = None,
     flow_bounds: FreeOrderBound | None = None,
-    stop: Callable[[], bool] = never,
 ) -> Result[int, Simulation]:
     """Find the shortest schedule of an instance whose peak memory is within its budget; see `solve_problem`.
 
     Args:
         warm_start: a schedule within the budget, positions in `graph.nodes`, to start from.
     """
-    return solve_problem(instance, options.form, options, on_progress, begin, warm_start, flow_bounds, stop)
+    return solve_problem(instance, options.form, options, call, warm_start, flow_bounds)
 
 
 def solve_problem(
     problem: Problem[Step, Judged],
     form: Searched,
     options: SearchOptions = SearchOptions(),  # noqa: B008 (frozen)
-    on_progress: Listener | None = None,
-    begin: float | None = None,
+    call: Call | None = None,
     warm_start: Sequence[Step] | None = None,
     flow_bounds: FreeOrderBound | None = None,
-    stop: Callable[[], bool] = never,
 ) -> Result[Step, Judged]:
     """Find the best schedule of a problem among the solutions of a formulation. ::
 
@@ -190,12 +175,10 @@ def solve_problem(
         problem: with `instance.free_order` the order is chosen as well.
         form: of the problem's kind.
         options: `Options` for one memory.
-        on_progress: called with every new incumbent and bound, in the caller's thread.
-        begin: the time limit counts from here, by `time.monotonic()`; default: from now. Our own searches, once
-            after every installation, are compiled in the background; where they are all there is, that does not count.
+        call: None: one that begins now, and that ends by itself. Our own searches, once after every installation, are
+            compiled in the background; where they are all there is, that does not count.
         warm_start: a schedule within budgets and limits, and a solution of the formulation, to start from.
         flow_bounds: of the same graph, with what they have learned for other budgets; they go on learning.
-        stop: ends the search by returning true, with the best that is found; asked many times a second by any thread.
 
     Returns:
         The best schedule found. An interrupt from the keyboard ends the search, not this function; so does a solver
@@ -206,7 +189,7 @@ def solve_problem(
             solver that failed before a schedule was found, one that the simulator contradicts (`JudgeError`), or what
             does not go with a free order.
     """
-    begin = time.monotonic() if begin is None else begin
+    call = call or Call()
     check_free_order(problem, form, options)
     form.refuse_others(problem)
     check_countable(problem, form, options)
@@ -216,7 +199,7 @@ def solve_problem(
     known = known_at_once(problem)
     if known is not None or options.search == "only":  # else each search finds its own
         check_solvers(options.solvers)
-    board = Board(problem, begin, options.until_gap, open_form if isinstance(form, PlanFormulation) else None)
+    board = Board(problem, call.begin, options.until_gap, open_form if isinstance(form, PlanFormulation) else None)
     if known is not None:
         return _known(board, form, options, *known)
     if options.search != "off":
@@ -224,9 +207,9 @@ def solve_problem(
     if start is not None:
         board.offer(start, WARM_START)
     if not isinstance(options, Options):
-        return _searched(board, form, options, on_progress or ignore, stop=stop)
-    with Trials(board, options, stop) as trials:
-        return trials.conclude(_searched(board, form, options, on_progress or ignore, flow_bounds, stop))
+        return _searched(board, form, options, call)
+    with Trials(board, options, call.stop) as trials:
+        return trials.conclude(_searched(board, form, options, call, flow_bounds))
 
 
 def _compiled_first(board: Board, options: SearchOptions, searches: tuple[CompiledSearch, ...]) -> None:
@@ -263,20 +246,17 @@ def _known(
 
 
 def _searched(
-    board: Board, form: Searched, options: SearchOptions, on_progress: Listener,
-    flow_bounds: FreeOrderBound | None = None, stop: Callable[[], bool] = never,
+    board: Board, form: Searched, options: SearchOptions, call: Call, flow_bounds: FreeOrderBound | None = None
 ) -> Result:  # fmt: skip
     """Search in this process; several solvers race in processes of their own."""
     if is_counted(options):
-        return search_counted(board, form, options, on_progress, stop)
+        return search_counted(board, form, options, call)
     if len(options.solvers) > 1:
         from moccasin_mzn.api.race.race import race
 
-        return race(board, form, options, on_progress, stop)
-    runner = Runner(
-        board=board, options=options, form=form, searchers=searchers(), flow_bounds=flow_bounds, enough=stop
-    )
-    runner.run(on_progress)
+        return race(board, form, options, call)
+    runner = Runner(board=board, options=options, form=form, call=call, searchers=searchers(), flow_bounds=flow_bounds)
+    runner.run()
     return runner.result()
 
 
@@ -302,8 +282,7 @@ def check_free_order(problem: Problem, form: Searched, options: SearchOptions) -
 
 def solve_with_arenas(
     problem: PlanProblem, formulation: PlanFormulation, options: SearchOptions, alignment: int,
-    on_progress: Listener = ignore, begin: float | None = None, warm_start: Plan | None = None,
-    stop: Callable[[], bool] = never,
+    call: Call | None = None, warm_start: Plan | None = None,
 ) -> Result[Action, PlanSimulation]:  # fmt: skip
     """Find the best plan whose copies have offsets, so that the budgets are for arenas.
 
@@ -318,17 +297,13 @@ def solve_with_arenas(
     from moccasin_mzn.machine.addresses.arrange_plans import plan_with_arenas
 
     compiled = () if options.search == "off" else _compiled(problem, formulation)
-    begin = (time.monotonic() if begin is None else begin) + ready(*compiled, ADDRESSES)
-
-    reports = Reports(problem, on_progress, begin, stop)
+    call = call or Call()
+    reports = Reports(problem, call.after(ready(*compiled, ADDRESSES)))
 
     def search(other: PlanProblem, seconds: float | None, listener: Listener, start: Plan | None) -> Result:
         if other is problem and start is None:
             start = warm_start
         limited = replace(options, time_limit=seconds)
-        return solve_problem(other, formulation, limited, listener, None, start, stop=reports.over)
+        return solve_problem(other, formulation, limited, Call(listener, reports.over), start)
 
-    return plan_with_arenas(
-        problem, search, alignment, begin=begin, time_limit=options.time_limit, threads=options.threads,
-        seed=options.seed or 0, reports=reports, counted=is_counted(options),
-    )  # fmt: skip
+    return plan_with_arenas(problem, search, alignment, options, reports)

@@ -81,8 +81,9 @@ class Planned:
         for order in dict.fromkeys(tuple(dict.fromkeys(sequence)) for sequence in sequences):
             if stop() or self.done:
                 return
-            found = BestPlan(self.problem.along(order), self._take)
-            form.search(found.problem, seed, found.take, lambda: stop() or self.done, partial(getattr, found, "plan"))
+            problem = self.problem.along(order)
+            found = BestPlan(problem, self._take)
+            form.search(problem, seed, found.take, lambda: stop() or self.done, partial(getattr, found, "plan"))
 
     def _take(self, plan: Plan) -> None:
         simulation = self.problem.judge(plan)

@@ -17,6 +17,7 @@ from moccasin_mzn.api.solve import allocation, answer
 from moccasin_mzn.base.errors import InputError, out_of_memory
 from moccasin_mzn.base.interrupts import stopped_by_signals
 from moccasin_mzn.base.terminal import as_program
+from moccasin_mzn.search.call import Call
 
 ANSWERED, NONE, REFUSED = 0, 1, 2
 
@@ -46,7 +47,7 @@ def _answer(text: str, begin: float) -> int:
         JsonLines(sys.stdout).write(allocation(request))
         return ANSWERED
     stream = JsonStream(request.problem, sys.stdout)
-    result = answer(request, partial(stream.progress, needed=True), begin)
+    result = answer(request, Call(partial(stream.progress, needed=True), begin=begin))
     stream.result(result)
     return ANSWERED if result.valid else NONE
 

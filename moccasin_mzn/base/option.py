@@ -6,6 +6,9 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.base.errors import InputError, shown
+from moccasin_mzn.base.formatting import one_of
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -47,6 +50,18 @@ def option(default: object, metavar: str, help: str, **more: Any) -> Any:
 def options_of(kind: type) -> dict[str, Option]:
     """Return the options among the fields of a dataclass, by name."""
     return {part.name: part.metadata["option"] for part in fields(kind) if "option" in part.metadata}
+
+
+def check_choices(options: DataclassInstance) -> None:
+    """Check that the value of each option that has choices is one of them.
+
+    Raises:
+        InputError: one is not; the message names the choices, and the most similar one.
+    """
+    for name, one in options_of(type(options)).items():
+        value = getattr(options, name)
+        if one.choices and not (isinstance(value, str) and value in one.choices):
+            raise InputError(f"{name.replace('_', ' ')} {shown(value)}: {one_of(value, one.choices)}")
 
 
 def flag(name: str) -> str:

@@ -60,6 +60,14 @@ class FormulationOptions(TypedDict, total=False):
     presolve: Literal["on", "off"]
 
 
+class EffortArguments(TypedDict, total=False):
+    """The effort of a search, for type checkers."""
+
+    time_limit: float | None
+    threads: int | None
+    seed: int | None
+
+
 class SearchArguments(FormulationOptions, total=False):
     """Further arguments of `moccasin_mzn.solve` that functions of `moccasin_mzn.pytorch` take."""
 

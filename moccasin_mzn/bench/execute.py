@@ -26,7 +26,7 @@ from moccasin_mzn.bench.matrix import Run, parsed, unpacked
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.files.buffers import parse_buffers
-from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platform_document
+from moccasin_mzn.problem.files.plans import claimed_plan
 from moccasin_mzn.problem.files.schedules import claimed_schedule
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.validate import validate_plan, validate_schedule
@@ -124,7 +124,7 @@ def _status(run: Run, attempt: Attempt) -> tuple[str, str]:
 def _schedule(run: Run, attempt: Attempt, graph: ComputationGraph) -> Row:
     """Judge the schedule or plan of a run, or the latest one in the trace of a run that was killed."""
     result = attempt.result or {}
-    several = run.method.several
+    several = run.method.memories is not None
     bound = result.get("bound" if several else "duration_bound")
     if bound is None and attempt.trace:
         bound = attempt.trace[-1].bound
@@ -181,7 +181,7 @@ def _judged_schedule(run: Run, result: JsonObject, graph: ComputationGraph) -> R
 def _judged_plan(run: Run, result: JsonObject, graph: ComputationGraph) -> Row:
     """Judge a plan by the budgets and limits of the request; those in the run's result do not count."""
     problem = run.method.problem(graph, str(run.row["budget_amount"]), count_fixed=False)
-    requested = {"platform": platform_document(problem.platform), "goal": goal_document(problem.goal)}
+    requested = {name: value for name, value in problem.settings().items() if name in ("platform", "goal")}
     claimed = claimed_plan(json.loads(json.dumps({**result, **requested})), graph)
     claimed = replace(claimed, alignment=run.method.alignment)
     simulation, arenas = validate_plan(claimed), dict(claimed.arenas)

@@ -286,7 +286,7 @@ def _run(
         }
         try:
             method = replace(method, options=for_graph(method.options, graph.graph))
-            if method.several:
+            if method.memories is not None:
                 problem = method.problem(graph.graph, budget, experiment.count_fixed)
                 known["baseline_duration"] = problem.baseline_duration
         except InputError as error:

@@ -34,7 +34,7 @@ from moccasin_mzn.machine.platforms import exact
 from moccasin_mzn.problem.files.schedules import parse_count
 from moccasin_mzn.problem.instance import FREE
 from moccasin_mzn.problem.options import ProblemOptions
-from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions, model_options
 from moccasin_mzn.strategies import find_strategy, strategies
 
@@ -69,11 +69,13 @@ def for_graph(options: Values, graph: ComputationGraph) -> JsonObject:
 
 def problem_words(options: Values, budget: str) -> list[str]:
     """Return the arguments of `solve` for the budget and these options."""
-    memories = memories_of(options, budget)
-    own = {"--device": memories.device, "--memory": memories.memory}
-    whole = [word for name, texts in own.items() for text in texts for word in (name, text)] or ["--budget", budget]
+    memories, whole, rest = memories_of(options, budget), [], []
+    if memories is not None:
+        own = {"--device": memories.device, "--memory": memories.memory}
+        whole = [word for name, texts in own.items() for text in texts for word in (name, text)]
+        rest = words_of(memories, without=("device", "memory"))
     others = {name: options[name] for name in _OF_GRAPHS if name in options}
-    return [*whole, *words_of(memories, without=("device", "memory")), *_words(others)]
+    return [*(whole or ["--budget", budget]), *rest, *_words(others)]
 
 
 def extension_text(options: Values) -> str | None:
@@ -94,8 +96,10 @@ def _words(options: Values) -> list[str]:
     return words
 
 
-def memories_of(options: Values, budget: str = "100%") -> MemoryOptions:
+def memories_of(options: Values, budget: str = "100%") -> MemoryOptions | None:
     """Return the options for several memories as `solve` takes them; the first device, or memory, gets the budget.
+
+    None: none of them is given, there is one memory.
 
     Raises:
         InputError: an option needs others which are missing.
@@ -105,9 +109,8 @@ def memories_of(options: Values, budget: str = "100%") -> MemoryOptions:
     devices, pools = (
         tuple(text.strip() for text in given.pop(name, "").split(",") if text.strip()) for name in ("device", "memory")
     )
-    return MemoryOptions(
-        **given, device=first_swept(devices, budget), memory=first_swept(pools, budget, "memory")
-    )  # fmt: skip
+    first = {"device": first_swept(devices, budget), "memory": first_swept(pools, budget, "memory")}
+    return MemoryOptions.of({**given, **first})
 
 
 # --- Methods --------------------------------------------------------------------------------------------------
@@ -211,14 +214,15 @@ class Method:
         return buffers == self.allocates and any(fnmatchcase(graph, pattern) for pattern in self.graphs)
 
     @property
-    def several(self) -> bool:
-        """True if the method makes plans for several memories."""
-        return memories_of(self.options).several
+    def memories(self) -> MemoryOptions | None:
+        """The several memories that the method makes plans for, the first with all of the budget; None: one memory."""
+        return memories_of(self.options)
 
     @property
     def is_of_graph_as_given(self) -> bool:
         """True if the method is for one memory, and for the graph as it is: whole, not in place."""
-        return not self.several and not any(self.options.get(name) for name in ("in_place", "zero_copy_concat", "tile"))
+        changed = any(self.options.get(name) for name in ("in_place", "zero_copy_concat", "tile"))
+        return self.memories is None and not changed
 
     def changed(self, other: Method) -> tuple[str, ...]:
         """Return the names of the options and limits in which the method differs from another one.
@@ -248,7 +252,7 @@ class Method:
             self.options.get(name) or None for name in _OF_GRAPHS if name not in ("alignment", "tile")
         )
         of_graphs = *of_graphs, Tiles.of(self.options["tile"]) if "tile" in self.options else None
-        extensions = memories_of(self.options), *of_graphs
+        extensions = self.memories, *of_graphs
         if self.strategy is not None or self.allocates:
             return *common, *extensions
         question = self.question("100%", self.seeds[0])
@@ -265,8 +269,8 @@ class Method:
         options = None if self.allocates else self.question("100%", self.seeds[0]).options
         if not isinstance(options, SearchOptions) or options.search == "off":
             return found
-        memories = memories_of(self.options)
-        return *found, *along, *((PAGING,) if memories.several and memories.paging else ())
+        paging = self.memories is not None and self.memories.paging
+        return *found, *along, *((PAGING,) if paging else ())
 
     def arguments(self, seed: int | None) -> list[str]:
         """Return the arguments after `solve GRAPH`, without those of `problem_words`: to repeat a run by hand."""
@@ -282,7 +286,7 @@ class Method:
         words += ["--time-limit", f"{self.time_limit:g}"]
         if self.strategy is None:
             words += ["--threads", str(self.threads), "--seed", str(seed)]
-            words += [] if self.allocates or self.several else ["--if-none", "stop"]  # C is not raised
+            words += ["--if-none", "stop"] if self.memories is None and not self.allocates else []  # C is not raised
         return words
 
     def question(self, budget: str, seed: int | None, count_fixed: bool = False) -> Question:
@@ -298,8 +302,8 @@ class Method:
         effort: JsonObject = {"time_limit": self.time_limit}
         if self.strategy is None:
             effort |= {"threads": self.threads, "seed": seed or 0}
-            effort |= {} if memories.several else {"if_none": STOP}  # C is not raised
-        whole = None if memories.own_budgets else budget
+            effort |= {"if_none": STOP} if memories is None else {}  # C is not raised
+        whole = budget if memories is None or not memories.own_budgets else None
         return Question.of({**own, **effort, "budget": whole, "count_fixed": count_fixed}, memories=memories)
 
     def whole(self, graph: ComputationGraph) -> ComputationGraph:
@@ -320,15 +324,13 @@ class Method:
         whole = question.whole(graph)
         return whole if question.tiles is None else cut_for_all(whole, question.tiles)
 
-    def problem(self, graph: ComputationGraph, budget: str, count_fixed: bool) -> PlanProblem:
-        """Return the problem of a run for several memories.
+    def problem(self, graph: ComputationGraph, budget: str, count_fixed: bool) -> Problem:
+        """Return the problem of a run.
 
         Raises:
             InputError: the budget leaves nothing for outputs, or options make no sense for the graph.
         """
-        problem = self.question(budget, 0, count_fixed).request(graph).problem
-        assert isinstance(problem, PlanProblem)
-        return problem
+        return self.question(budget, 0, count_fixed).request(graph).problem
 
     def allocation(self, buffers: str, seed: int | None) -> AllocationRequest:
         """Make the request of a run on buffers, the text of a CSV file."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.base.clock import Deadline, never
 from moccasin_mzn.bounds.instant import cover_bound, moment_bound, moments_bounds
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.bounds.worker import CLAUSES_PER_SECOND, BoundState, CountedWorker, Worker
@@ -40,12 +40,29 @@ class DurationBound:
     """The latest that took part in proving the bound, of all schedules. None: it is the instant bound."""
 
 
+@dataclass(frozen=True)
+class Alongside:
+    """The search that a bound is improved alongside: what is passed to it, and what it is asked."""
+
+    on_bound: Callable[[int], None] = ignore
+    """Called with each better bound, in the graph's duration unit, from some thread."""
+    on_schedule: Callable[[tuple[int, ...]], None] = ignore
+    """Called with each better schedule that is met on the way, positions in `graph.nodes`."""
+    on_draft: Callable[[tuple[int, ...]], None] = ignore
+    """Called with what a relaxed solution suggests, a sequence in stages that is over the budget, but near a good
+    schedule."""
+    stop: Callable[[], bool] = never
+    """Ends it by returning true; asked every 50 ms from some thread."""
+    incumbent: Callable[[], int | None] = lambda: None
+    """The duration of the best known schedule of this instance, or None; asked as often. It ends as soon as the bound
+    meets that."""
+    may_join: Callable[[], bool] = lambda: True
+    """Asked until it is true: then all threads search for the bound, before it one alone."""
+
+
 def duration_bound(
-    instance: Instance, *, time_limit: float | None, workers: int = 1, seed: int = 0,
-    on_bound: Callable[[int], None] = ignore, on_schedule: Callable[[tuple[int, ...]], None] = ignore,
-    on_draft: Callable[[tuple[int, ...]], None] = ignore, stop: Callable[[], bool] = lambda: False,
-    incumbent: Callable[[], int | None] = lambda: None, may_join: Callable[[], bool] = lambda: True,
-    work: float | None = None,
+    instance: Instance, *, time_limit: float | None, workers: int = 1, seed: int = 0, work: float | None = None,
+    alongside: Alongside = Alongside(),  # noqa: B008 (frozen)
 ) -> DurationBound:  # fmt: skip
     """Improve the bound until it is met by a schedule, time is up or a caller stops it.
 
@@ -55,14 +72,6 @@ def duration_bound(
     Args:
         time_limit: seconds from now; None: `work` is given.
         workers: threads that search.
-        may_join: asked until it is true: then all of them search, before it one alone.
-        on_bound: called with each better bound, in the graph's duration unit, from some thread.
-        on_schedule: called with each better schedule that is met on the way, positions in `graph.nodes`.
-        on_draft: called with what a relaxed solution suggests, a sequence in stages that is over the budget, but near a
-            good schedule.
-        stop: asked every 50 ms from some thread.
-        incumbent: the duration of the best known schedule of this instance, or None; asked as often. The search
-            ends as soon as the bound meets it.
         work: CP-SAT's deterministic seconds instead of a time limit: no clock is asked, and one thread searches.
     """
     deadline, asked, instance = Deadline(time_limit), instance, instance.relaxed
@@ -71,9 +80,12 @@ def duration_bound(
         return sequence is not None and (asked is instance or asked.judge(sequence).feasible)
 
     def offer(sequence: tuple[int, ...]) -> None:
-        (on_schedule if meets(sequence) else on_draft)(sequence)
+        (alongside.on_schedule if meets(sequence) else alongside.on_draft)(sequence)
 
-    state = BoundState(instance, Stages.of(instance), deadline, on_bound, offer, on_draft, stop, incumbent)
+    state = BoundState(
+        instance, Stages.of(instance), deadline, alongside.on_bound, offer, alongside.on_draft, alongside.stop,
+        alongside.incumbent,
+    )  # fmt: skip
     instant = cover_bound(state.stages)
     if instant is None:
         state.end("infeasible")
@@ -86,9 +98,9 @@ def duration_bound(
         if len(instance.graph.edges) > CLAUSES_PER_SECOND * ((deadline.remaining() or 0.0) if work is None else work):
             state.end("time")  # not even one relaxation would be solved
         if work is None:
-            Worker(state, seed, workers, may_join).run()
+            Worker(state, seed, workers, alongside.may_join).run()
         else:
-            CountedWorker(state, seed, 1, may_join, work=work).run()
+            CountedWorker(state, seed, 1, alongside.may_join, work=work).run()
     infeasible, reason = state.reason == "infeasible", state.reason or ""
     sequence = state.sequence if meets(state.sequence) else None
     return DurationBound(state.value, infeasible, sequence, reason, state.relaxation)

@@ -42,26 +42,21 @@ def allocate(
     A buffer with an offset in the file stays there; a hint in the file is where the search starts. During its gaps a
     buffer takes no memory, or only a window of its size. Ctrl-C ends the search and keeps the best arena found.
     """
-    from moccasin_mzn.base.checks import check_seed, check_threads, check_time_limit
     from moccasin_mzn.base.files import load_text
     from moccasin_mzn.base.formatting import over_text
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.machine.addresses.allocate import allocate_buffers
     from moccasin_mzn.problem.arena import capacity_of, check_alignment
     from moccasin_mzn.problem.files.buffers import parse_buffers, placed_text
+    from moccasin_mzn.search.options import Effort
 
-    begin = time.monotonic()
-    check_time_limit(time_limit)
-    check_threads(threads)
-    check_seed(seed)
+    begin, limits = time.monotonic(), Effort(time_limit, threads, seed)
     check_alignment(alignment)
     check_outputs({"--output": output}, {"the file of buffers": file})
     most, text = capacity_of(capacity), load_text(file)
     buffers = parse_buffers(text, file, alignment, most)
     with stopped_by_signals():
-        allocation = allocate_buffers(
-            buffers, alignment, capacity=most, time_limit=time_limit, threads=threads, seed=seed
-        )
+        allocation = allocate_buffers(buffers, alignment, capacity=most, effort=limits)
     arena, enough = allocation.arena, most is None or allocation.arena.size <= most
     seconds = round(time.monotonic() - begin - seconds_spent(), 3)
     files = file_jobs((output if enough else None, lambda: placed_text(text, arena.offsets)))

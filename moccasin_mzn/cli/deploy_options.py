@@ -199,10 +199,11 @@ def schedule_of(graph: ComputationGraph, search: Search, target: Target | None =
         target: what computes parts; None: all nodes can be cut.
     """
     from moccasin_mzn.api.solve import answer
+    from moccasin_mzn.search.call import Call
 
     begin, request = time.monotonic(), search.request(graph, target)
     with progress_lines(request) as lines:
-        result = answer(request, lines, begin)
+        result = answer(request, Call(lines, begin=begin))
     if result.valid:
         return result
     click.echo(Page.INFEASIBLE.after(f"no schedule: {result.reason}"), err=True)

@@ -42,7 +42,7 @@ from moccasin_mzn.cli.options import (
     named_options,
     problem_options,
 )
-from moccasin_mzn.machine.memories import MemoryOptions, first_swept
+from moccasin_mzn.machine.memories import MemoryOptions
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
 def frontier(
     graph: Path, points: int, budgets: tuple[str, ...], time_limit: float | None, plot: Path | None,
-    output: Path | None, table: Path | None, as_json: bool, tile: str | None, **options: OptionValue,
+    output: Path | None, table: Path | None, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Find the least duration of GRAPH for budgets from the least feasible one to the peak of the input order.
 
@@ -108,8 +108,7 @@ def frontier(
               "the model": options["model"]}  # fmt: skip
     check_outputs({"--output": output, "--csv": table, "--plot": plot}, inputs)
     several = MemoryOptions.taken_from(options)
-    swept = replace(several, device=first_swept(several.device), memory=first_swept(several.memory, what="memory"))
-    question = Question.of({"tile": tile, **options}, memories=swept, spelled=flag,
+    question = Question.of(options, memories=several and several.swept(), spelled=flag,
                            as_feature=frozenset({Feature.FRONTIER}))  # fmt: skip
     how = _without_minizinc(question.options)
     with stopped_by_signals():

@@ -124,9 +124,14 @@ def named_options(*names: str, **changes: OptionValue) -> list[Decorator]:
 
 def problem_options(*names: str, **changes: OptionValue) -> list[Decorator]:
     """Return the options of these names about the problem, as `named_options` does."""
-    known = options_of(ProblemOptions)
     defaults: OptionValues = {"order": {"default": "input", "show_default": True}}
-    return [_option(name, known[name], **{**defaults.get(name, {}), **changes}) for name in names]
+    return [one for name in names for one in declared(ProblemOptions, name, **{**defaults.get(name, {}), **changes})]
+
+
+def declared(kind: type, *names: str, **changes: OptionValue) -> list[Decorator]:
+    """Return the options of these names that a class declares, as `named_options` does."""
+    known = options_of(kind)
+    return [_option(name, known[name], **changes) for name in names]
 
 
 def effort(limit: str | None = None, /, **defaults: OptionValue) -> Decorator:

@@ -17,11 +17,12 @@ from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.base.interrupts import stopped_by_signals
 from moccasin_mzn.base.log import underway
-from moccasin_mzn.base.option import flag
+from moccasin_mzn.base.option import flag, options_of
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
-from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, group, named_options
+from moccasin_mzn.cli.options import Choice, OptionValue, OptionValues, declared, group, named_options
+from moccasin_mzn.machine.memories import MemoryOptions
 from moccasin_mzn.machine.platforms import SLOW
-from moccasin_mzn.pytorch.gradients import ACTIVATIONS, GRADIENTS, STEP
+from moccasin_mzn.pytorch.options import StepOptions
 from moccasin_mzn.pytorch.tracing import MEASURED, NONE
 from moccasin_mzn.report.tables import Lines, console, plain_table, print_table
 
@@ -70,17 +71,11 @@ def run_() -> None:
 )  # fmt: skip
 @option_group(
     "Plan",
-    option("--budget", metavar="0.8|80%|BYTES|1.5GiB|least",
-           help="Memory budget of a step, beyond parameters, buffers and inputs: a fraction of what the step takes "
-                "without a plan, an amount, or the least for which a plan is found."),
-    option("--of", type=Choice((STEP, ACTIVATIONS)),
-           help="What a fraction as the budget is of: step: all that the step takes; activations: what is above the "
-                "gradients that stay to its end, which are added.  [default: step]"),
-    option("--gradients", type=Choice(GRADIENTS),
-           help="returned: keep the gradients of all parameters to the end of the step; accumulated: add each to its "
-                "parameter's grad as soon as it is computed.  [default: returned]"),
-    option("--slow-memory", metavar="0.5|BYTES|64GiB",
-           help="Host memory for offloaded tensors, in the form of the budget.  [default: no offloading]"),
+    *declared(StepOptions, "budget"),
+    *declared(StepOptions, "of", metavar=None, type=Choice(options_of(StepOptions)["of"].choices)),
+    *declared(StepOptions, "gradients", metavar=None, type=Choice(options_of(StepOptions)["gradients"].choices)),
+    *declared(MemoryOptions, "slow_memory", metavar="0.5|BYTES|64GiB",
+              help="Host memory for offloaded tensors, in the form of the budget.  [default: no offloading]"),
     *named_options("time_limit", help="Seconds for the search.  [default: 60]"), *named_options("threads", "seed"),
     option("--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE",
            help="Use this plan, saved before, in place of a search."),

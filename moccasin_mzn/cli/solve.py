@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
-from functools import partial
+from functools import partial, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,10 +36,13 @@ from moccasin_mzn.cli.common import (
 )
 from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options, problem_options
 from moccasin_mzn.machine.memories import MemoryOptions
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.json_lines import JsonStream
+    from moccasin_mzn.problem.arena import Arena
+    from moccasin_mzn.problem.problem import Problem
     from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.result import Result
 
@@ -50,31 +53,39 @@ def checker_lines(result: Result) -> list[str]:
     Raises:
         InputError: a checker rejects the answer, or MiniZinc is missing or fails.
     """
-    from moccasin_mzn.formulations import in_any_order
-    from moccasin_mzn.formulations.checkers import check_solution
-    from moccasin_mzn.formulations.searched import PlanFormulation
-    from moccasin_mzn.formulations.solution_checkers import check_schedule
     from moccasin_mzn.machine.addresses.allocate import check_arena
-    from moccasin_mzn.machine.addresses.joint import check_placed, is_modelled
-    from moccasin_mzn.problem.plan_problem import PlanProblem
 
-    problem, solution, form = result.problem, result.solution, result.formulation
-    arenas = result.arenas if result.valid else None
-    if isinstance(problem, PlanProblem):
-        if form is not None and problem.instance.free_order:
-            form = in_any_order(form)
-        assert isinstance(form, PlanFormulation)
-        lines = form.checked(problem, result.plan, result.simulation, solution)
-    else:
-        if arenas is not None and problem.graph.adjacent is not None and is_modelled(problem.graph):
-            lines = [check_placed(result.instance, result.sequence, result.simulation, arenas)]
-        else:
-            lines = [check_schedule(result.instance, result.sequence, result.simulation)]
-        lines += [] if solution is None or form is None else [check_solution(form.checker, solution)]
+    problem, arenas = result.problem, result.arenas if result.valid else None
+    lines = _verdicts(problem, result, arenas)
     if arenas is not None:
         for arena, limit, where in problem.arenas_with_limits(arenas):
             lines.append(check_arena(arena, limit, problem.graph.size_unit) + where)
     return lines
+
+
+@singledispatch
+def _verdicts(problem: Problem, result: Result, arenas: Arena | None) -> list[str]:
+    """Return the verdicts on a schedule, with its places where inputs are read as one, and on the model's solution."""
+    from moccasin_mzn.formulations.checkers import check_solution
+    from moccasin_mzn.formulations.solution_checkers import check_schedule
+    from moccasin_mzn.machine.addresses.joint import check_placed, is_modelled
+
+    solution, form = result.solution, result.formulation
+    if arenas is not None and problem.graph.adjacent is not None and is_modelled(problem.graph):
+        lines = [check_placed(result.instance, result.sequence, result.simulation, arenas)]
+    else:
+        lines = [check_schedule(result.instance, result.sequence, result.simulation)]
+    return lines if solution is None or form is None else [*lines, check_solution(form.checker, solution)]
+
+
+@_verdicts.register(PlanProblem)
+def _verdicts_on_plan(problem: PlanProblem, result: Result, arenas: object) -> list[str]:
+    from moccasin_mzn.formulations.searched import PlanFormulation
+
+    form = result.formulation
+    assert isinstance(form, PlanFormulation)  # strategies make no plans
+    form = form.in_any_order() if problem.instance.free_order else form
+    return form.checked(problem, result.plan, result.simulation, result.solution)
 
 
 # --- solve ----------------------------------------------------------------------------------------------------
@@ -126,10 +137,8 @@ def checker_lines(result: Result) -> list[str]:
 )  # fmt: skip
 @grouped(MemoryOptions)
 def solve(
-    graph: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool, zero_copy_concat: bool,
-    strategy: str | None, check: bool, output: Path | None, plot: Path | None, as_json: bool, json_stream: bool,
-    addresses: bool, alignment: int | None, buffers: Path | None, certificate: Path | None, tile: str | None,
-    tiled: Path | None, **options: OptionValue,
+    graph: Path | None, check: bool, output: Path | None, plot: Path | None, as_json: bool, json_stream: bool,
+    buffers: Path | None, tiled: Path | None, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
@@ -144,27 +153,25 @@ def solve(
     from moccasin_mzn.base.arguments import check_certificate_file
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
+    from moccasin_mzn.search.call import Call
 
     begin = time.monotonic()
     several = MemoryOptions.taken_from(options)
     if graph is None:
-        graph, budget = _example(budget, several)
-    if budget is None and not several.own_budgets:
+        graph, options["budget"] = _example(options["budget"], several)
+    if options["budget"] is None and (several is None or not several.own_budgets):
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
+    certificate: Path | None = options["certificate"]
     outputs = {
         "--output": output, "--plot": plot, "--buffers": buffers, "--certificate": certificate, "--tiled": tiled
     }  # fmt: skip
-    _check_files(outputs, {"the graph": graph, "the order": order}, options)
-    if several.several and buffers is not None:
+    _check_files(outputs, {"the graph": graph, "the order": options["order"]}, options)
+    if several is not None and buffers is not None:
         several.refuse_others(["buffers"])
-    if tiled is not None and tile is None:
+    if tiled is not None and options["tile"] is None:
         raise InputError("--tiled goes with --tile")
-    _check_answer(outputs, as_json and json_stream, addresses)
-    question = Question.of({
-        "budget": budget, "order": order, "count_fixed": count_fixed, "in_place": in_place,
-        "zero_copy_concat": zero_copy_concat, "tile": tile, "strategy": strategy, "addresses": addresses,
-        "alignment": alignment, "certificate": certificate, **options,
-    }, memories=several, spelled=flag)  # fmt: skip
+    _check_answer(outputs, as_json and json_stream, options["addresses"])
+    question = Question.of(options, memories=several, spelled=flag)
     check_certificate_file(certificate, graph)
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
@@ -172,7 +179,7 @@ def solve(
     stream = JsonStream(request.problem, sys.stdout) if json_stream else None
     written = None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
     with progress_lines(request, written) as lines:
-        result = answer(request, lines, begin)
+        result = answer(request, Call(lines, begin=begin))
     accepted = True
     if check and result.found:
         result, accepted = with_checks(result, lambda: checker_lines(result))
@@ -221,11 +228,11 @@ def _check_answer(outputs: dict[str, Path | None], json_twice: bool, addresses: 
         raise InputError("--buffers goes with --addresses")
 
 
-def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | None]:
+def _example(budget: str | None, several: MemoryOptions | None) -> tuple[Path, str | None]:
     """Return the example and its budget, where no graph is given."""
     from moccasin_mzn.graphs.provenance import BUDGET, example_graph, example_note
 
-    if budget is None and not several.own_budgets:
+    if budget is None and (several is None or not several.own_budgets):
         budget = BUDGET
     click.echo(example_note(budget), err=True)
     return example_graph(), budget

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.stages import highest_maxima, sums_of_ranges, useful_stages, worth_counting
+from moccasin_mzn.problem.stages import StageWindow, highest_maxima, sums_of_ranges, useful_stages, worth_counting
 
 CRITICAL_STAGES = 3
 """Redundant constraints are spent on this many stages: one already speeds up proofs several times, but each costs
@@ -221,8 +221,7 @@ def _useful_stages(stages: StageData) -> tuple[list[int], list[int], list[int]]:
     """C_v, and first and last stage in which a recomputation of each node can be of use; stages count from 1."""
     counts, earliest, latest = useful_stages(
         stages.size, [[x - 1 for x in heads] for heads in stages.readers], stages.most, stages.budget, once=True,
-        entry=stages.entry, absent={v - 1 for v in stages.absent}, last=stages.last - 1,
-        workspace=stages.workspace,
+        window=StageWindow(stages.entry, {v - 1 for v in stages.absent}, stages.last - 1), workspace=stages.workspace,
     )  # fmt: skip
     first = [late if count == 1 else early for count, early, late in zip(counts, earliest, latest, strict=True)]
     return counts, [k + 1 for k in first], [k + 1 for k in latest]

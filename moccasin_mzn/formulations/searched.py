@@ -47,6 +47,11 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
     """Is C, the most computations of a node, part of it?"""
 
     @property
+    def is_open(self) -> bool:
+        """Is the order open in it, whatever the problem's is? Then its proofs are of any order."""
+        return False
+
+    @property
     @abstractmethod
     def file(self) -> Path:
         """The model file."""
@@ -138,6 +143,17 @@ class Searched(ABC, Generic[ProblemT, DataT, AnswerT]):
         """Parameters for CP-SAT, as text protocol buffer; no other solver reads them."""
         return ""
 
+    def search(
+        self, problem: ProblemT, seed: int, offer: Callable[[AnswerT], object], stop: Callable[[], bool],
+        better: Callable[[], AnswerT | None],
+    ) -> None:  # fmt: skip
+        """Look for answers without the model, in a thread of its own, until `stop()`; by default there is no search.
+
+        Args:
+            offer: takes an answer, which is judged: a solution of this formulation within budgets and limits.
+            better: the best answer of all so far, wherever it comes from.
+        """
+
 
 # --- Formulations of plans on several memories ----------------------------------------------------------------
 
@@ -171,6 +187,10 @@ class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
     @property
     def file(self) -> Path:
         return models_folder() / f"{self.name}_{'staged' if self.staged else 'general'}.mzn"
+
+    @property
+    def is_open(self) -> bool:
+        return not self.staged
 
     def in_any_order(self) -> Self:
         """Return the form that leaves the order open."""
@@ -234,18 +254,6 @@ class PlanFormulation(Searched[PlanProblem, DataT, Plan], Generic[DataT]):
             return found
         node = node_text(problem.graph, plan[at - 1].node)
         return f"position {at}: node {node} is out of place in stages of the input order"
-
-    @abstractmethod
-    def search(
-        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], object], stop: Callable[[], bool],
-        better: Callable[[], Plan | None],
-    ) -> None:  # fmt: skip
-        """Look for plans without the model, in a thread of its own, until `stop()`.
-
-        Args:
-            offer: takes a plan, which is judged: it must be a solution of this formulation within budgets and limits.
-            better: the best plan of all so far, wherever it comes from.
-        """
 
     def checked(
         self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Mapping[str, Value] | None

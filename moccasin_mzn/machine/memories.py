@@ -27,6 +27,7 @@ from moccasin_mzn.machine.platforms import (
 )
 from moccasin_mzn.machine.problems import (
     Amount,
+    Described,
     pools_problem,
     problem_in_file,
     several_memories_problem,
@@ -40,6 +41,8 @@ TAKEN = frozenset((*(part.name for part in fields(SearchOptions)), "formulation"
 """Options of one memory that go with several."""
 LEAST = "least"
 """A budget: the smallest for which an answer is found; of several memories that of the first one may be it."""
+DESCRIBING = "platform", "device", "memory", "paging"
+"""Options that describe several memories, each by itself; the others are about these."""
 SLOW, BOTH, DEVICES = "Slow memory", "With slow memory or devices", "Several devices"
 POOLS = "Several memories of one device"
 COSTS = {
@@ -56,7 +59,7 @@ _SPELLED["paging"] = "--paging"
 
 @dataclass(frozen=True)
 class MemoryOptions:
-    """Options for more than one memory; None, False or empty: not given.
+    """Options for more than one memory, some of which are given; None, False or empty: not given. `of` makes them.
 
     Raises:
         InputError: an option without the one that it is about.
@@ -126,13 +129,27 @@ class MemoryOptions:
                 raise InputError(f"{flag(name)} is for --paging")
             if name not in ("memory", "max_duration") and self.memory:
                 raise InputError(f"{flag(name)} is for --paging or --device, not for --memory")
-        if not self.several and given:
+        if given and not set(DESCRIBING).intersection(given):
             raise InputError(f"{flag(given[0])} is for --paging or --device")
 
     @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> Self:
-        """Take these out of a command's options."""
-        return cls(**{part.name: options.pop(part.name) for part in fields(cls)})
+    def of(cls, options: Mapping[str, Any]) -> Self | None:
+        """Make options of values by name; None: none is given, there is one memory.
+
+        Raises:
+            InputError: see the class.
+        """
+        found = cls(**options)
+        return found if found.given() else None
+
+    @classmethod
+    def taken_from(cls, options: dict[str, Any]) -> Self | None:
+        """Take these out of a command's options; see `of`."""
+        return cls.of({part.name: options.pop(part.name) for part in fields(cls)})
+
+    def swept(self) -> Self:
+        """Return the options where the first device, or memory, is given by its name alone: its budget is varied."""
+        return replace(self, device=first_swept(self.device), memory=first_swept(self.memory, what="memory"))
 
     def given(self) -> dict[str, Any]:
         """Return the options that are given, by name."""
@@ -142,11 +159,6 @@ class MemoryOptions:
     def own_budgets(self) -> bool:
         """True if each memory has a budget of its own, in place of `--budget`."""
         return bool(self.device or self.memory) or self.platform is not None
-
-    @property
-    def several(self) -> bool:
-        """True if there are several memories."""
-        return self.paging or bool(self.device) or bool(self.memory) or self.platform is not None
 
     @property
     def is_least(self) -> bool:
@@ -163,7 +175,7 @@ class MemoryOptions:
 
     @property
     def _what_has_several(self) -> str:
-        return next(flag(name) for name in ("platform", "device", "memory", "paging") if name in self.given())
+        return next(flag(name) for name in DESCRIBING if name in self.given())
 
     def _refuse_one_budget(self, budget: Amount | None, count_fixed: bool) -> None:
         """Refuse options about the budget of one memory where each has its own."""
@@ -197,10 +209,13 @@ class MemoryOptions:
             return problem_in_file(graph, order, self.platform, form, most)
         if self.memory:
             return pools_problem(graph, self._pools(), form, order, most, self._goal, whole)
+        described = Described(
+            self._costs("paging") if self.paging else None, self.slow_memory,
+            self._devices() if self.device else None, self._costs("copies"), self._goal, _SPELLED,
+        )  # fmt: skip
         return several_memories_problem(
-            graph, budget, paging=self._costs("paging") if self.paging else None, slow_memory=self.slow_memory,
-            devices=self._devices() if self.device else None, copies=self._costs("copies"), goal=self._goal, form=form,
-            order=order, max_computations=most, count_fixed=count_fixed, spelled=_SPELLED, whole=whole,
+            graph, budget, described, form=form, order=order, max_computations=most, count_fixed=count_fixed,
+            whole=whole,
         )  # fmt: skip
 
     def _costs(self, what: str) -> dict[str, str]:
@@ -238,7 +253,7 @@ class MemoryOptions:
 
 @dataclass(frozen=True)
 class MemoriesGiven:
-    """Several memories as arguments of `moccasin_mzn.solve` describe them; None: not given.
+    """Several memories as arguments of `moccasin_mzn.solve` describe them; None: not given. `of` makes them.
 
     Raises:
         InputError: an argument without the one that it is about, or with one that it does not go with.
@@ -253,19 +268,24 @@ class MemoriesGiven:
 
     def __post_init__(self) -> None:
         names = self.given().keys()
-        if names and not self.several:
+        if names and names.isdisjoint(("paging", "devices", "memories")):
             raise InputError(f"{next(iter(names)).replace('_', ' ')} goes with paging or devices")
         if self.memories is not None and (others := names - {"memories", "goal"}):
             raise InputError(f"{min(others).replace('_', ' ')} does not go with memories of one device")
 
+    @classmethod
+    def of(cls, *arguments: Any) -> Self | None:
+        """Make it of the arguments in their order; None: none is given, there is one memory.
+
+        Raises:
+            InputError: see the class.
+        """
+        found = cls(*arguments)
+        return found if found.given() else None
+
     def given(self) -> dict[str, Any]:
         """Return the arguments that are given, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
-
-    @property
-    def several(self) -> bool:
-        """True if there are several memories."""
-        return not {"paging", "devices", "memories"}.isdisjoint(self.given())
 
     @property
     def own_budgets(self) -> bool:
@@ -308,8 +328,8 @@ class MemoriesGiven:
         given = self._with_budgets()
         if given.memories is None:
             return several_memories_problem(
-                graph, budget, form=form, max_computations=most, order=order, count_fixed=count_fixed, whole=whole,
-                **given.given(),
+                graph, budget, Described(**given.given()), form=form, max_computations=most, order=order,
+                count_fixed=count_fixed, whole=whole,
             )  # fmt: skip
         if budget is not None or count_fixed:
             what = "count fixed" if budget is None else "budget"

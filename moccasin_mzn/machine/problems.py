@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -48,34 +48,42 @@ Costs = Mapping[str, object]
 """Costs by name, such as "out_time"; "inf" where there is no link."""
 
 
+@dataclass(frozen=True)
+class Described:
+    """Slow memory and devices as arguments of `moccasin_mzn.solve` describe them; None: not given."""
+
+    paging: PagingCosts | Costs | None = None
+    slow_memory: Amount | None = None
+    devices: Mapping[str, Device | Amount | None] | None = None
+    copies: CopyCosts | Costs | None = None
+    goal: Goal | Objective | Callable[[int], Goal] = "duration"
+    """Or what makes a goal of the duration of the input order with every node computed once."""
+    spelled: Mapping[str, str] = field(default_factory=dict)
+    """What people know the costs by, such as "paging: out_time", where that is something else."""
+
+
 def several_memories_problem(
     graph: ComputationGraph,
     budget: Amount | None,
+    described: Described,
     *,
-    paging: PagingCosts | Costs | None = None,
-    slow_memory: Amount | None = None,
-    devices: Mapping[str, Device | Amount | None] | None = None,
-    copies: CopyCosts | Costs | None = None,
-    goal: Goal | Objective | Callable[[int], Goal] = "duration",
     form: str = "staged",
     order: str | PathLike[str] | Iterable[int | str] = "input",
     max_computations: int | Sequence[int] | str | None = None,
     count_fixed: bool = False,
-    spelled: Mapping[str, str] = MappingProxyType({}),
     whole: ComputationGraph | None = None,
 ) -> tuple[PlanProblem, PlanFormulation]:
     """Return the problem and its formulation; the arguments are those of `moccasin_mzn.solve`.
 
     Args:
         whole: the graph of whose peak fractions are; None: `graph`.
-        goal: or what makes one of the duration of the input order with every node computed once.
-        spelled: what people know the costs by, such as "paging: out_time", where that is something else.
 
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
-    most = 2 if max_computations is None else max_computations
-    costs = None if paging is None else paging_costs(paging, spelled)
+    most, devices = 2 if max_computations is None else max_computations, described.devices
+    slow_memory = described.slow_memory
+    costs = None if described.paging is None else paging_costs(described.paging, described.spelled)
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")
     if devices is None:
@@ -85,7 +93,7 @@ def several_memories_problem(
         instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
         capacity = capacity_of(slow_memory, _peak(instance, whole))
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
-        return _formulated(_towards(goal, PlanProblem(instance, platform)), form, *COPYING)
+        return _formulated(_towards(described.goal, PlanProblem(instance, platform)), form, *COPYING)
     if budget is not None or count_fixed:
         raise InputError(f"{'count fixed' if budget is None else 'budget'} is for one memory: each device has its own")
     chosen = {name: _described("device", name, given, Device, device_in) for name, given in devices.items()}
@@ -100,14 +108,14 @@ def several_memories_problem(
     peak = _peak(instance, whole)
     if first is not None and whole is not None:
         instance = replace(instance, budget=first.resolve(peak))
-    platform = device_platform(graph, chosen, _copy_costs(copies or {}, spelled), peak)
+    platform = device_platform(graph, chosen, _copy_costs(described.copies or {}, described.spelled), peak)
     if costs is not None:
         out, back = (
             None if time is None else CopyCosts(time, 0, energy)
             for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
         )
         platform = with_slow_memory(platform, capacity_of(slow_memory, peak), out, back)
-    return _formulated(_towards(goal, PlanProblem(instance, platform)), form, DevicesFormulation)
+    return _formulated(_towards(described.goal, PlanProblem(instance, platform)), form, DevicesFormulation)
 
 
 def pools_problem(

@@ -32,6 +32,8 @@ AUTO_COMPUTATIONS = 8
 MOST_COMPUTATIONS = 1000
 FREE = "free"
 """In place of an order: it is to be chosen."""
+ONLY = "memory"
+"""Name of the memory where there is one."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,11 @@ class Instance:
 
     @cached_property
     def platform(self) -> Platform:
-        return Platform(self.graph, (Memory("memory", max(0, self.budget), self.graph.durations),))
+        return Platform(self.graph, (Memory(ONLY, max(0, self.budget), self.graph.durations),))
+
+    @property
+    def budgets(self) -> dict[str, int | None]:
+        return {ONLY: self.budget}
 
     @property
     def within(self) -> str:
@@ -129,6 +135,15 @@ class Instance:
 
     def as_plan(self, answer: Sequence[int]) -> Plan:
         return plan_of_sequence(answer)
+
+    def positions(self, answer: Sequence[int]) -> tuple[int, ...]:
+        return tuple(answer)
+
+    def actions(self, answer: Sequence[int]) -> None:
+        return None
+
+    def peaks(self, simulation: Simulation) -> dict[str, int]:
+        return {ONLY: simulation.peak}
 
     def along(self, order: tuple[int, ...]) -> Instance:
         return replace(self, order=order, free_order=False)
@@ -269,13 +284,24 @@ def _counts_of_operations(graph: ComputationGraph, counts: Sequence[int]) -> tup
         nodes = count_text(len(graph.nodes), "node")
         raise InputError(f"max_computations: {count_text(len(counts), 'value')} for {nodes}")
     for node, count in zip(graph.nodes, counts, strict=True):
-        if type(count) is not int or not 1 <= count <= MOST_COMPUTATIONS:
-            expected = f"is not an integer from 1 to {MOST_COMPUTATIONS}"
-            raise InputError(f"max_computations of node {node}: {shown(count)} {expected}")
+        check_count(count, f"max_computations of node {node}")
     if graph.output_of is None:
         return counts
     least = graph.least_of_operations(dict(enumerate(counts)))
     return tuple(least[first] for first in graph.operation_of)
+
+
+def check_count(count: object, what: str) -> None:
+    """Check how often something may be computed.
+
+    Args:
+        what: what has this count, for the message.
+
+    Raises:
+        InputError: it is not an integer from 1 to `MOST_COMPUTATIONS`.
+    """
+    if type(count) is not int or not 1 <= count <= MOST_COMPUTATIONS:
+        raise InputError(f"{what}: {shown(count)} is not an integer from 1 to {MOST_COMPUTATIONS}")
 
 
 def with_computed_once(graph: ComputationGraph, counts: Sequence[int]) -> tuple[int, ...]:

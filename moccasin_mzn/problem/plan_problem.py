@@ -51,6 +51,7 @@ class PlanProblem:
     platform: Platform
     goal: Goal = Goal()
 
+    budget: ClassVar[None] = None
     within: ClassVar[str] = "keeps within budgets and limits"
     counted: ClassVar[tuple[str, str]] = ("retention interval", "of a node in a memory")
 
@@ -85,6 +86,10 @@ class PlanProblem:
     @property
     def graph(self) -> ComputationGraph:
         return self.platform.graph
+
+    @property
+    def budgets(self) -> dict[str, int | None]:
+        return {memory.name: memory.budget for memory in self.platform.memories}
 
     @property
     def objective(self) -> str:
@@ -123,6 +128,15 @@ class PlanProblem:
     def as_plan(self, answer: Sequence[Action]) -> Plan:
         return tuple(answer)
 
+    def positions(self, answer: Sequence[Action]) -> None:
+        return None
+
+    def actions(self, answer: Sequence[Action]) -> Plan:
+        return tuple(answer)
+
+    def peaks(self, simulation: PlanSimulation) -> dict[str, int]:
+        return dict(zip(self.budgets, simulation.peaks, strict=True))
+
     def along(self, order: tuple[int, ...]) -> PlanProblem:
         return replace(self, instance=self.instance.along(order))
 
@@ -153,10 +167,8 @@ class PlanProblem:
     def figures(self, simulation: PlanSimulation | None) -> JsonObject:
         if simulation is None:
             return {"peaks": None, **dict.fromkeys(OBJECTIVES), "recomputations": None}
-        names = [memory.name for memory in self.platform.memories]
         totals: dict[str, int] = {what: simulation.total(what) for what in OBJECTIVES}
-        peaks = dict(zip(names, simulation.peaks, strict=True))
-        return {"peaks": peaks, **totals, "recomputations": self.recomputations(simulation)}
+        return {"peaks": self.peaks(simulation), **totals, "recomputations": self.recomputations(simulation)}
 
     def summary(self, simulation: PlanSimulation | None) -> JsonObject:
         return {**self.figures(simulation), "copies": None if simulation is None else self.copies(simulation)}

@@ -76,6 +76,14 @@ class Problem(Protocol[Step, Judged, Placed]):
         """The memories, at least one, and the links between them."""
 
     @property
+    def budget(self) -> int | None:
+        """The budget of the memory, in the graph's size unit; None: each of several memories has its own."""
+
+    @property
+    def budgets(self) -> dict[str, int | None]:
+        """The budget of each memory, by its name; None: as much as there may be."""
+
+    @property
     def objective(self) -> str:
         """The total to minimize: "duration", "energy" or "traffic"."""
 
@@ -121,6 +129,15 @@ class Problem(Protocol[Step, Judged, Placed]):
 
     def as_plan(self, answer: Sequence[Step]) -> Plan:
         """A schedule as computations and copies on the platform."""
+
+    def positions(self, answer: Sequence[Step]) -> tuple[int, ...] | None:
+        """A schedule of one memory as positions in `graph.nodes`; None with several memories."""
+
+    def actions(self, answer: Sequence[Step]) -> Plan | None:
+        """A plan of several memories; None with one memory, whose schedules copy nothing."""
+
+    def peaks(self, simulation: Judged) -> dict[str, int]:
+        """The peak in each memory, by its name."""
 
     # Orders
 

@@ -88,9 +88,21 @@ def _rows(pointers: Sequence[int], contents: Sequence[int]) -> tuple[tuple[int, 
     return tuple(whole[begin:end] for begin, end in pairwise(pointers))
 
 
+@dataclass(frozen=True)
+class StageWindow:
+    """A window of stages, which count from 0."""
+
+    entry: int = 0
+    """The number of nodes that are computed before it."""
+    absent: Collection[int] = ()
+    """Nodes computed before without a copy in memory when it begins."""
+    last: int | None = None
+    """The last stage in which anything may be recomputed; None: the last of all."""
+
+
 def useful_stages(
     size: Sequence[int], readers: Sequence[Sequence[int]], most: Sequence[int], budget: int, *, once: bool = False,
-    entry: int = 0, absent: Collection[int] = (), last: int | None = None, workspace: Sequence[int] = (),
+    window: StageWindow = StageWindow(), workspace: Sequence[int] = (),  # noqa: B008 (frozen)
 ) -> tuple[list[int], list[int], list[int]]:  # fmt: skip
     """C_v, and first and last stage in which a recomputation of each node can be of use, without losing a schedule of
     least duration. Nodes and stages count from 0.
@@ -107,18 +119,16 @@ def useful_stages(
         readers: of each node, ascending.
         most: C_v, copies from before the window included.
         once: a node is computed once in a stage at most; else in any order, and so any number of times.
-        entry: nodes computed before the window of stages that this is about.
-        absent: those of them without a copy in memory when it begins.
-        last: the last stage in which anything may be recomputed; None: the last of all.
+        window: the stages that this is about.
         workspace: of each node; none are given: 0 of all.
     """
-    n = len(size)
-    last = n - 1 if last is None else last
+    n, entry = len(size), window.entry
+    last = n - 1 if window.last is None else window.last
     counts = worth_counting(size, readers, most)
     while True:
         latest = _last_reads(readers, counts, entry, last)
         crowded = next_crowded(_most_memory(size, latest, workspace, counts), budget)
-        earliest = [entry if v in absent else crowded[max(v + 1, entry)] for v in range(n)]
+        earliest = [entry if v in window.absent else crowded[max(v + 1, entry)] for v in range(n)]
         stages = [max(0, min(latest[v], last) - earliest[v] + 1) for v in range(n)]
         possible = [min(counts[v], 1 + (stages[v] if once else stages[v] and counts[v])) for v in range(n)]
         if possible == counts:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.api.frontier.variants import fitting_schedule
 from moccasin_mzn.base.arguments import checked
-from moccasin_mzn.base.checks import check_time_limit
 from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.formatting import exact_memory_text, memory_text
@@ -28,18 +27,19 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import forked_python_state, forked_random_state
 from moccasin_mzn.pytorch.errors import NoPlanError, NoTimeError, check_grad_mode
-from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
+from moccasin_mzn.pytorch.gradients import RETURNED
 from moccasin_mzn.pytorch.infeasibility import LeastFound, least_in_time, left, unlimited
 from moccasin_mzn.pytorch.instructions import peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
 from moccasin_mzn.pytorch.operator_costs import QuickCosts
+from moccasin_mzn.pytorch.options import StepOptions
 from moccasin_mzn.pytorch.planning import plan, traced_as_run
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.problem import SCOPE
 from moccasin_mzn.pytorch.starts import least_start, start_within
 from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, Costs, Traced, without_memory
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.options import Effort, Options
 
 if TYPE_CHECKING:
     import torch
@@ -127,18 +127,16 @@ def largest_batch(
         PlanError: the network cannot be planned.
         InputError: nonsense in an argument.
     """
-    check_time_limit(time_limit)
-    deadline = Deadline(time_limit)
+    effort, deadline = Effort(time_limit, threads, seed), Deadline(time_limit)
     require_torch()
     check_grad_mode()
-    check_gradients(gradients)
+    StepOptions(gradients=gradients)
     limit = Budget.of(budget)
     if limit.amount is None:
         raise InputError(f"budget {shown(budget)}: the largest batch is for an amount, such as 8GiB")
     if type(most) is not int or most < 1:
         raise InputError(f"most {shown(most)}: expected the largest batch to try, at least 1")
-    searching = {"time_limit": time_limit, "threads": threads, "seed": seed}
-    memory = memories_asked(None, None, searching)
+    memory = memories_asked(None, None, vars(effort))
     assert isinstance(memory, OneMemory)
     trials = _Trials(Step(model, loss), make_inputs, limit.amount, differentiate, gradients, memory.options, deadline)
     best, above = trials.bisected(most)

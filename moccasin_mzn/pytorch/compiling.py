@@ -10,7 +10,6 @@ What a network writes to its buffers stands at the end, as copies into primals; 
 from __future__ import annotations
 
 import operator
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Unpack
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.base.arguments import checked
 from moccasin_mzn.base.formatting import memory_text
+from moccasin_mzn.base.stop import Criteria
 from moccasin_mzn.base.vocabulary import Durations, SearchArguments
 from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
@@ -35,6 +35,7 @@ from moccasin_mzn.pytorch.infeasibility import infeasible
 from moccasin_mzn.pytorch.instructions import Linear, peaks
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
 from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
+from moccasin_mzn.pytorch.options import StepOptions, refuse_counted
 from moccasin_mzn.pytorch.plan_files import digest
 from moccasin_mzn.pytorch.problem import StepProblem, planned
 from moccasin_mzn.pytorch.program import linear
@@ -258,7 +259,7 @@ class Partitioner:
 
     budget: Budget
     options: Options
-    durations: str = MEASURED
+    durations: Durations = MEASURED
     max_computations: int = 2
     plans: list[CompiledPlan] = field(default_factory=list)
     """Plans of the graphs that were partitioned."""
@@ -319,7 +320,8 @@ def backend(
         InputError: nonsense in an argument. PlanError is raised by the first call of what is compiled.
     """
     require_torch()
-    Costs(durations)  # raises an error if it is none
+    StepOptions(durations=durations, max_computations=max_computations)
+    refuse_counted(Criteria(), how)
     options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
     return as_backend(Partitioner(Budget.of(budget), options, durations, max_computations))
 
@@ -430,7 +432,7 @@ class CompiledStep:
             if asked < 1:
                 break
             instance = Instance.build(self.problem.graph, asked, max_computations=most)
-            result = solve_instance(instance, self.asked.options, begin=time.monotonic())
+            result = solve_instance(instance, self.asked.options)
             if not result.found or result.sequence is None:
                 return result if asked == amount else None
             bound = int(result.bound) if proves and asked == amount else 0

@@ -13,9 +13,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.base.arguments import checked
-from moccasin_mzn.base.checks import check_time_limit
 from moccasin_mzn.base.clock import Deadline
-from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.formatting import bytes_text
 from moccasin_mzn.base.log import underway
@@ -26,18 +24,20 @@ from moccasin_mzn.pytorch.cards import RESERVE, Target, target_of
 from moccasin_mzn.pytorch.devices import CPU, CUDA, given_out, kind_of_device
 from moccasin_mzn.pytorch.dry_runs import DryRun, dry_run
 from moccasin_mzn.pytorch.errors import PlanError, check_grad_mode
-from moccasin_mzn.pytorch.gradients import RETURNED, check_gradients
+from moccasin_mzn.pytorch.gradients import RETURNED
 from moccasin_mzn.pytorch.infeasibility import LeastFound, least_in_time, left, unlimited
 from moccasin_mzn.pytorch.instructions import Linear, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.memories import OneMemory, memories_asked
 from moccasin_mzn.pytorch.operator_costs import QuickCosts
 from moccasin_mzn.pytorch.optimizers import maker_of, name_of
+from moccasin_mzn.pytorch.options import StepOptions
 from moccasin_mzn.pytorch.problem import SCOPE
 from moccasin_mzn.pytorch.recording import BACKWARD, FORWARD, OPTIMIZER
 from moccasin_mzn.pytorch.timelines import KINDS, Timeline, timeline_of
-from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, MEMORY_SHARE, NONE, Costs, Traced, within, without_memory
+from moccasin_mzn.pytorch.tracing import FLOP, MEASURED, MEMORY_SHARE, Costs, Traced, within, without_memory
 from moccasin_mzn.report.shown import Drawing, Shown
+from moccasin_mzn.search.options import Effort
 
 if TYPE_CHECKING:
     import torch
@@ -294,18 +294,15 @@ def estimate(
         PlanError: the network cannot be run on tensors without values.
         InputError: nonsense in an argument, or an optimizer that cannot be run so.
     """
-    check_time_limit(time_limit)
-    deadline = Deadline(time_limit)
+    effort, deadline = Effort(time_limit, threads, seed), Deadline(time_limit)
     require_torch()
     check_grad_mode()
-    check_gradients(gradients)
+    StepOptions(gradients=gradients, workspaces=MEASURED if workspaces is None else workspaces)
     step, (arguments, tensors) = Step(model, loss), Structure.of_call(inputs, kwargs)
     forms = [Form.of(tensor) for tensor in tensors]
     own = next((str(each.device) for each in (*model.parameters(), *tensors)), CPU)
     target = target_of(device, own)
     here = not without_memory(model, forms) and target.kind == kind_of_device(own)
-    if workspaces not in (None, MEASURED, NONE):
-        raise InputError(f"workspaces {shown(workspaces)}: expected one of {MEASURED}, {NONE}")
     measured = workspaces == MEASURED or (workspaces is None and here)
     with underway("running the step without memory"):
         run = dry_run(
@@ -319,7 +316,7 @@ def estimate(
         costs = Costs(FLOP, MEASURED, QuickCosts(), end=end) if measured else None
         try:
             traced = Traced.of(step, arguments, forms, costs, gradients, differentiate=differentiate, limit=deadline)
-            found = _least(traced, target, {"time_limit": time_limit, "threads": threads, "seed": seed}, deadline)
+            found = _least(traced, target, vars(effort), deadline)
         except PlanError as error:
             no_plan = str(error).partition(" (see ")[0]
     return _estimate(run, timeline, found, no_plan, name_of(optimizer), target, measured)

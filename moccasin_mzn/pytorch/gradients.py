@@ -10,10 +10,8 @@ parameters would not run, so they are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
-from moccasin_mzn.base.errors import InputError, shown
-from moccasin_mzn.base.vocabulary import Gradients
 from moccasin_mzn.pytorch.errors import PlanError
 
 if TYPE_CHECKING:
@@ -33,17 +31,6 @@ ACCUMULATED: Final = "accumulated"
 STEP: Final = "step"
 ACTIVATIONS: Final = "activations"
 """What a fraction as the budget is of: the whole step, or what is above the gradients that stay to its end."""
-GRADIENTS: tuple[Gradients, ...] = get_args(Gradients)
-
-
-def check_gradients(gradients: str) -> None:
-    """Check the choice of what happens to gradients.
-
-    Raises:
-        InputError: it is not one of `GRADIENTS`.
-    """
-    if gradients not in GRADIENTS:
-        raise InputError(f"gradients {shown(gradients)}: expected one of {', '.join(GRADIENTS)}")
 
 
 def added_to_grad(parameter: torch.Tensor | None, gradient: torch.Tensor, taken: bool) -> None:

@@ -27,6 +27,7 @@ from moccasin_mzn.pytorch.joint import where
 from moccasin_mzn.pytorch.memories import Memories, OneMemory
 from moccasin_mzn.pytorch.problem import SCOPE, Accumulation, StepProblem
 from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.options import STOP, Options
 from moccasin_mzn.search.result import Result
 
@@ -298,4 +299,4 @@ def bound_within(result: Result, amount: int, memory: Memories, begin: float, st
     seconds = min(2 * spent + 1, memory.options.time_limit or math.inf)
     instance = replace(result.instance, budget=amount)
     options = replace(memory.options, time_limit=seconds, if_none=STOP)
-    return solve_instance(instance, options, None, begin, warm_start=result.sequence, stop=stop).bound
+    return solve_instance(instance, options, Call(stop=stop, begin=begin), result.sequence).bound

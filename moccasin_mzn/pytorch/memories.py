@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -16,23 +16,18 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.platform import Action, Memory, Plan, Platform
 from moccasin_mzn.pytorch.devices import CUDA, kind_of_device
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.options import Options, SearchOptions, plan_options
-from moccasin_mzn.search.result import Listener, Result
+from moccasin_mzn.search.result import Result
 
 
 class Search(Protocol):
     """Search of an instance."""
 
-    def __call__(
-        self, instance: Instance, listener: Listener, begin: float, stop: Callable[[], bool],
-        start: Sequence[int] | None = None,
-    ) -> Result:  # fmt: skip
+    def __call__(self, instance: Instance, call: Call, start: Sequence[int] | None = None) -> Result:
         """Search.
 
         Args:
-            listener: called with what is found.
-            begin: the time limit counts from here, by `time.monotonic()`.
-            stop: ends the search by returning true.
             start: a schedule within the budget, to begin with.
         """
 
@@ -59,9 +54,7 @@ class OneMemory:
 
     def search(self, device: str, unit: str, peak: int) -> Search:
         """See `TwoMemories`."""
-        return lambda instance, listener, begin, stop, start=None: solve_instance(
-            instance, self.options, listener, begin, start, stop=stop
-        )
+        return lambda instance, call, start=None: solve_instance(instance, self.options, call, start)
 
 
 @dataclass(frozen=True)
@@ -95,14 +88,11 @@ class TwoMemories:
         costs = self._costs() or measured_costs(device, unit)
         capacity, options = capacity_of(self.capacity, peak), plan_options(self.how)
 
-        def search(
-            instance: Instance, listener: Listener, begin: float, stop: Callable[[], bool],
-            start: Sequence[int] | None = None,
-        ) -> Result:  # fmt: skip
+        def search(instance: Instance, call: Call, start: Sequence[int] | None = None) -> Result:
             graph = instance.graph
             local = Platform(graph, (Memory("local", instance.budget, graph.durations),))
             problem = PlanProblem(instance, with_slow_memory(local, capacity, *costs))
-            found = _with_more(problem, options, listener, begin, stop)
+            found = _with_more(problem, options, call)
             return _written_early(found) if kind_of_device(device) == CUDA else found
 
         return search
@@ -115,24 +105,22 @@ class TwoMemories:
 Memories = OneMemory | TwoMemories
 
 
-def _with_more(
-    problem: PlanProblem, options: SearchOptions, listener: Listener, begin: float, stop: Callable[[], bool]
-) -> Result:
+def _with_more(problem: PlanProblem, options: SearchOptions, call: Call) -> Result:
     """The best plan as asked; unless it is proven or good enough, then with twice as many intervals of each node, for
     the second half of the time: close to what is possible at all plans need them, far from it they are in the way.
     """
     first = options
     if options.time_limit is not None:
-        passed = time.monotonic() - begin
+        passed = time.monotonic() - call.begin
         first = replace(options, time_limit=(passed + options.time_limit) / 2)
-    found = solve_problem(problem, PagingFormulation(), first, listener, begin=begin, stop=stop)
+    found = solve_problem(problem, PagingFormulation(), first, call)
     gap = found.gap_percent
     good = gap is not None and gap <= 100 * options.until_gap
-    if found.interrupted or stop() or good or why_impossible(problem):
+    if found.interrupted or call.stop() or good or why_impossible(problem):
         return found
     counts = tuple(2 * count if count > 1 else 1 for count in problem.instance.max_computations)
     more = replace(problem, instance=replace(problem.instance, max_computations=counts))
-    return solve_problem(more, PagingFormulation(), options, listener, begin=begin, warm_start=found.plan, stop=stop)
+    return solve_problem(more, PagingFormulation(), options, call, found.plan)
 
 
 def _written_early(found: Result) -> Result:

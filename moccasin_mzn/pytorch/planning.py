@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, Required, Unpack, overload
+from typing import TYPE_CHECKING, Final, Literal, Unpack, overload
 
 from moccasin_mzn.api.driving import Drive, Interrupts, OnProgress
 from moccasin_mzn.base.arguments import checked
@@ -17,13 +17,22 @@ from moccasin_mzn.base.doc_links import Page
 from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.log import note
 from moccasin_mzn.base.stop import Criteria, Stop
-from moccasin_mzn.base.vocabulary import BudgetOf, Durations, Gradients, SearchArguments, Shapes, Workspaces
+from moccasin_mzn.base.vocabulary import (
+    BudgetOf,
+    Durations,
+    EffortArguments,
+    Gradients,
+    SearchArguments,
+    Shapes,
+    Workspaces,
+)
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
+from moccasin_mzn.machine.problems import Amount
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.devices import CPU
 from moccasin_mzn.pytorch.errors import NoTimeError, OtherCallError, PlanError, UntraceableError, check_grad_mode
-from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP, check_gradients
+from moccasin_mzn.pytorch.gradients import ACTIVATIONS, RETURNED, STEP
 from moccasin_mzn.pytorch.instructions import gradient_bytes, peaks
 from moccasin_mzn.pytorch.joint import Differentiate
 from moccasin_mzn.pytorch.loops import Make
@@ -31,8 +40,9 @@ from moccasin_mzn.pytorch.measuring import free_memory
 from moccasin_mzn.pytorch.memories import OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.operator_costs import MEASURED_COSTS
 from moccasin_mzn.pytorch.operator_process import NO_DEADLINE, worker
+from moccasin_mzn.pytorch.options import StepArguments, StepOptions, refuse_counted
 from moccasin_mzn.pytorch.plans import Plan
-from moccasin_mzn.pytorch.region_planning import Regions, plan_regions
+from moccasin_mzn.pytorch.region_planning import RegionEffort, Regions, plan_regions
 from moccasin_mzn.pytorch.regions import RegionPlan
 from moccasin_mzn.pytorch.searching import Searching
 from moccasin_mzn.pytorch.steps import SAFELY, eager_peak_or_none, scratch_copy, step_times
@@ -57,28 +67,18 @@ _AFTERWARDS = 0.5
 """What follows the search takes as a fraction of tracing, whatever else the machine does."""
 
 
-class PlanArguments(SearchArguments, total=False):
+class PlanArguments(StepArguments, EffortArguments, SearchArguments, total=False):
     """The arguments of `plan` that have a name."""
 
     kwargs: Mapping[str, PyTree] | None
     loss: Callable[..., PyTree] | None
     differentiate: Differentiate
-    budget: Required[str | int | float | Fraction | Budget]
-    time_limit: float | None
-    threads: int | None
-    seed: int | None
     order: Literal["input"]
-    max_computations: int
-    durations: Durations
-    workspaces: Workspaces
-    gradients: Gradients
     paging: Paging | None
-    slow_memory: str | int | float | Fraction | Budget | None
+    slow_memory: Amount | None
     stop: Stop | None
     on_progress: OnProgress | None
     interrupts: Interrupts
-    of: BudgetOf
-    shapes: Shapes
     verify: bool
 
 
@@ -113,7 +113,7 @@ def plan(
     workspaces: Workspaces = MEASURED,
     gradients: Gradients = RETURNED,
     paging: Paging | None = None,
-    slow_memory: str | int | float | Fraction | Budget | None = None,
+    slow_memory: Amount | None = None,
     regions: Regions | None = None,
     stop: Stop | None = None,
     on_progress: OnProgress | None = None,
@@ -188,8 +188,7 @@ def plan(
     check_grad_mode()
     if order != "input":
         raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
-    if shapes not in (ONE, EACH):
-        raise InputError(f"shapes {shown(shapes)}: expected one of {ONE}, {EACH}")
+    StepOptions(budget, of, durations, workspaces, gradients, shapes, max_computations)
     again = partial(
         plan, model, loss=loss, differentiate=differentiate, time_limit=time_limit, threads=threads, seed=seed,
         max_computations=max_computations, durations=durations, workspaces=workspaces, gradients=gradients,
@@ -197,9 +196,8 @@ def plan(
         verify=verify, **how,
     )  # fmt: skip
     criteria = Criteria.of(stop, time_limit, gap_of(how.pop("until_gap", None)), default=SEARCH_SECONDS)
-    criteria.refuse("plans of networks, whose operators are measured", "iterations")
+    refuse_counted(criteria, how)
     drive, deadline = Drive("pytorch.plan", on_progress, criteria, interrupts), Deadline(criteria.time_limit, began)
-    check_gradients(gradients)
     arguments, tensors = Structure.of_call(inputs, kwargs)
     amount = _amount(budget, of)
     options = {"time_limit": deadline.seconds, "threads": threads, "seed": seed, **how}
@@ -219,8 +217,7 @@ def plan(
             with _gradients_on():
                 parts = plan_regions(
                     step, inputs, kwargs or {}, differentiate=differentiate, budget=amount, regions=regions,
-                    costs=costs, gradients=gradients, options=memory.options, most=max_computations, drive=drive,
-                    deadline=deadline,
+                    gradients=gradients, effort=RegionEffort(costs, memory.options, max_computations, drive, deadline),
                 )  # fmt: skip
             return parts.checked(inputs, kwargs or {}) if verify else parts
         try:
@@ -343,8 +340,6 @@ def traced_as_run(
 
 def _amount(budget: str | int | float | Fraction | Budget, of: BudgetOf) -> Budget | None:
     """Return a budget; None: the least."""
-    if of not in (STEP, ACTIVATIONS):
-        raise InputError(f"of {shown(of)}: expected {STEP} or {ACTIVATIONS}")
     found = _read(budget)
     if of == ACTIVATIONS and (found is None or found.fraction is None):
         raise InputError(f"budget {shown(budget)}: of {ACTIVATIONS} there is a fraction, such as 0.5")

@@ -41,6 +41,7 @@ from moccasin_mzn.pytorch.region_search import Region, find_regions
 from moccasin_mzn.pytorch.regions import RegionPlan, named, places_of
 from moccasin_mzn.pytorch.steps import Copies, NoTurnsError, ScratchCopy, eager_and_ratio, scratch_of
 from moccasin_mzn.pytorch.tracing import Costs, Traced, without_memory
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.options import STOP, Options
 
 if TYPE_CHECKING:
@@ -149,10 +150,21 @@ class _Rounds:
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class RegionEffort:
+    """How plans of regions are measured and searched."""
+
+    costs: Costs
+    options: Options
+    most: int
+    """How often anything may be computed."""
+    drive: Drive
+    deadline: Deadline
+
+
 def plan_regions(
     step: Step, inputs: Sequence[PyTree], kwargs: Mapping[str, PyTree], *, differentiate: Differentiate,
-    budget: Budget, regions: Regions, costs: Costs, gradients: str, options: Options, most: int, drive: Drive,
-    deadline: Deadline,
+    budget: Budget, regions: Regions, gradients: str, effort: RegionEffort,
 ) -> RegionPlan:  # fmt: skip
     """Plans for the parts of a step that can be traced, which keep it within a budget together; see `planning.plan`.
 
@@ -161,7 +173,7 @@ def plan_regions(
         PlanError: no submodule can be planned.
         InputError: `regions` has no submodules of the network.
     """
-    within = _names(step.model, regions)
+    within, drive, deadline = _names(step.model, regions), effort.drive, effort.deadline
     tensors = Structure.of_call(inputs, kwargs)[1]
     if without_memory(step.model, [Form.of(tensor) for tensor in tensors]):
         raise PlanError("regions are found by running the network, and nothing can be run on the meta device")
@@ -177,7 +189,7 @@ def plan_regions(
     with underway(drive.doing):
         found = find_regions(step, copies, within, gradients, deadline.part(_TRACING_SHARE))
     drive.begins("measuring operators of the regions", deadline.begin)
-    costs = costs.within(deadline)
+    costs = effort.costs.within(deadline)
     with underway(drive.doing):
         own = [replace(each, traced=each.traced.measured(costs)) for each in found.regions]
     drive.begins("searching for plans of the regions", deadline.begin)
@@ -185,8 +197,8 @@ def plan_regions(
     first = search.run([some[0] for some in search.choices])
     if first.peak > amount:
         room = rooms(first, amount)
-        limit = deadline.part(_SEARCH_SHARE)
-        search.choices = _all_choices([each.traced for each in own], first.chosen, room, options, most, drive, limit)
+        limited = replace(effort, deadline=deadline.part(_SEARCH_SHARE))
+        search.choices = _all_choices([each.traced for each in own], first.chosen, room, limited)
     best = search.within(first, amount, deadline)
     if best is None:
         raise NoPlanError(search.why_none(amount, eager, found.outside))
@@ -250,16 +262,16 @@ def _copies(
 
 
 def _all_choices(
-    steps: Sequence[Traced], without: Sequence[Choice], room: Sequence[tuple[int, int]], options: Options, most: int,
-    drive: Drive, deadline: Deadline,
+    steps: Sequence[Traced], without: Sequence[Choice], room: Sequence[tuple[int, int]], effort: RegionEffort
 ) -> list[list[Choice]]:  # fmt: skip
     """Schedules of each region, that without recomputation first; regions with the same graph share the search.
 
     Args:
         without: those without recomputation.
         room: what is left to each, see `rooms`.
-        deadline: no search is begun after it.
+        effort: no search is begun after its deadline.
     """
+    drive, deadline = effort.drive, effort.deadline
     classes: dict[object, list[int]] = {}
     for at, traced in enumerate(steps):
         graph = traced.problem.graph
@@ -268,15 +280,15 @@ def _all_choices(
     join(lambda: drive.over() or deadline.over(), lambda: left(deadline), *compiled_for(False))
     limit = deadline.remaining()
     seconds = None if limit is None else max(_SHORTEST, limit / (len(classes) * len(_KEPT)))
-    options = replace(options, time_limit=seconds, if_none=STOP)
+    options = replace(effort.options, time_limit=seconds, if_none=STOP)
     found: dict[int, list[Choice]] = {}
     for same in sorted(classes.values(), key=lambda some: -sum(without[at].peaks.kept for at in some)):
         within = min(room[at][0] for at in same), max(room[at][1] for at in same)
         tried: list[tuple[int, ...]] = []
-        for instance in _questions(steps[same[0]], without[same[0]], within, most):
+        for instance in _questions(steps[same[0]], without[same[0]], within, effort.most):
             if drive.over() or deadline.over():
                 break
-            result = solve_instance(instance, options, stop=drive.over)
+            result = solve_instance(instance, options, Call(stop=drive.over))
             tried += [] if result.answer is None else [tuple(result.answer)]
             if result.interrupted:
                 break

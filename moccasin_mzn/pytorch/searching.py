@@ -41,6 +41,7 @@ from moccasin_mzn.pytorch.moved_gradients import moved
 from moccasin_mzn.pytorch.plans import Plan
 from moccasin_mzn.pytorch.starts import NO_LIMIT, least_start, start_within
 from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.options import MORE
 from moccasin_mzn.search.result import Listener, Progress, Result
 
@@ -279,7 +280,7 @@ class Searching:
             tried = replace(instance, budget=asked)
             fits = start is not None and simulate(graph, start).peak <= asked
             judge = _Judge(self, amount, self.drive.heard(graph), deadline, fits)
-            result = search(tried, judge.hear, self.begin, judge.over, start if fits else None)
+            result = search(tried, Call(judge.hear, judge.over, self.begin), start if fits else None)
             if result.answer is None:
                 break
             more = self._taken(result.answer).whole - amount

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from moccasin_mzn.base.clock import Deadline, nothing
-from moccasin_mzn.base.errors import InputError, shown
 from moccasin_mzn.base.log import underway
+from moccasin_mzn.base.vocabulary import Durations, Workspaces
 from moccasin_mzn.graphs.importers.torch.memory import Member
 from moccasin_mzn.graphs.importers.torch.nodes import storage_bytes
 from moccasin_mzn.machine.platforms import LOCAL, CopyCosts, with_slow_memory
@@ -46,14 +46,10 @@ memory that it takes."""
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """Where durations and workspaces come from.
+    """Where durations and workspaces come from; see `StepOptions`."""
 
-    Raises:
-        InputError: `durations` is neither "measured" nor "flop", `workspaces` neither "measured" nor "none".
-    """
-
-    durations: str = MEASURED
-    workspaces: str = MEASURED
+    durations: Durations = MEASURED
+    workspaces: Workspaces = MEASURED
     table: OperatorCosts = field(default_factory=OperatorCosts)
     deadline: Deadline = field(default_factory=Deadline, repr=False)
     """No operator is timed after it."""
@@ -66,13 +62,6 @@ class Costs:
     workspace is not."""
     untimed: dict[str, None] = field(default_factory=dict, repr=False)
     """Operators whose time is estimated, as there was none left to measure it."""
-
-    def __post_init__(self) -> None:
-        for what, value, possible in (
-            ("durations", self.durations, (MEASURED, FLOP)), ("workspaces", self.workspaces, (MEASURED, NONE))
-        ):  # fmt: skip
-            if value not in possible:
-                raise InputError(f"{what} {shown(value)}: expected one of {', '.join(possible)}")
 
     def within(self, deadline: Deadline) -> Costs:
         """The same, measured within parts of a time limit."""

@@ -19,7 +19,6 @@ from moccasin_mzn.heuristics.orders.least_peak import Ordering
 from moccasin_mzn.machine.addresses.allocate import Allocation
 from moccasin_mzn.problem.buffer import Buffer
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, computed_nodes
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Picture
@@ -43,10 +42,6 @@ class Result(ProvenAnswer):
         return self.details.gap_percent
 
     @property
-    def _several(self) -> bool:
-        return isinstance(self.details.problem, PlanProblem)
-
-    @property
     def graph(self) -> ComputationGraph:
         """The graph that is scheduled."""
         return self.details.problem.graph
@@ -64,14 +59,12 @@ class Result(ProvenAnswer):
     @property
     def budget(self) -> int | None:
         """The memory budget for outputs, without fixed memory; None with several memories, see `budgets`."""
-        return None if self._several else self.details.instance.budget
+        return self.details.problem.budget
 
     @property
     def budgets(self) -> dict[str, int | None]:
         """The budget of each memory, by its name; None: as much as there may be."""
-        if not self._several:
-            return {"memory": self.budget}
-        return {memory.name: memory.budget for memory in self.details.problem.platform.memories}
+        return self.details.problem.budgets
 
     @property
     def sequence(self) -> list[NodeId] | None:
@@ -82,12 +75,14 @@ class Result(ProvenAnswer):
     @property
     def positions(self) -> tuple[int, ...] | None:
         """The schedule as positions in `graph.nodes`; None without one, and for plans of several memories."""
-        return None if self._several else self.details.sequence
+        answer = self.details.answer
+        return None if answer is None else self.details.problem.positions(answer)
 
     @property
     def plan(self) -> Plan | None:
         """The computations and copies in their order, with several memories; None without a plan."""
-        return self.details.plan if self._several else None
+        answer = self.details.answer
+        return None if answer is None else self.details.problem.actions(answer)
 
     @property
     def intervals(self) -> tuple[Interval, ...] | None:
@@ -141,11 +136,8 @@ class Result(ProvenAnswer):
     @property
     def peaks(self) -> dict[str, int]:
         """The peak in each memory, by its name, in the graph's size unit; empty without an answer."""
-        if self._several:
-            peaks = self.details.simulation.peaks if self.details.simulation else ()
-            names = [memory.name for memory in self.details.problem.platform.memories]
-            return dict(zip(names, peaks, strict=False))
-        return {} if self.details.peak is None else {"memory": self.details.peak}
+        account = self.details.simulation
+        return {} if account is None else self.details.problem.peaks(account)
 
     @property
     def peak(self) -> int | None:
@@ -184,8 +176,9 @@ class Result(ProvenAnswer):
 
     @property
     def ended_by(self) -> str:
-        """What ended the search without a proof: a criterion, "TimeLimit(60)", "NoImprovement(10)", "Gap(0.02)" or
-        "Iterations(1000)", "an event of the caller's", "on_progress" or "an interrupt"; empty: it ended by itself."""
+        """What ended the search without a proof: a criterion, "TimeLimit(60)", "NoImprovement(10)", "Gap(0.02)",
+        "Iterations(1000)" or the name of one of your own, "an event of the caller's", "on_progress" or "an interrupt";
+        empty: it ended by itself."""
         return self.details.ended_by
 
     @property
@@ -228,17 +221,15 @@ class Result(ProvenAnswer):
         return {**figures, "seconds": f"{self.seconds:.2f}"}
 
     def _memories(self) -> dict[str, tuple[int | None, int | None]]:
-        if self._several:
-            memories = self.details.problem.platform.memories
-            return {f"peak, {memory.name}": (self.peaks.get(memory.name), memory.budget) for memory in memories}
-        amounts, arena = {"peak": self.peak}, self.details.arenas
-        amounts |= {} if arena is None else {"arena": arena.size}
-        return {what: (amount, self.details.instance.budget) for what, amount in amounts.items()}
+        if self.budget is None:  # each has its own
+            return {f"peak, {name}": (self.peaks.get(name), budget) for name, budget in self.budgets.items()}
+        amounts = {"peak": self.peak} | ({"arena": self.arena} if self.details.arenas is not None else {})
+        return {what: (amount, self.budget) for what, amount in amounts.items()}
 
     def records(self) -> list[JsonObject]:
         """Return retention intervals: node, memory if there are several, first and last step, offset if there are
         addresses, and size."""
-        return [one.as_row(self._several) for one in self.intervals or ()]
+        return [one.as_row(self.plan is not None) for one in self.intervals or ()]
 
     @checked()
     def plot(self, path: str | PathLike[str] | None = None, by: Axis = "event") -> Drawing | None:

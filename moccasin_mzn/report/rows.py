@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.problem.judges.schedules import Retained
-from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan, computed_nodes
 from moccasin_mzn.problem.runtime_plan import reads_of
 from moccasin_mzn.search.result import Result as Found
@@ -78,13 +77,13 @@ def incumbents_of(result: Found) -> tuple[Incumbent, ...]:
 
 
 def _incumbents(result: Found, points: tuple[TracePoint, ...]) -> Iterator[Incumbent]:
-    several, value = isinstance(result.problem, PlanProblem), None
+    value = None
     for point in points:
         if point.value is None or (point.answer is None and point.value == value):
             continue  # a better bound
         value, answer = point.value, point.answer
         schedule = None if answer is None else computed_nodes(result.problem.graph, answer)
-        plan = tuple(answer) if several and answer is not None else None
+        plan = None if answer is None else result.problem.actions(answer)
         yield Incumbent(point.seconds, value, point.bound, point.source, schedule, plan)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import singledispatch
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -23,6 +24,7 @@ from moccasin_mzn.problem.judges.certificates import ANY_ORDER, IN_ORDER, INFEAS
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
+from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 from moccasin_mzn.search.catalogue import Entry
 from moccasin_mzn.search.result import NOT_TRIED, Result, percent_over
@@ -33,23 +35,32 @@ if TYPE_CHECKING:
     from moccasin_mzn.solvers.minizinc.solvers import KnownSolver
 
 
-def plan_rows(result: Result) -> Iterator[tuple[str, str, str]]:
-    """Rows of the table for several memories: what it is, its value in the input order and in the schedule."""
-    assert isinstance(result.problem, PlanProblem)
-    graph, baseline = result.problem.graph, result.problem.instance.baseline
-    for m, memory in enumerate(result.problem.platform.memories):
+Row = tuple[str, str, str]
+"""The name of a figure, its value in the input order, and in the schedule."""
+
+
+@singledispatch
+def answer_rows(problem: Problem, result: Result) -> Iterator[Row]:
+    """Return the rows of the table of an answer."""
+    return _schedule_rows(problem.instance, result)
+
+
+@answer_rows.register(PlanProblem)
+def _plan_rows(problem: PlanProblem, result: Result) -> Iterator[Row]:
+    graph, baseline = problem.graph, problem.instance.baseline
+    for m, memory in enumerate(problem.platform.memories):
         budget = "no budget" if memory.budget is None else memory_text(memory.budget, graph.size_unit)
         yield f"budget, {memory.name}", "", budget
         if result.found:
             before = memory_text(baseline.peak, graph.size_unit) if m == 0 else ""
             yield f"peak, {memory.name}", before, memory_text(result.simulation.peaks[m], graph.size_unit)
     if result.found:
-        yield from _totals(result, result.problem)
+        yield from _totals(result, problem)
         yield from _arenas(result)
         yield "judged by the simulator", "", "valid"
 
 
-def _totals(result: Result, problem: PlanProblem) -> Iterator[tuple[str, str, str]]:
+def _totals(result: Result, problem: PlanProblem) -> Iterator[Row]:
     graph, goal, simulation = problem.graph, problem.goal, result.simulation
     for what in OBJECTIVES:
         before = total_text(graph, what, problem.baseline_duration) if what == "duration" else ""
@@ -66,7 +77,7 @@ def _totals(result: Result, problem: PlanProblem) -> Iterator[tuple[str, str, st
             yield f"limit on the {what}", "", total_text(graph, what, limit)
 
 
-def _arenas(result: Result) -> Iterator[tuple[str, str, str]]:
+def _arenas(result: Result) -> Iterator[Row]:
     arenas = () if result.arenas is None else result.arenas.arenas
     for place, arena in zip(result.problem.platform.memories, arenas, strict=False):
         yield f"arena, {place.name}", "", memory_text(arena.size, result.problem.graph.size_unit)
@@ -107,21 +118,34 @@ def print_result(result: Result, out: TextIO, offered: str = "") -> None:
     Args:
         offered: the command that starts from a schedule of another kind, if one was found.
     """
-    to, several = console(out), isinstance(result.problem, PlanProblem)
+    to = console(out)
     table = plain_table(graph_text(result.problem.graph), ("", "input order", "schedule"), left=("",))
-    for row in plan_rows(result) if several else _rows(result):
+    for row in answer_rows(result.problem, result):
         table.add_row(*row)
     print_table(to, table)
-    if result.found and not several:
-        _print_profiles(to, result)
-    print_lines(to, _ending(result, offered))
+    _print_steps(result.problem, to, result, tuple(_ending(result, offered)))
+
+
+@singledispatch
+def _print_steps(problem: Problem, to: Console, result: Result, ending: Iterable[str]) -> None:
+    """Print the memory over a schedule, how the search ended, and what is recomputed where."""
     if result.found:
-        (_print_events if several else _print_recomputed)(to, result)
+        _print_profiles(to, result)
+    print_lines(to, ending)
+    if result.found:
+        _print_recomputed(to, result)
 
 
-def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
-    """The name of a figure, its value in the input order, and in the schedule."""
-    graph, instance, baseline = result.instance.graph, result.instance, result.instance.baseline
+@_print_steps.register(PlanProblem)
+def _print_steps_of_plan(problem: PlanProblem, to: Console, result: Result, ending: Iterable[str]) -> None:
+    """Print how the search ended, and what is recomputed or copied where."""
+    print_lines(to, ending)
+    if result.found:
+        _print_events(to, result)
+
+
+def _schedule_rows(instance: Instance, result: Result) -> Iterator[Row]:
+    graph, baseline = instance.graph, instance.baseline
     peak, duration = "", ""
     if result.found:
         peak = memory_text(result.peak, graph.size_unit)

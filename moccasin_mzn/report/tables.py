@@ -6,6 +6,7 @@ Tables never cut or break a number or a name: what is too wide for a terminal fo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import singledispatch
 from typing import TextIO
 
 from rich import box
@@ -15,6 +16,7 @@ from rich.table import Column, Table
 
 from moccasin_mzn.base.formatting import count_text, memory_text
 from moccasin_mzn.graphs.wording import total_text
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.result import ADDRESSES, Progress, percent_over
@@ -109,7 +111,7 @@ class ProgressLines(Lines):
     def __init__(self, problem: Problem, out: TextIO, named: bool = False) -> None:
         """`named`: each line has the name of its source, as in a race; those of several memories always have it."""
         super().__init__(out)
-        self._problem, self._named = problem, named or isinstance(problem, PlanProblem)
+        self._problem, self._named = problem, named
         self._last: tuple[object, ...] = ()
 
     def __call__(self, progress: Progress) -> None:
@@ -120,47 +122,56 @@ class ProgressLines(Lines):
             return
         turning_point = self._last[:1] != state[:1] or (seeking and progress.peak <= self._problem.instance.budget)
         self._last = state
-        text = self._of_plan(progress) if isinstance(self._problem, PlanProblem) else self._of_schedule(progress)
-        self._print(progress.seconds, text + (f"  {progress.source}" if self._named else ""), turning_point)
+        self._print(progress.seconds, _line(self._problem, progress, self._named), turning_point)
 
-    def _of_schedule(self, progress: Progress) -> str:
-        """By how much it exceeds the input order, as that is what a budget costs."""
-        instance = self._problem.instance
-        unit, baseline = instance.graph.size_unit, instance.baseline.duration
-        start = f"{len(instance.graph.nodes)} + {count_text(progress.figures['recomputations'], 'node')}  "
-        bound, unplaced = f"bound +{percent_over(progress.bound, baseline):.3f} %", ""
-        if progress.unplaced is not None:
-            unplaced = f"+{percent_over(progress.unplaced, baseline):.3f} %, {self._arenas(progress)}"
-            if progress.value is None:
-                return f"{start}{unplaced}  {bound}"
-            unplaced = f"  trying {unplaced}"
-        elif progress.phase == "peak" or progress.value is None:
-            over = progress.peak - instance.budget
-            reached = f"{memory_text(over, unit)} over the budget" if over > 0 else "within the budget"
-            reached += ", with more computations per node" if progress.phase == "more" else ""
-            return f"{start}peak {memory_text(progress.peak, unit)}, {reached}"
-        gap = 100 * (progress.value - progress.bound) / progress.value if progress.value else 0.0
-        return f"{start}incumbent +{percent_over(progress.value, baseline):.3f} %  {bound}  gap {gap:.3f} %{unplaced}"
 
-    def _of_plan(self, progress: Progress) -> str:
-        """The node's share of the objective."""
-        what, graph = self._problem.objective, self._problem.graph
-        incumbent = "no schedule yet" if progress.value is None else f"{what} {total_text(graph, what, progress.value)}"
-        bound = f"bound {total_text(graph, what, progress.bound)}"
-        if progress.unplaced is None:
-            return f"{incumbent}  {bound}"
-        return f"{incumbent}  {bound}  trying {total_text(graph, what, progress.unplaced)}, {self._arenas(progress)}"
+@singledispatch
+def _line(problem: Problem, progress: Progress, named: bool) -> str:
+    """Return the text of an improvement. A schedule: by how much it exceeds the input order, as that is what a budget
+    costs."""
+    text = _increase(problem.instance, progress)
+    return f"{text}  {progress.source}" if named else text
 
-    def _arenas(self, progress: Progress) -> str:
-        """The least arenas known of a schedule whose offsets are searched for."""
-        memories, unit = self._problem.platform.memories, self._problem.graph.size_unit
-        texts = []
-        for memory in memories:
-            size = (progress.arenas or {}).get(memory.name)
-            if size is None:
-                continue
-            over = size - (size if memory.budget is None else memory.budget)
-            where = f" in {memory.name}" if len(memories) > 1 else ""
-            reached = f"{memory_text(over, unit)} over the budget" if over > 0 else "within the budget"
-            texts.append(f"its arena{where} takes {memory_text(size, unit)}, {reached}")
-        return "; ".join(texts) or "arena not placed yet"
+
+def _increase(instance: Instance, progress: Progress) -> str:
+    unit, baseline = instance.graph.size_unit, instance.baseline.duration
+    start = f"{len(instance.graph.nodes)} + {count_text(progress.figures['recomputations'], 'node')}  "
+    bound, unplaced = f"bound +{percent_over(progress.bound, baseline):.3f} %", ""
+    if progress.unplaced is not None:
+        unplaced = f"+{percent_over(progress.unplaced, baseline):.3f} %, {_arenas(instance, progress)}"
+        if progress.value is None:
+            return f"{start}{unplaced}  {bound}"
+        unplaced = f"  trying {unplaced}"
+    elif progress.phase == "peak" or progress.value is None:
+        over = progress.peak - instance.budget
+        reached = f"{memory_text(over, unit)} over the budget" if over > 0 else "within the budget"
+        reached += ", with more computations per node" if progress.phase == "more" else ""
+        return f"{start}peak {memory_text(progress.peak, unit)}, {reached}"
+    gap = 100 * (progress.value - progress.bound) / progress.value if progress.value else 0.0
+    return f"{start}incumbent +{percent_over(progress.value, baseline):.3f} %  {bound}  gap {gap:.3f} %{unplaced}"
+
+
+@_line.register(PlanProblem)
+def _line_of_plan(problem: PlanProblem, progress: Progress, named: bool) -> str:
+    """The total of the objective, and always who found it."""
+    what, graph = problem.objective, problem.graph
+    incumbent = "no schedule yet" if progress.value is None else f"{what} {total_text(graph, what, progress.value)}"
+    text = f"{incumbent}  bound {total_text(graph, what, progress.bound)}"
+    if progress.unplaced is not None:
+        text += f"  trying {total_text(graph, what, progress.unplaced)}, {_arenas(problem, progress)}"
+    return f"{text}  {progress.source}"
+
+
+def _arenas(problem: Problem, progress: Progress) -> str:
+    """The least arenas known of a schedule whose offsets are searched for."""
+    memories, unit = problem.platform.memories, problem.graph.size_unit
+    texts = []
+    for memory in memories:
+        size = (progress.arenas or {}).get(memory.name)
+        if size is None:
+            continue
+        over = size - (size if memory.budget is None else memory.budget)
+        where = f" in {memory.name}" if len(memories) > 1 else ""
+        reached = f"{memory_text(over, unit)} over the budget" if over > 0 else "within the budget"
+        texts.append(f"its arena{where} takes {memory_text(size, unit)}, {reached}")
+    return "; ".join(texts) or "arena not placed yet"

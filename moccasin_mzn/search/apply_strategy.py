@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from moccasin_mzn.base.clock import Deadline, never
 from moccasin_mzn.base.errors import JudgeError
 from moccasin_mzn.base.formatting import count_text, memory_text, over_text
 from moccasin_mzn.heuristics.compiled_searches import ORDERS, ready
@@ -14,11 +13,11 @@ from moccasin_mzn.heuristics.orders.least_peak import good_orders
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
 from moccasin_mzn.search.board import INSTANT
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.counted import DRAFTS, MOST_ORDERED, WINDOWS
 from moccasin_mzn.search.result import (
     NOT_TRIED,
     Help,
-    Listener,
     Progress,
     Result,
     Seconds,
@@ -33,9 +32,7 @@ def apply(
     instance: Instance,
     strategy: Strategy,
     time_limit: float | None = None,
-    on_progress: Listener | None = None,
-    begin: float | None = None,
-    stop: Callable[[], bool] = never,
+    call: Call | None = None,
     most: int | None = None,
 ) -> Result:
     """Find the best schedule that a strategy makes, as judged by the simulator.
@@ -43,9 +40,9 @@ def apply(
     In any order the strategy is applied along the input order first, and then along a few orders of low peak.
 
     Args:
-        time_limit: seconds, from `begin` by `time.monotonic()`, default: from now; None: all candidates.
-        on_progress: called with every better candidate.
-        stop: ends it by returning true; asked after each candidate, and within some strategies.
+        time_limit: seconds; None: all candidates.
+        call: its listener is called with every better candidate, its `stop` asked after each one, and within some
+            strategies. None: one that begins now.
         most: candidates, at most; None: all there are.
 
     Returns:
@@ -57,14 +54,15 @@ def apply(
         NotApplicableError: the strategy is for other graphs.
         InputError: a candidate is no schedule of the graph at all, or what the strategy needs is missing or failed.
     """
-    deadline = Deadline(time_limit, (time.monotonic() if begin is None else begin) + ready(*strategy.compiled))
-    best = _Best(instance, strategy, deadline.begin)
+    call = (call or Call()).after(ready(*strategy.compiled))
+    deadline, best = call.deadline(time_limit), _Best(instance, strategy, call.begin)
+    limited = replace(call, stop=lambda: deadline.over() or call.stop())
     interrupted = False
     try:
-        best.take_all(lambda: deadline.over() or stop(), most, on_progress)
+        best.take_all(limited, most)
     except KeyboardInterrupt:
         interrupted = True
-    return best.result(interrupted, deadline.over(), stop())
+    return best.result(interrupted, deadline.over(), call.stop())
 
 
 @dataclass
@@ -77,13 +75,13 @@ class _Best:
     trace: tuple[TracePoint, ...] = ()
     count: int = 0
 
-    def take_all(self, stop: Callable[[], bool], most: int | None, on_progress: Listener | None) -> None:
-        """Judge all candidates along all orders until `stop()`, or this many."""
-        for along in self._orders(stop):
-            for sequence in self.strategy.schedules(along, stop):
-                if self.takes(sequence) and on_progress is not None:
-                    on_progress(self.progress())
-                if stop() or self.count == most:
+    def take_all(self, call: Call, most: int | None) -> None:
+        """Judge all candidates along all orders until the call ends, or this many."""
+        for along in self._orders(call.stop):
+            for sequence in self.strategy.schedules(along, call.stop):
+                if self.takes(sequence):
+                    call.listener(self.progress())
+                if call.stop() or self.count == most:
                     return
 
     def _orders(self, stop: Callable[[], bool]) -> Iterator[Instance]:

@@ -99,13 +99,11 @@ def _in_blocks(
     instance: Instance, duration: int | None, deadline: Deadline, stopped: Callable[[], bool]
 ) -> Proof | None:
     """Prove by the block relaxation that a search with CP-SAT refines; None if absent."""
-    from moccasin_mzn.bounds.input_order import duration_bound
+    from moccasin_mzn.bounds.input_order import Alongside, duration_bound
 
     more = replace(instance, max_computations=(AUTO_COMPUTATIONS,) * len(instance.graph.nodes))
-    found = duration_bound(
-        more, time_limit=deadline.remaining(SHARES[1]) or 0.0, stop=stopped,
-        incumbent=lambda: duration,
-    )  # fmt: skip
+    alongside = Alongside(stop=stopped, incumbent=lambda: duration)
+    found = duration_bound(more, time_limit=deadline.remaining(SHARES[1]) or 0.0, alongside=alongside)
     if found.relaxation is None:
         return None
     return prove_in_blocks(instance, found.relaxation, duration, lambda: stopped() or deadline.over(SHARES[2]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any
 
 from moccasin_mzn.base.formatting import count_text, memory_text, over_text
@@ -89,7 +90,7 @@ def _scope(problem: Problem, form: Searched, source: str) -> str:
     counts, (one, of_what) = sorted(set(problem.instance.max_computations)), problem.counted
     most = f"{counts[0]} to " if len(counts) > 1 else ""
     kind = ""
-    if problem.instance.free_order or (isinstance(problem, PlanProblem) and not form.staged):
+    if problem.instance.free_order or form.is_open:
         kind = "in any order "
     elif source.rpartition(", ")[2] in (RELAXATION, SEARCH):
         kind = "with first computations in the input order and "
@@ -119,15 +120,23 @@ FAR = 20
 """Factor by which no intended budget is too small; chosen by judgement."""
 
 
-def known_at_once(problem: Problem) -> tuple[Status, str, tuple[Any, ...] | None] | None:
+Known = tuple[Status, str, tuple[Any, ...] | None]
+"""A status, its reason, and the schedule if there is one."""
+
+
+@singledispatch
+def known_at_once(problem: Problem) -> Known | None:
     """Return status, reason and schedule where no search is needed, else None."""
-    if isinstance(problem, PlanProblem):
-        why = why_impossible(problem)
-        return None if why is None else ("infeasible", why, None)
     return _known_of_one_memory(problem.instance)
 
 
-def _known_of_one_memory(instance: Instance) -> tuple[Status, str, tuple[int, ...] | None] | None:
+@known_at_once.register(PlanProblem)
+def _known_of_plans(problem: PlanProblem) -> Known | None:
+    why = why_impossible(problem)
+    return None if why is None else ("infeasible", why, None)
+
+
+def _known_of_one_memory(instance: Instance) -> Known | None:
     graph, budget = instance.graph, instance.budget
     if instance.baseline.peak <= budget:
         return "optimal", "the input order fits the budget with every node computed once", instance.order

@@ -29,13 +29,13 @@ from moccasin_mzn.heuristics.orders.least_peak import good_orders
 from moccasin_mzn.problem.features import MODES, OF_PROBLEMS, Ability, Feature
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
-from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, RELAXATION, SEARCH
 from moccasin_mzn.search.options import Options, SearchOptions
-from moccasin_mzn.search.result import Listener, Result
+from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.runner import Runner
 from moccasin_mzn.search.searchers.any_order import ANNEALING, STARTS
 
@@ -88,16 +88,13 @@ def check_countable(problem: Problem, form: Searched, options: SearchOptions) ->
         raise InputError(f"iterations: {why}")
 
 
-def search_counted(
-    board: Board, form: Searched, options: SearchOptions, on_progress: Listener, stop: Callable[[], bool]
-) -> Result:
+def search_counted(board: Board, form: Searched, options: SearchOptions, call: Call) -> Result:
     """Search for the iterations of the options, in this thread, and return the best that is found and what is proven.
 
-    Args:
-        stop: ends the search before by returning true. So does a time limit; an interrupt from the keyboard as well.
+    A time limit, the caller, or an interrupt from the keyboard may end the search before.
     """
-    runner = Runner(board=board, options=options, form=form, searchers=(), enough=stop)
-    search = _Counted(board, runner, options, on_progress)
+    runner = Runner(board=board, options=options, form=form, call=call, searchers=())
+    search = _Counted(board, runner, options)
     try:
         if isinstance(form, PlanFormulation):
             search.run_plans(form)
@@ -112,7 +109,7 @@ def search_counted(
 class BestPlan:
     """The best plan of a search along one order: what it goes on from comes from nowhere else."""
 
-    problem: PlanProblem
+    problem: Problem
     offer: Callable[[Plan], object]
     plan: Plan | None = None
     value: int | None = None
@@ -131,7 +128,6 @@ class _Counted:
     board: Board[int, Simulation]
     runner: Runner
     options: SearchOptions
-    on_progress: Listener
 
     def run(self) -> None:
         board, count = self.board, self.options.iterations or 0
@@ -147,10 +143,9 @@ class _Counted:
         finally:
             self._pass_on()
 
-    def run_plans(self, form: PlanFormulation) -> None:
+    def run_plans(self, form: Searched) -> None:
         """Search for plans for as many turns as there are iterations, shared by the orders that are tried."""
         board, runner, problem = self.board, self.runner, self.board.problem
-        assert isinstance(problem, PlanProblem)
         orders = dict.fromkeys([board.instance.order, *(self._orders() if board.instance.free_order else ())])
         try:
             for order in orders:
@@ -177,7 +172,7 @@ class _Counted:
 
     def _pass_on(self) -> None:
         while not self.board.news.empty():
-            self.on_progress(self.board.news.get())
+            self.runner.call.listener(self.board.news.get())
 
     # Input order
 
@@ -207,13 +202,12 @@ class _Counted:
             board.improve_bound(bound, RELAXATION)
             self._pass_on()
 
-        from moccasin_mzn.bounds.input_order import duration_bound  # with OR-Tools, which are slow to import
+        from moccasin_mzn.bounds.input_order import Alongside, duration_bound  # with OR-Tools, slow to import
 
-        proven = duration_bound(
-            board.instance, time_limit=None, work=work, seed=runner.seed, on_bound=note_bound,
-            on_schedule=lambda sequence: self._offer(sequence, RELAXATION), on_draft=note_draft, stop=runner.over,
-            incumbent=lambda: board.value,
-        )  # fmt: skip
+        alongside = Alongside(
+            note_bound, lambda sequence: self._offer(sequence, RELAXATION), note_draft, runner.over, lambda: board.value
+        )
+        proven = duration_bound(board.instance, time_limit=None, work=work, seed=runner.seed, alongside=alongside)
         if proven.infeasible:
             board.refute(RELAXATION)
 

@@ -19,12 +19,12 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from moccasin_mzn.base.clock import POLL_SECONDS, Deadline, never
+from moccasin_mzn.base.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.base.errors import OutOfMemoryError, out_of_memory
 from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.formatting import count_text
@@ -36,9 +36,10 @@ from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, is_kept, j
 from moccasin_mzn.problem.features import OF_ONE_MEMORY, SEVERAL_MEMORIES, Component, Features, lacking
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.result import Listener, Result, Seconds
+from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.solvers.minizinc.run import Outcome, SolverError, reported_version
 from moccasin_mzn.solvers.minizinc.solvers import Backend, check_integers, find_backend
 
@@ -121,12 +122,12 @@ class Runner:
     options: SearchOptions
     form: Searched
     searchers: tuple[Searcher, ...]
+    call: Call = field(default_factory=Call)
+    """The caller; of a search inside another one that other. Its time began when that of the board did."""
     without: frozenset[str] = frozenset()
     """Names of searchers that are of no use."""
     model_after: float = 0.0
     """Seconds before which the model is not set up."""
-    enough: Callable[[], bool] = never
-    """Function that ends the search by returning true; a search inside another one ends so."""
     flow_bounds: FreeOrderBound | None = None
     """Bounds by flows of the graph, from an earlier search; None: they are started again."""
     shared: Shared = field(default_factory=Shared)
@@ -192,7 +193,7 @@ class Runner:
 
     def over(self) -> bool:
         """Return whether it is time to end."""
-        return self.board.ended.is_set() or self.stopping.is_set() or self.deadline.over() or self.enough()
+        return self.board.ended.is_set() or self.stopping.is_set() or self.deadline.over() or self.call.stop()
 
     def alive(self, name: str) -> bool:
         """Return whether the searcher of this name still goes on, or will."""
@@ -247,7 +248,7 @@ class Runner:
 
     # The call
 
-    def run(self, on_progress: Listener) -> None:
+    def run(self) -> None:
         """Run all searches until one of them settles it, time is up or the user has had enough.
 
         An interrupt from the keyboard, at whatever moment, ends the search with what is found.
@@ -260,13 +261,13 @@ class Runner:
         try:
             self._start()
             while any(thread.is_alive() for _, thread in self.threads) and not self.over() and not self._lonely():
-                self._pass_on(on_progress, POLL_SECONDS)
+                self._pass_on(POLL_SECONDS)
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
             self._join()
         try:
-            self._pass_on(on_progress, None)
+            self._pass_on(None)
         except KeyboardInterrupt:
             self.interrupted = True
         answered = self.board.answer is not None or bool(self.board.infeasible_source) or self.interrupted
@@ -331,12 +332,12 @@ class Runner:
             return False
         return board.seconds > (board.trace[-1].seconds if board.trace else 0.0) + LONELY_SECONDS
 
-    def _pass_on(self, on_progress: Listener, patience: float | None) -> None:
+    def _pass_on(self, patience: float | None) -> None:
         """Pass news on; wait for the first so long, or, for None, pass on only what is there."""
         try:
             progress = self.board.news.get(timeout=patience) if patience else self.board.news.get_nowait()
             while True:
-                on_progress(progress)
+                self.call.listener(progress)
                 progress = self.board.news.get_nowait()
         except queue.Empty:
             pass
@@ -378,7 +379,7 @@ class Runner:
         if self.errors:
             return f"before the solver failed: {self.errors[0]}"
         remaining = self.deadline.remaining()
-        if self.enough() and not self.deadline.over():
+        if self.call.stop() and not self.deadline.over():
             return "before the search was stopped"
         iterations = getattr(self.options, "iterations", None)
         if iterations is not None and not self.deadline.over():

@@ -23,6 +23,7 @@ from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import HINT, MORE, STOP, Options
 from moccasin_mzn.search.result import (
@@ -239,7 +240,7 @@ class Trials:
         record = Board(instance, time.monotonic(), self.options.until_gap)
         to_be_taken = question.more and self.options.if_none == MORE
 
-        def enough() -> bool:
+        def over() -> bool:
             if record.answer is None:
                 return self._over() or record.seconds > seconds
             begun = record.found_by != CONSTRUCTION  # to improve
@@ -251,10 +252,6 @@ class Trials:
             solver=self.options.solvers[0], time_limit=max(MOMENT, self.deadline - begin if to_be_taken else seconds),
         )  # fmt: skip
         along = question.more or not instance.free_order  # else the search along the input order was the trial before
-        search = Runner(
-            board=record, options=options, form=options.form, searchers=searchers(), enough=enough,
-            without=frozenset() if along else frozenset({INPUT_ORDER}),
-        )  # fmt: skip
 
         def report(progress: Progress) -> None:
             if to_be_taken and progress.answer is not None:
@@ -264,9 +261,13 @@ class Trials:
                 )
                 self.record.news.put(reported)
 
+        search = Runner(
+            board=record, options=options, form=options.form, call=Call(report, over), searchers=searchers(),
+            without=frozenset() if along else frozenset({INPUT_ORDER}),
+        )  # fmt: skip
         if start is not None:
             record.offer(start, CONSTRUCTION)
-        search.run(report)
+        search.run()
         if to_be_taken:
             seen = () if record.answer else _seen_by_construction(instance)
             self.least_peak = min((p for p in (record.least_peak, *seen) if p is not None), default=None)

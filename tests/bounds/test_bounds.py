@@ -16,7 +16,7 @@ from few import few
 
 from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.bounds.first_stages import first_stages, relax
-from moccasin_mzn.bounds.input_order import duration_bound
+from moccasin_mzn.bounds.input_order import Alongside, duration_bound
 from moccasin_mzn.bounds.instant import cover_bound, moment_bound, moments_bounds
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.graphs.arrays import graph_arrays
@@ -187,7 +187,7 @@ def test_watched_recomputations_see_more_than_moments(seed):
 @pytest.mark.parametrize(("name", "budget", "best"), [("G2", "124814", 128_351), ("G3", "241773", 259_175)])
 def test_proven_since_recomputations_are_watched(shared, name, budget, best):
     """Without, the finest relaxation of G2 ends at 128,248."""
-    found = duration_bound(published(shared, name, budget), time_limit=600, incumbent=lambda: best)
+    found = duration_bound(published(shared, name, budget), time_limit=600, alongside=Alongside(incumbent=lambda: best))
     assert found.reason in ("incumbent", "schedule") and found.value == best
 
 
@@ -223,9 +223,9 @@ def test_staged_bound_proves_optima(shared, name, budget):
 def test_bounds_rise_and_an_incumbent_ends_the_search(shared):
     instance = published(shared, "G1", "0.8")
     bounds: list[int] = []
-    optimum = duration_bound(instance, time_limit=60, on_bound=bounds.append).value
+    optimum = duration_bound(instance, time_limit=60, alongside=Alongside(bounds.append)).value
     assert bounds == sorted(set(bounds)) and bounds[-1] == optimum
-    asked = duration_bound(instance, time_limit=60, incumbent=lambda: bounds[3])
+    asked = duration_bound(instance, time_limit=60, alongside=Alongside(incumbent=lambda: bounds[3]))
     assert asked.reason in ("incumbent", "schedule") and bounds[3] <= asked.value <= optimum
 
 
@@ -234,7 +234,8 @@ def test_bounds_rise_and_an_incumbent_ends_the_search(shared):
 def test_staged_bound_stops_at_once(shared, workers):
     instance = published(shared, "G3", "0.8")
     end = time.monotonic() + 3
-    found = duration_bound(instance, time_limit=60, workers=workers, stop=lambda: time.monotonic() > end)
+    alongside = Alongside(stop=lambda: time.monotonic() > end)
+    found = duration_bound(instance, time_limit=60, workers=workers, alongside=alongside)
     assert time.monotonic() < end + 1.5
     assert found.reason == "stopped"
     assert 1.0223 < found.value / instance.graph.total_duration < 1.0315
@@ -273,7 +274,7 @@ def test_an_error_in_a_callback_is_raised():
         raise ValueError(bound)
 
     with pytest.raises(ValueError, match=r"\d"):
-        duration_bound(Instance.build(draw_case(1).graph, 1000), time_limit=5, on_bound=fail)
+        duration_bound(Instance.build(draw_case(1).graph, 1000), time_limit=5, alongside=Alongside(fail))
 
 
 def test_sizes_beyond_31_bits_prove_nothing_false():

@@ -13,7 +13,7 @@ from test_bounds import least_duration, solved
 
 from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.bounds import worker as question
-from moccasin_mzn.bounds.input_order import duration_bound
+from moccasin_mzn.bounds.input_order import Alongside, duration_bound
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.bounds.worker import BoundState, Worker
 from moccasin_mzn.graphs.formats import read_graph
@@ -85,8 +85,10 @@ def test_all_threads_take_over_what_one_looks_for(monkeypatch):
 
     end = time.monotonic() + 60
     found = duration_bound(
-        instance, time_limit=60, workers=2, incumbent=lambda: 128_351, may_join=may_join,
-        stop=lambda: (bool(asked) and asked[-1][2] > 1) or time.monotonic() > end,
+        instance, time_limit=60, workers=2, alongside=Alongside(
+            incumbent=lambda: 128_351, may_join=may_join,
+            stop=lambda: (bool(asked) and asked[-1][2] > 1) or time.monotonic() > end,
+        ),
     )  # fmt: skip
     assert [workers for *_, workers in asked[-2:]] == [1, 2]
     (one, most, _), (other, same, _) = asked[-2:]

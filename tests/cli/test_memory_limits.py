@@ -129,12 +129,12 @@ def runner_of(*searchers):
 
 def test_a_search_without_memory_does_not_take_the_others_along():
     runner = runner_of(Lacking(), Waiting((0, 1, 2, 3, 0, 4)))
-    runner.run(lambda progress: None)
+    runner.run()
     result = runner.result()
     assert (result.duration, result.found_by) == (14, "other") and "Unable to allocate 9 GiB" in result.failure
 
 
 def test_lack_of_memory_without_an_answer_is_reported():
     with pytest.raises(OutOfMemoryError, match="out of memory.*: Unable to allocate 9 GiB") as told:
-        runner_of(Lacking(), Waiting()).run(lambda progress: None)
+        runner_of(Lacking(), Waiting()).run()
     assert isinstance(told.value, InputError)

@@ -94,6 +94,7 @@ def test_options_of_several_memories_survive_the_command_line(paging, devices, m
         with contextlib.suppress(InputError):  # what does not go with the others is left out
             MemoryOptions(**given, **{name: value})
             given[name] = value
-    options = MemoryOptions(**given)
-    parameters = solve.make_context("solve", ["graph.json", *words_of(options)]).params
+    options = MemoryOptions.of(given)
+    words = [] if options is None else words_of(options)
+    parameters = solve.make_context("solve", ["graph.json", *words]).params
     assert MemoryOptions.taken_from(parameters) == options

@@ -60,9 +60,10 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.search.apply_strategy import apply
+from moccasin_mzn.search.call import Call
 instance = Instance.build(read_graph("skip.json"), 8)
 begin = time.monotonic()
-told = apply(instance, find_strategy("dtr"), begin=begin).seconds.total
+told = apply(instance, find_strategy("dtr"), call=Call(begin=begin)).seconds.total
 all_of_it, compiling = time.monotonic() - begin, seconds_spent()
 assert 0 < compiling < all_of_it and told <= all_of_it - compiling, (told, compiling, all_of_it)
 from moccasin_mzn.strategies.dtr import EVICTIONS
@@ -87,7 +88,7 @@ from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.machine.platforms import PagingCosts, paging_platform
 from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.formulations.searched import PlanProblem
-from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.options import Effort, SearchOptions
 from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn import solve
 from moccasin_mzn.strategies import find_strategy
@@ -113,7 +114,7 @@ for name in ("dtr", "dtr-eq", "dtr-local"):
     apply(instance, find_strategy(name))
 least_peak_order(graph, time_limit=1)
 lives = [(11 * at % 40, 11 * at % 40 + 3 + 7 * at % 17, 1 + 29 * at % 23) for at in range(60)]
-allocate_buffers([Buffer(str(at), *life) for at, life in enumerate(lives)], time_limit=1)
+allocate_buffers([Buffer(str(at), *life) for at, life in enumerate(lives)], effort=Effort(1))
 assert compiled() == before, {f: n for f, n in compiled().items() if before.get(f) != n}
 """
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

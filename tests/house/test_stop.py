@@ -9,7 +9,9 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from few import few
 from tiny_graphs import graph_of
@@ -72,6 +74,21 @@ def nothing_runs() -> bool:
 # --- Criteria -------------------------------------------------------------------------------------------------
 
 
+def ended_at_once(state):
+    return True
+
+
+class Settled:
+    """An answer that is old enough; what it has been asked about."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, state):
+        self.seen.append(state)
+        return state.unimproved is not None and state.unimproved > 0.2
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -100,6 +117,13 @@ def nothing_runs() -> bool:
             lambda: mz.compare(TIGHT, 0.8, stop=mz.stop.NoImprovement(9)),
             "stop: NoImprovement is not for compare, which runs many methods by the clock",
         ),
+        (
+            lambda: mz.frontier(TIGHT, stop=[ended_at_once]),
+            "stop: ended_at_once is not for frontier, which makes many searches",
+        ),
+        (lambda: mz.compare(TIGHT, 0.8, stop=Settled()), "stop: Settled is not for compare, which runs many methods"),
+        (lambda: mz.solve(TIGHT, 6, stop=mz.stop.Gap), "stop: expected TimeLimit, Gap, Iterations or NoImprovement"),
+        (lambda: mz.solve(TIGHT, 6, stop=[Settled]), "stop: expected TimeLimit, Gap, Iterations or NoImprovement"),
         (
             lambda: mz.allocate(BUFFERS, stop=mz.stop.Iterations(9)),
             "stop: Iterations is not for allocate, whose model has a solver of its own",
@@ -140,6 +164,70 @@ def test_a_search_that_finds_nothing_better_ends():
     assert found.valid and found.details.notes[-1] == "stopped by NoImprovement(0.3)"
     assert found.ended_by == "NoImprovement(0.3)"
     assert found.reason.startswith("no proof was found before the search was stopped")
+
+
+# --- Criteria of one's own ------------------------------------------------------------------------------------
+
+
+OWN = ["solve", "free", "addresses", "plan", "order", "allocate", "race", "plan-addresses"]
+
+
+@pytest.mark.parametrize("name", few(OWN, keep=AT_ONCE))
+def test_a_criterion_of_ones_own_ends_a_search_with_its_best_answer(name):
+    settled = Settled()
+    result = CALLS[name](stop=[mz.stop.TimeLimit(LONG), settled])
+    assert is_answer(result) and nothing_runs()
+    assert not isinstance(result, mz.Result) or result.ended_by == "Settled"
+    seconds = [state.seconds for state in settled.seen]
+    assert seconds == sorted(seconds) and all(later - one >= 0.045 for one, later in pairwise(seconds))
+    values = [state.value for state in settled.seen if state.value is not None]
+    assert values == sorted(values, reverse=True) and all(state.bound <= values[-1] for state in settled.seen)
+    assert {state.value is None for state in settled.seen} >= {state.unimproved is None for state in settled.seen}
+
+
+@pytest.mark.parametrize(
+    ("criterion", "name"),
+    [(ended_at_once, "ended_at_once"), (lambda state: 1, "a criterion of the caller's"), (Settled(), "Settled"),
+     (lambda state: np.True_, "a criterion of the caller's"), (mz.stop.NoImprovement(0.1), "NoImprovement(0.1)")],
+)  # fmt: skip
+def test_what_ended_a_search_has_the_name_of_the_criterion(criterion, name):
+    result = mz.solve(GRAPH, 0.8, search="only", time_limit=LONG, stop=criterion)
+    assert result.ended_by == name and result.notes[-1] == f"stopped by {name}"
+
+
+def test_criteria_are_the_same_asked_alone():
+    """The three that come with the package, at their edges; other criteria may be made of them."""
+    before, after = mz.stop.State(1.9, None, 3, None), mz.stop.State(2.0, 4, 3, 0.5)
+    assert [mz.stop.TimeLimit(2)(state) for state in (before, after)] == [False, True]
+    assert [mz.stop.Gap(0.25)(state) for state in (before, after)] == [False, True] and not mz.stop.Gap(0.24)(after)
+    assert [mz.stop.NoImprovement(0.4)(state) for state in (before, after)] == [False, True]
+    assert not mz.stop.NoImprovement(0.5)(after) and mz.stop.State(0.0, 0, 0, 0.0).gap == 0.0 == mz.stop.Gap(0).fraction
+
+
+@pytest.mark.parametrize("name", few(["solve", "order", "plan", "allocate"], keep=2))
+def test_an_error_of_a_criterion_is_raised_when_nothing_runs_any_more(name):
+    def fail(state):
+        if state.value is not None:
+            raise OwnError("mine")
+        return False
+
+    with pytest.raises(OwnError, match="^mine$"):
+        CALLS[name](stop=[mz.stop.TimeLimit(LONG), fail])
+    assert nothing_runs()
+
+
+def test_a_criterion_is_asked_by_one_thread_at_a_time():
+    inside, most = [], []
+
+    def slow(state):
+        inside.append(state)
+        most.append(len(inside))
+        time.sleep(0.02)
+        inside.pop()
+        return state.seconds > 0.6
+
+    assert mz.solve(GRAPH, 0.8, time_limit=LONG, stop=slow).ended_by == "slow"
+    assert set(most) == {1} and len(most) > 1
 
 
 # --- What the caller stops ------------------------------------------------------------------------------------

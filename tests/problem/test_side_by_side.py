@@ -83,7 +83,7 @@ def test_any_schedule_has_offsets_side_by_side(case, seed):
     assert judged(whole, found, sequence, offsets) == ""
     again = search_arena(placing.buffers, time_limit=0.002, seed=seed + 1, begin_with=arena.offsets)
     assert again.size <= arena.size
-    allocated = allocate_buffers(placing.buffers, begin_with=arena.offsets, time_limit=0.01, stop=lambda: True)
+    allocated = allocate_buffers(placing.buffers, begin_with=arena.offsets, effort=Effort(0.01), stop=lambda: True)
     assert allocated.arena.size <= arena.size
     offsets = [allocated.arena.offsets[copy] for copy in placing.copies]
     assert judged(whole, found, sequence, offsets) == ""
@@ -276,7 +276,7 @@ def test_others_may_lie_inside_a_block():
     arena = Arena(buffers, (0, 2, 4, 2))
     assert arena.size == arena.bound == 6 and arena.is_least
     assert search_arena(buffers, time_limit=0.05) == first_fit(buffers, 1, 6) == arena
-    assert allocate_buffers(buffers, begin_with=arena.offsets, time_limit=0.05).arena.size == 6
+    assert allocate_buffers(buffers, begin_with=arena.offsets, effort=Effort(0.05)).arena.size == 6
 
 
 def drawn_blocks(seed):

@@ -54,7 +54,7 @@ def test_gradients_that_leave_no_room_are_named():
 @pytest.mark.parametrize(
     ("budget", "of", "message"),
     [("1GiB", "activations", "of activations there is a fraction"), ("least", "activations", "there is a fraction"),
-     (0.5, "gradients", "of 'gradients': expected step or activations")],
+     (0.5, "gradients", "of 'gradients': expected one of step, activations")],
 )  # fmt: skip
 def test_nonsense_is_refused(budget, of, message):
     with pytest.raises(InputError, match=message):

@@ -31,6 +31,7 @@ from moccasin_mzn.graphs.operators import Part
 from moccasin_mzn.problem.features import OF_GRAPHS, OF_ONE_MEMORY, Feature, graph_features, lacking
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import known_at_once
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
@@ -77,14 +78,14 @@ def runner_of(instance: Instance, form: str, some: Sequence[Searcher], search: s
     options = Options(formulation=form, search=search, threads=1, seed=0, if_none="stop", time_limit=10.0)
     return Runner(
         board=Board(instance, time.monotonic()), options=options, form=options.form, searchers=some,
-        enough=lambda: next(left, None) is None,
+        call=Call(stop=lambda: next(left, None) is None),
     )  # fmt: skip
 
 
 def run(instance: Instance, form: str, some: Sequence[Searcher], search: str) -> Result:
     """What some of the searches find and prove."""
     runner = runner_of(instance, form, some, search)
-    runner.run(lambda progress: None)
+    runner.run()
     return runner.result()
 
 

@@ -221,7 +221,7 @@ def test_the_staged_search_follows_the_best_schedule_and_without_one_the_drafts(
 def test_without_the_solver_the_staged_search_goes_on_along_other_orders(monkeypatch):
     asked = []
 
-    def run(self, on_progress):
+    def run(self):
         asked.append((self.instance.order, self.options.search))
         if self.options.search != "only":
             raise SolverError("the solver fell over")

@@ -23,6 +23,7 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Link, Memory, Platform, plan_of_sequence
 from moccasin_mzn.search import runner as solve
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.options import SearchOptions
 
 OPTIONS = SearchOptions(threads=1, seed=0, time_limit=60)
@@ -95,7 +96,7 @@ def test_an_interrupt_ends_it_with_the_best_plan():
             raise KeyboardInterrupt
 
     problem = free(paging_problem(u_graph(), 6))
-    result = solve_with_arenas(problem, PagingFormulation(), ONLY, 1, listen)
+    result = solve_with_arenas(problem, PagingFormulation(), ONLY, 1, Call(listen))
     assert result.interrupted and result.found and result.arenas is not None
     assert result.status == "feasible" and result.reason.startswith("no proof was found before the user stopped")
 

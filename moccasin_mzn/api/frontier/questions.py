@@ -19,7 +19,7 @@ from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS
 from moccasin_mzn.problem.problem import Account, Problem
-from moccasin_mzn.search.conclusion import scope
+from moccasin_mzn.search.conclusion import scope, scope_of_all
 from moccasin_mzn.search.counted import is_counted
 from moccasin_mzn.search.result import Progress, Result
 
@@ -129,6 +129,10 @@ class Variant(ABC, Generic[Varied]):
     def at(self, budget: int) -> Varied:
         """The problem with another budget."""
 
+    def settled_at(self, budget: int) -> Varied:
+        """The problem with another budget which is that of its input order too."""
+        return self.at(budget)
+
     @abstractmethod
     def peak_of(self, simulation: Account) -> int:
         """The most memory that an answer needs where the budget is varied."""
@@ -179,6 +183,11 @@ class Variant(ABC, Generic[Varied]):
     def scope(self) -> str:
         """Scope of the proofs, to be read after "no schedule"."""
         return scope(self.problem, self.form, getattr(self.options, "solver", ""))
+
+    @property
+    def least_scope(self) -> str:
+        """Scope of `least`, to be read after "no schedule"."""
+        return scope_of_all(self.graph)
 
     def amount(self, budget: Budget | int | float | str) -> int:
         """Return a budget as given in the graph's size unit, without the fixed memory."""

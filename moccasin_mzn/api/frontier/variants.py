@@ -42,6 +42,7 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Plan, plan_of_sequence
 from moccasin_mzn.problem.problem import Account, Problem, answer_document
 from moccasin_mzn.search.apply_strategy import apply
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope, scope_of_all
 from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.result import Progress, Result
@@ -107,9 +108,7 @@ class Rematerialization(Variant[Instance]):
 
     def solved(self, problem: Instance, options: SearchOptions, listener: Listener, start: Schedule | None) -> Result:
         assert isinstance(options, Options)
-        return solve_instance(
-            problem, options, listener, warm_start=start, flow_bounds=self._flow_bounds, stop=self.stop
-        )
+        return solve_instance(problem, options, Call(listener, self.stop), start, self._flow_bounds)
 
     @cached_property
     def _flow_bounds(self) -> FreeOrderBound | None:
@@ -184,6 +183,10 @@ class Plans(Variant[PlanProblem]):
         return f"{ranges}, within {' and '.join(limits)}," if limits else super().scope
 
     @property
+    def least_scope(self) -> str:
+        return self.scope
+
+    @property
     def least(self) -> int:
         """No plan fits less: the largest working set of a node that cannot be computed in another memory. Of one device
         what of the largest the other memories do not hold."""
@@ -227,12 +230,15 @@ class Plans(Variant[PlanProblem]):
         memories[SWEPT] = replace(memories[SWEPT], budget=budget)
         return replace(self.problem, platform=replace(platform, memories=tuple(memories)))
 
+    def settled_at(self, budget: int) -> PlanProblem:
+        return replace(self.at(budget), instance=replace(self.problem.instance, budget=budget))
+
     def peak_of(self, simulation: Account) -> int:
         assert isinstance(simulation, PlanSimulation)
         return simulation.peaks[SWEPT]
 
     def solved(self, problem: PlanProblem, options: SearchOptions, listener: Listener, start: Plan | None) -> Result:
-        return solve_problem(problem, self.formulation, options, listener, warm_start=start, stop=self.stop)
+        return solve_problem(problem, self.formulation, options, Call(listener, self.stop), start)
 
 
 # --- Baselines, and arenas ------------------------------------------------------------------------------------
@@ -278,7 +284,7 @@ class Baseline(Variant[Instance]):
     def solved(self, problem: Instance, options: StrategyOptions, listener: Listener, start: object) -> Result:
         assert options.strategy is not None
         limit = None if self.counted else options.time_limit
-        found = apply(problem, options.strategy, limit, None, None, self.stop, options.iterations)
+        found = apply(problem, options.strategy, limit, Call(stop=self.stop), options.iterations)
         if found.sequence is not None:
             self.results[found.sequence] = found
         return found
@@ -310,6 +316,10 @@ class Arranged(Variant[Problem]):
         return self.inner.least
 
     @property
+    def least_scope(self) -> str:
+        return self.inner.least_scope
+
+    @property
     def input_increase(self) -> int | None:
         return self.inner.input_increase
 
@@ -332,6 +342,9 @@ class Arranged(Variant[Problem]):
 
     def at(self, budget: int) -> Problem:
         return self.inner.at(budget)
+
+    def settled_at(self, budget: int) -> Problem:
+        return self.inner.settled_at(budget)
 
     def peak_of(self, simulation: Account) -> int:
         return self.inner.peak_of(simulation)
@@ -365,7 +378,7 @@ class Arranged(Variant[Problem]):
         options = replace(self.options, time_limit=seconds, seed=self.seed(question))
         start = self.start(problem, question.start)
         request = replace(self.request, problem=problem, options=options, start=start, known=None)
-        found = answer(request, hear, stop=lambda: stop.is_set() or self.stop())
+        found = answer(request, Call(hear, lambda: stop.is_set() or self.stop()))
         schedules: tuple[tuple[Schedule, str], ...] = ()
         if found.answer is not None and found.arenas is not None and found.simulation.feasible:
             known = self.results.get(found.answer)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -27,7 +26,7 @@ from moccasin_mzn.api.race.racer import (
     usable_cores,
 )
 from moccasin_mzn.api.request import Request
-from moccasin_mzn.base.clock import POLL_SECONDS, Deadline, never
+from moccasin_mzn.base.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.base.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.formulations import Formulation
@@ -35,9 +34,10 @@ from moccasin_mzn.formulations.complexity import COMPILING_SHARE, READS_PER_SECO
 from moccasin_mzn.formulations.searched import PlanFormulation, Searched
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.result import Listener, Result, Seconds
+from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import Backend, check_integers, find_backend
 
@@ -53,9 +53,7 @@ OVERTAKEN_SECONDS, OVERTAKEN_SHARE = 60.0, 0.5
 """Seconds, and share of its time, after which a local search that others have overtaken begins again from the best."""
 
 
-def race(
-    record: Board, form: Searched, options: SearchOptions, on_progress: Listener, stop: Callable[[], bool] = never
-) -> Result:
+def race(record: Board, form: Searched, options: SearchOptions, call: Call) -> Result:
     """Have the solvers of `options` race on the problem of a record, and our own searches with them.
 
     At most as many racers run at once as there are threads, if there is a time limit. Local search and bounds have one
@@ -69,14 +67,14 @@ def race(
         InputError: an unknown solver, or one of too narrow integers, before anything starts; all racers failed without
             a schedule; one is contradicted by the simulator or by another one (`JudgeError`).
     """
-    contest = _Race(record, form, options, options.threads or usable_cores(), stop)
+    contest = _Race(record, form, options, options.threads or usable_cores(), call)
     try:
         backends = [find_backend(name) for name in options.solvers]
         problem = record.problem
         check_integers(backends, lambda: form.sums(form.data(problem)), partial(node_text, problem.graph))
         contest.line_up(backends)
         with pinned(least_busy_cores(contest.threads)):
-            contest.run(on_progress)
+            contest.run()
     except KeyboardInterrupt:  # just before it began, or just after its end
         contest.interrupted = True
     return contest.result()
@@ -88,8 +86,7 @@ class _Race:
     form: Searched
     options: SearchOptions
     threads: int
-    stop: Callable[[], bool] = never
-    """Function that ends the race by returning true."""
+    call: Call = field(default_factory=Call)
     racers: list[Racer] = field(default_factory=list)
     waiting: deque[Racer] = field(default_factory=deque)
     running: dict[str, tuple[Racer, threading.Thread]] = field(default_factory=dict)
@@ -124,7 +121,7 @@ class _Race:
         self.waiting.extend(self.racers)
         self._keep_start()
 
-    def run(self, on_progress: Listener) -> None:
+    def run(self) -> None:
         """Run until it is settled, time is up, no racer is left or the user has had enough.
 
         Raises:
@@ -135,13 +132,13 @@ class _Race:
                 self._start_those_that_may()
                 if not self.running:
                     break
-                self._take_news(on_progress, POLL_SECONDS)
+                self._take_news(POLL_SECONDS)
                 self._end_if_overtaken()
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
             self._stop_all()
-        self._pass_on(on_progress)
+        self._pass_on()
         started = [racer for racer in self.racers if racer.runs]
         answered = self.record.answer is not None or self.record.infeasible_source or self.interrupted
         if not answered and started and all(racer.failed for racer in started):
@@ -157,7 +154,7 @@ class _Race:
         return Deadline(seconds, self.record.begin)
 
     def _over(self) -> bool:
-        return self.record.ended.is_set() or self.deadline.over() or self.stop()
+        return self.record.ended.is_set() or self.deadline.over() or self.call.stop()
 
     def _stop_all(self) -> None:
         """Stop all that run, and take their reports up to their end.
@@ -256,7 +253,7 @@ class _Race:
 
     # Reports
 
-    def _take_news(self, on_progress: Listener, patience: float) -> None:
+    def _take_news(self, patience: float) -> None:
         """Wait at most `patience` seconds for reports of racers, and pass on what is new."""
         try:
             self._take(*self.events.get(timeout=patience))
@@ -264,11 +261,11 @@ class _Race:
                 self._take(*self.events.get_nowait())
         except queue.Empty:
             pass
-        self._pass_on(on_progress)
+        self._pass_on()
 
-    def _pass_on(self, on_progress: Listener) -> None:
+    def _pass_on(self) -> None:
         while not self.record.news.empty():
-            on_progress(self.record.news.get())
+            self.call.listener(self.record.news.get())
 
     def _take(self, racer: Racer, report: JsonObject | Attempt | Exception) -> None:
         """Take one report of a racer.

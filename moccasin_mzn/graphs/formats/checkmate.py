@@ -6,7 +6,7 @@ carry `source` and `target`. There is no order: every topological order of these
 
 from __future__ import annotations
 
-from moccasin_mzn.graphs.formats.reader import Reader, first_node, graph_of
+from moccasin_mzn.graphs.formats.reader import Keys, Reader, first_node, graph_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 
@@ -24,10 +24,8 @@ def parse(document: dict[str, object]) -> ComputationGraph:
     Raises:
         InputError: a missing or malformed key, or no valid graph.
     """
-    return graph_of(
-        document, "id", "cost_cpu", "cost_ram", ("links", "edges"), ("source", "target"),
-        label="name", backward="backward", size_unit="byte",
-    )  # fmt: skip
+    keys = Keys("id", "cost_cpu", "cost_ram", ("links", "edges"), ("source", "target"), "name", "backward")
+    return graph_of(document, keys, size_unit="byte")
 
 
 READER = Reader("id, cost_ram and cost_cpu (checkmate)", matches, parse, is_json=True)

@@ -43,6 +43,7 @@ from moccasin_mzn.base.files import JsonObject, replace_file
 from moccasin_mzn.graphs.adjacency import adjacent_in
 from moccasin_mzn.graphs.checks import by_device, output_of_in
 from moccasin_mzn.graphs.formats.reader import (
+    Keys,
     Reader,
     attributes_json,
     check_directed,
@@ -60,6 +61,9 @@ from moccasin_mzn.graphs.operators import operators_in, parts_in
 
 FORMAT = "moccasin-graph"
 VERSION = 1
+KEYS = Keys(
+    "id", "duration", "size", ("edges", "links"), ("source", "target"), "label", "backward", "workspace", "in_place"
+)
 
 _OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory", "computed_once")
 _NODE_KEYS = (
@@ -104,11 +108,8 @@ def parse(document: dict[str, object]) -> ComputationGraph:
     ids = column(nodes, "nodes", "id")
     index = {node: at for at, node in enumerate(ids)}
     return graph_of(
-        document, "id", "duration", "size", ("edges", "links"), ("source", "target"),
-        label="label",
-        backward="backward",
-        workspace="workspace",
-        in_place="in_place",
+        document,
+        KEYS,
         duration_unit=about.get("duration_unit", "unit"),
         size_unit=about.get("size_unit", "unit"),
         attributes={key: value for key, value in about.items() if key not in _OWN_KEYS},

@@ -6,7 +6,7 @@ the keys "0" (tail) and "1" (head); `graph.order` is the input topological order
 
 from __future__ import annotations
 
-from moccasin_mzn.graphs.formats.reader import Reader, first_node, graph_of
+from moccasin_mzn.graphs.formats.reader import Keys, Reader, first_node, graph_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 
@@ -22,7 +22,7 @@ def parse(document: dict[str, object]) -> ComputationGraph:
     Raises:
         InputError: a missing or malformed key, or no valid graph.
     """
-    return graph_of(document, "name", "duration", "out_cost", ("links", "edges"), ("0", "1"))
+    return graph_of(document, Keys("name", "duration", "out_cost", ("links", "edges"), ("0", "1")))
 
 
 READER = Reader("name, out_cost and duration (random layered)", matches, parse, is_json=True)

@@ -181,19 +181,30 @@ def resolve_list(ids: list[NodeId], about: JsonObject, key: str) -> tuple[int, .
     return tuple(resolve(ids, key, found))
 
 
-def graph_of(
-    document: JsonObject, node: str, duration: str, size: str, edges: tuple[str, str], ends: tuple[str, str], *,
-    label: str | None = None, backward: str | None = None, workspace: str | None = None, in_place: str | None = None,
-    **facts: Json,
-) -> ComputationGraph:  # fmt: skip
+@dataclass(frozen=True)
+class Keys:
+    """The keys of a dialect of JSON; None: it has no such key."""
+
+    node: str
+    """The key of ids in each node."""
+    duration: str
+    size: str
+    edges: tuple[str, str]
+    """See `edge_positions`, as for `ends`."""
+    ends: tuple[str, str]
+    label: str | None = None
+    """The key of what all nodes have, or none, as for `backward`."""
+    backward: str | None = None
+    workspace: str | None = None
+    """The key of workspaces, which are 0 where it is missing."""
+    in_place: str | None = None
+    """The key of lists of inputs that may be overwritten, empty where it is missing."""
+
+
+def graph_of(document: JsonObject, keys: Keys, **facts: Json) -> ComputationGraph:
     """The graph of a document.
 
     Args:
-        node, duration, size: the keys of ids and amounts in each node.
-        edges, ends: see `edge_positions`.
-        label, backward: the keys of what all nodes have, or none; None: the dialect has no such key.
-        workspace: the key of workspaces, which are 0 where it is missing; None: the dialect has none.
-        in_place: the key of lists of inputs that may be overwritten, empty where it is missing; None if absent.
         facts: what else the graph is made with.
 
     Raises:
@@ -202,23 +213,23 @@ def graph_of(
     check_directed(document)
     about = graph_object(document)
     nodes = objects(document, "nodes")
-    ids = column(nodes, "nodes", node)
+    ids = column(nodes, "nodes", keys.node)
 
     def where_any(key: str | None) -> tuple[Json, ...] | None:
         return tuple(column(nodes, "nodes", key)) if key is not None and any(key in at for at in nodes) else None
 
-    overwritten = None
+    overwritten, workspace, in_place = None, keys.workspace, keys.in_place
     if in_place is not None and any(in_place in at for at in nodes):
         overwritten = overwritable(ids, [at.get(in_place, []) for at in nodes])
     return ComputationGraph(
         nodes=tuple(ids),
-        durations=tuple(column(nodes, "nodes", duration)),
-        sizes=tuple(column(nodes, "nodes", size)),
-        edges=edge_positions(ids, document, edges, ends),
+        durations=tuple(column(nodes, "nodes", keys.duration)),
+        sizes=tuple(column(nodes, "nodes", keys.size)),
+        edges=edge_positions(ids, document, keys.edges, keys.ends),
         order=resolve_list(ids, about, "order"),
         name=about.get("name", ""),
-        labels=where_any(label),
-        backward=where_any(backward),
+        labels=where_any(keys.label),
+        backward=where_any(keys.backward),
         workspaces=None if workspace is None else tuple(at.get(workspace, 0) for at in nodes),
         in_place=overwritten,
         **facts,

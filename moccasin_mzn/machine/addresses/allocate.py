@@ -17,6 +17,7 @@ from moccasin_mzn.machine.addresses import ADDRESSES
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, capacity_of, check_buffers, steps
 from moccasin_mzn.problem.blocks import merged
 from moccasin_mzn.problem.buffer import Buffer, Piece, pieces_of
+from moccasin_mzn.search.options import Effort
 
 if TYPE_CHECKING:
     from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, Solution, Value
@@ -65,7 +66,7 @@ class Allocation:
 
 def allocate_buffers(
     buffers: Iterable[Buffer], alignment: int = 1, *, capacity: int | str | None = None,
-    begin_with: Iterable[int] | None = None, time_limit: float | None = None, threads: int | None = None, seed: int = 0,
+    begin_with: Iterable[int] | None = None, effort: Effort = Effort(),  # noqa: B008 (frozen)
     stop: Callable[[], bool] = lambda: False, on_progress: ArenaListener = lambda seconds, size, bound, source: None,
 ) -> Allocation:  # fmt: skip
     """A small arena, or with a capacity one that is no larger. An interrupt from the keyboard ends it with the best.
@@ -81,12 +82,12 @@ def allocate_buffers(
     """
     buffers, alignment, capacity = buffers_in(buffers), plain(alignment), capacity_of(capacity)
     check_buffers(buffers, alignment, capacity)
-    deadline, bound = Deadline(time_limit), bound_of(buffers, alignment)
+    deadline, bound = Deadline(effort.time_limit), bound_of(buffers, alignment)
     least = None if begin_with is not None else first_fit(buffers, alignment, max(bound, capacity or 0))
     if least is not None:
         on_progress(deadline.elapsed(), least.size, bound, SEARCH)
         return Allocation(least, bound, _status(least, bound, capacity))
-    return _searched(buffers, alignment, bound, capacity, begin_with, time_limit, threads, seed, stop, on_progress)
+    return _searched(buffers, alignment, bound, capacity, begin_with, effort, stop, on_progress)
 
 
 def first_fit(buffers: tuple[Buffer, ...], alignment: int, enough: int) -> Arena | None:
@@ -128,22 +129,22 @@ def _lowest(pieces: Sequence[Piece], step: int, placed: list[tuple[int, Sequence
 
 def _searched(
     buffers: tuple[Buffer, ...], alignment: int, bound: int, capacity: int | None, begin_with: Iterable[int] | None,
-    time_limit: float | None, threads: int | None, seed: int, stop: Callable[[], bool], on_progress: ArenaListener,
+    effort: Effort, stop: Callable[[], bool], on_progress: ArenaListener,
 ) -> Allocation:  # fmt: skip
     """What search and model find; see `allocate_buffers`."""
     from moccasin_mzn.machine.addresses.search import search_arena
     from moccasin_mzn.solvers.minizinc.run import Limits
 
     ready(ADDRESSES)
-    deadline, interrupted = Deadline(time_limit), []
+    deadline, interrupted = Deadline(effort.time_limit), []
     if begin_with is not None:
         begin_with = Arena(
             buffers, sequence(begin_with, "begin with", "offsets, one for each buffer"), alignment
         ).offsets
     modelled = sum(len(pieces_of(buffer)) for buffer in buffers) <= MOST_MODELLED
     arena = search_arena(
-        buffers, alignment, enough=capacity, seed=seed, begin_with=begin_with,
-        time_limit=time_limit and time_limit * (SEARCH_SHARE if modelled else 1), stop=stop,
+        buffers, alignment, enough=capacity, seed=effort.seed or 0, begin_with=begin_with,
+        time_limit=effort.time_limit and effort.time_limit * (SEARCH_SHARE if modelled else 1), stop=stop,
         on_interrupt=lambda: interrupted.append(True),
         on_arena=lambda size: on_progress(deadline.elapsed(), size, bound, SEARCH),
     )  # fmt: skip
@@ -151,7 +152,7 @@ def _searched(
     over = deadline.over() or stop() or bool(interrupted)
     if arena.size > max(bound, capacity or 0) and modelled and not hopeless and not over:
         left = deadline.remaining()
-        limits = Limits(MODEL_SECONDS if left is None else left, threads, seed)
+        limits = Limits(MODEL_SECONDS if left is None else left, effort.threads, effort.seed or 0)
         found, outcome = least_arena(
             buffers, alignment, begin_with=arena, limits=limits, enough=capacity, stop=stop,
             on_arena=lambda one: on_progress(deadline.elapsed(), one.size, bound, MODEL),

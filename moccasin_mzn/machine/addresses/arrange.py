@@ -40,6 +40,7 @@ from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.board import INSTANT
 from moccasin_mzn.search.conclusion import scope, scope_of_all
+from moccasin_mzn.search.options import Effort
 from moccasin_mzn.search.result import Result, Status, TracePoint
 from moccasin_mzn.solvers.minizinc.run import Limits
 
@@ -54,9 +55,7 @@ class Arrangement:
     problem: Instance | PlanProblem
     search: Callable[..., Result]
     alignment: int
-    deadline: Deadline
-    threads: int | None
-    seed: int
+    effort: Effort
     reports: Reports
     """What is reported on the way; its `over` ends everything by returning true."""
     interrupted: bool = field(default=False, init=False)
@@ -71,9 +70,18 @@ class Arrangement:
     kept: float = field(default=0.0, init=False)
     """Seconds that are left to later steps."""
 
+    @property
+    def deadline(self) -> Deadline:
+        return self.reports.call.deadline(self.effort.time_limit)
+
+    @property
+    def seed(self) -> int:
+        return self.effort.seed or 0
+
     def answered(self) -> Result:
         """Search, and return the best answer with all whose arenas fit on the way."""
-        return replace(self.run(), placed=self.placed)
+        found = self.run()
+        return replace(found, placed=self.placed, seconds=replace(found.seconds, total=self.deadline.elapsed()))
 
     def run(self) -> Result:
         raise NotImplementedError
@@ -107,7 +115,7 @@ class Arrangement:
         """The least one within the budget, or one of at most `enough`, by a model, for no more than `most` buffers."""
         if arena.bound > budget or len(arena.buffers) > most or self.over():
             return None
-        limits = Limits(seconds, self.threads, self.seed)
+        limits = Limits(seconds, self.effort.threads, self.seed)
         found, outcome = least_arena(
             arena.buffers, self.alignment, limit=budget, enough=enough, limits=limits, stop=self.reports.over
         )
@@ -240,14 +248,14 @@ Search = Callable[[Instance, float | None], Result]
 
 
 def solve_with_addresses(
-    instance: Instance, search: Search, alignment: int = 1, *, time_limit: float | None = None,
-    threads: int | None = None, seed: int = 0, reports: Reports | None = None, counted: bool = False,
+    instance: Instance, search: Search, alignment: int = 1, effort: Effort = Effort(),  # noqa: B008 (frozen)
+    reports: Reports | None = None, counted: bool = False,
 ) -> Result:  # fmt: skip
     """The best schedule whose arena is within the budget of `instance`, with that arena.
 
     Args:
         search: finds schedules within a memory budget; called again with lower budgets where needed.
-        time_limit: seconds for everything; None: the first search has no limit, the rest is as long as it is useful.
+        effort: without a time limit the first search has none, and the rest is as long as it is useful.
         reports: get what is found on the way; their `over` ends everything, `search` has to ask it too.
         counted: `search` counts its work; no other step asks a clock then, unless there is a time limit.
 
@@ -261,11 +269,10 @@ def solve_with_addresses(
     check_buffers(
         placing_of(instance.graph, instance.baseline).buffers, alignment
     )  # before the search: it finds more of them
-    ready(ADDRESSES, *compiled_for(instance.free_order))
-    reports, deadline = reports or Reports(instance), Deadline(time_limit)
-    reports.begin = deadline.begin  # what was compiled does not count
+    reports = reports or Reports(instance)
+    reports.call = reports.call.after(ready(ADDRESSES, *compiled_for(instance.free_order)))
     kind = _Counted if counted else _Schedules
-    return kind(instance, search, alignment, deadline, threads, seed, reports).answered()
+    return kind(instance, search, alignment, effort, reports).answered()
 
 
 @dataclass
@@ -329,7 +336,7 @@ class _Schedules(Arrangement):
             return
         if sum(self.problem.max_computations) > MOST_COMPUTATIONS or not is_modelled(self.problem.graph):
             return
-        limits = Limits(self.seconds(MODEL_SECONDS, 0.5), self.threads, self.seed)
+        limits = Limits(self.seconds(MODEL_SECONDS, 0.5), self.effort.threads, self.seed)
         staged = form.staged and not self.problem.free_order
         answer = solve_jointly(self.problem, self.alignment, staged=staged, limits=limits, stop=self.reports.over)
         self.interrupted |= answer.interrupted

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.base.formatting import over_text
 from moccasin_mzn.machine.addresses.arrange import Arrangement, Counting
 from moccasin_mzn.machine.addresses.reports import Reports
@@ -24,6 +23,8 @@ from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem
 from moccasin_mzn.problem.platform import Plan, plan_with_all_outputs
 from moccasin_mzn.search.board import WARM_START
 from moccasin_mzn.search.conclusion import scope
+from moccasin_mzn.search.counted import is_counted
+from moccasin_mzn.search.options import Effort
 from moccasin_mzn.search.result import Listener, Progress, Result, ignore
 
 FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.05
@@ -45,18 +46,15 @@ PlanSearch = Callable[[PlanProblem, float | None, Listener, Plan | None], Result
 
 
 def plan_with_arenas(
-    problem: PlanProblem, search: PlanSearch, alignment: int = 1, *, begin: float | None = None,
-    time_limit: float | None = None, threads: int | None = None, seed: int = 0, reports: Reports | None = None,
-    counted: bool = False,
+    problem: PlanProblem, search: PlanSearch, alignment: int = 1, effort: Effort = Effort(),  # noqa: B008 (frozen)
+    reports: Reports | None = None,
 ) -> Result:  # fmt: skip
     """The best plan whose arenas are within the budgets of their memories, with these arenas.
 
     Args:
         search: finds plans within memory budgets; called again with lower budgets where needed.
-        begin: the time limit counts from here, by `time.monotonic()`; default: from now.
-        time_limit: seconds for everything; None: the first search has no limit, the rest is as long as it is useful.
+        effort: without a time limit the first search has none, and the rest is as long as it is useful.
         reports: get what is found on the way; their `over` ends everything, `search` has to ask it too.
-        counted: `search` counts its work; no other step asks a clock then, unless there is a time limit.
 
     Returns:
         Status "optimal": proven for arenas. "unknown", without a plan: plans were found, but none with arenas that fit.
@@ -67,10 +65,8 @@ def plan_with_arenas(
     instance = problem.instance
     baseline = placing_of(instance.graph, instance.baseline)
     check_buffers(baseline.buffers, alignment)  # before the search: it finds more of them
-    deadline = Deadline(time_limit) if begin is None else Deadline(time_limit, begin)
-    reports = reports or Reports(problem, begin=deadline.begin)
-    kind = _CountedPlans if counted else _Plans
-    return kind(problem, search, alignment, deadline, threads, seed, reports).answered()
+    kind = _CountedPlans if is_counted(effort) else _Plans
+    return kind(problem, search, alignment, effort, reports or Reports(problem)).answered()
 
 
 @dataclass

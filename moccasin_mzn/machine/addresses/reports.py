@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.base.clock import never
 from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.problem.problem import Problem
-from moccasin_mzn.search.result import ADDRESSES, Listener, Progress, Result, ignore
+from moccasin_mzn.search.call import Call
+from moccasin_mzn.search.result import ADDRESSES, Progress, Result
 
 SILENT_SECONDS = 2.0
 """Time after which progress is reported again while nothing improves, in seconds."""
@@ -31,11 +30,7 @@ class Reports:
     """What one call reports to its listener."""
 
     problem: Problem
-    listener: Listener = ignore
-    begin: float = field(default_factory=time.monotonic)
-    """Seconds count from here, by `time.monotonic()`."""
-    stop: Callable[[], bool] = never
-    """Function that ends everything by returning true."""
+    call: Call = field(default_factory=Call)
     bound: int = field(init=False)
     """Lower bound on the value of schedules at the budgets proper."""
     _best: Result | None = field(default=None, init=False)
@@ -58,7 +53,7 @@ class Reports:
             and threading.current_thread() is self._thread
         ):
             self._report(SOURCE)
-        return self.stop()
+        return self.call.stop()
 
     def heard(self, progress: Progress) -> None:
         """Pass on the progress of a search at the budgets proper, whose schedules have no arenas yet."""
@@ -67,7 +62,7 @@ class Reports:
             self._tried, self._arenas = (progress.value, progress.figures), {}
             self._report(progress.source)
         elif self._best is None:
-            self._send(replace(progress, seconds=time.monotonic() - self.begin))
+            self._send(replace(progress, seconds=self.seconds))
 
     def trying(self, result: Result) -> None:
         """Note the schedule whose offsets are searched for from now on."""
@@ -91,12 +86,15 @@ class Reports:
         assert figures is not None
         arenas = self.problem.arenas_with_limits(result.arenas)
         sizes = dict(zip(self._names(), (arena.size for arena, *_ in arenas), strict=True))
-        seconds, objective = time.monotonic() - self.begin, self.problem.objective
-        self._send(
-            Progress(
-                seconds, objective, result.value, self.bound, figures, result.answer, result.found_by, arenas=sizes
-            )
-        )
+        self._send(Progress(
+            self.seconds, self.problem.objective, result.value, self.bound, figures, result.answer, result.found_by,
+            arenas=sizes,
+        ))  # fmt: skip
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the call began."""
+        return time.monotonic() - self.call.begin
 
     def _names(self) -> list[str]:
         return [memory.name for memory in self.problem.platform.memories]
@@ -108,10 +106,9 @@ class Reports:
             value, figures = self._best.value, self.problem.figures(self._best.simulation) or figures
         else:
             figures = {name: None if name in OBJECTIVES else figure for name, figure in figures.items()}
-        seconds = time.monotonic() - self.begin
         arenas = dict(self._arenas) or None
-        self._send(Progress(seconds, ADDRESSES, value, self.bound, figures, None, source, unplaced, arenas))
+        self._send(Progress(self.seconds, ADDRESSES, value, self.bound, figures, None, source, unplaced, arenas))
 
     def _send(self, progress: Progress) -> None:
         self._latest = time.monotonic()
-        self.listener(progress)
+        self.call.listener(progress)

@@ -17,6 +17,7 @@ from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import RELAXATION
 from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.result import Progress
@@ -118,14 +119,14 @@ def search_along(
     """
     board = board_inside(runner, runner.board.problem.along(order), form, source)
 
-    def enough() -> bool:
+    def over() -> bool:
         settled = board.value is not None and board.bound >= board.value
         return runner.over() or settled or (overtaken is not None and overtaken(board))
 
     Runner(
-        board=board, options=options, form=form, searchers=runner.searchers, model_after=model_after, enough=enough,
-        outcomes=runner.outcomes,
-    ).run(lambda progress: pass_on(progress, runner.board, source))  # fmt: skip
+        board=board, options=options, form=form, searchers=runner.searchers, model_after=model_after,
+        call=Call(lambda progress: pass_on(progress, runner.board, source), over), outcomes=runner.outcomes,
+    ).run()  # fmt: skip
     return board
 
 

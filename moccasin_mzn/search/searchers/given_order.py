@@ -76,7 +76,7 @@ class RelaxationSearcher(Searcher):
         return _given_order(runner)
 
     def search(self, runner: Runner) -> None:
-        from moccasin_mzn.bounds.input_order import duration_bound
+        from moccasin_mzn.bounds.input_order import Alongside, duration_bound
 
         board, shared = runner.board, runner.shared
 
@@ -89,13 +89,15 @@ class RelaxationSearcher(Searcher):
             runner.instance,
             time_limit=runner.remaining,
             workers=min(BOUND_WORKERS, runner.options.threads or os.cpu_count() or 1),
-            may_join=lambda: shared.settled or (runner.deadline.over(JOIN_SHARE) and _is_narrow(runner)),
             seed=runner.seed,
-            on_bound=lambda bound: board.improve_bound(bound, RELAXATION),
-            on_schedule=lambda sequence: board.offer(sequence, RELAXATION),
-            on_draft=note_draft,
-            stop=runner.over,
-            incumbent=lambda: board.value,
+            alongside=Alongside(
+                on_bound=lambda bound: board.improve_bound(bound, RELAXATION),
+                on_schedule=lambda sequence: board.offer(sequence, RELAXATION),
+                on_draft=note_draft,
+                stop=runner.over,
+                incumbent=lambda: board.value,
+                may_join=lambda: shared.settled or (runner.deadline.over(JOIN_SHARE) and _is_narrow(runner)),
+            ),
         )
         if proven.infeasible:
             board.refute(RELAXATION)

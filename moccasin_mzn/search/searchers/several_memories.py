@@ -21,13 +21,13 @@ from itertools import islice
 from typing import ClassVar
 
 from moccasin_mzn.formulations import in_any_order
-from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.heuristics.compiled_searches import LOCAL, ORDERS, CompiledSearch
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.features import OF_PLANS, Features
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.conclusion import SEARCH, known_at_once
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Progress
@@ -71,9 +71,8 @@ class OwnSearch(Searcher):
         return True
 
     def search(self, runner: Runner) -> None:
-        board, form = runner.board, runner.form
-        assert isinstance(form, PlanFormulation) and isinstance(board.problem, PlanProblem)
-        form.search(
+        board = runner.board
+        runner.form.search(
             board.problem, runner.seed, lambda plan: board.offer(plan, SEARCH), runner.over, lambda: board.answer
         )
 
@@ -91,7 +90,6 @@ class OrderByOrder(Searcher):
         return (ORDERS,)
 
     def search(self, runner: Runner) -> None:
-        assert isinstance(runner.board.problem, PlanProblem)
         search = _OrderSearch(runner, runner.board.problem)
         try:
             search.run()
@@ -105,7 +103,7 @@ class _EndedError(Exception):
 
 
 class _OrderSearch:
-    def __init__(self, runner: Runner, problem: PlanProblem) -> None:
+    def __init__(self, runner: Runner, problem: Problem) -> None:
         self.runner, self.problem = runner, problem
         self.done: dict[tuple[int, ...], None] = {}
         """Orders that have been searched along, the first one first."""
@@ -182,11 +180,11 @@ class _OrderSearch:
 
         options = replace(runner.options, time_limit=seconds, until_gap=0.0)
         inner = Runner(
-            board=board, options=options, form=general, searchers=runner.searchers, enough=runner.over,
+            board=board, options=options, form=general, call=Call(take, runner.over), searchers=runner.searchers,
             outcomes=runner.outcomes,
         )  # fmt: skip
         try:
-            inner.run(take)
+            inner.run()
         except SolverError:
             if runner.board.answer is None:
                 raise
@@ -245,9 +243,8 @@ class _OrderSearch:
             options = Options(
                 search="only", time_limit=seconds, threads=runner.options.threads, seed=runner.options.seed
             )  # fmt: skip
-            Runner(
-                board=board, options=options, form=options.form, searchers=runner.searchers, enough=runner.over
-            ).run(self._take_sequence)  # fmt: skip
+            call = Call(self._take_sequence, runner.over)
+            Runner(board=board, options=options, form=options.form, call=call, searchers=runner.searchers).run()
         if is_alone_of_use(self.problem):
             if board.infeasible_source or (known is not None and known[0] == "infeasible"):
                 runner.board.refute(ALONE)
@@ -267,10 +264,10 @@ class _OrderSearch:
             self.runner.board.offer(plan, source)
 
 
-def instance_alone(problem: PlanProblem) -> Instance | None:
+def instance_alone(problem: Problem) -> Instance | None:
     """The problem in the first memory alone, in any order; None if that cannot compute every node."""
     place, graph = problem.platform.memories[0], problem.platform.graph
-    costs = place.energies if problem.goal.objective == "energy" else place.durations
+    costs = place.energies if problem.objective == "energy" else place.durations
     known = tuple(cost for cost in costs or () if cost is not None)
     if len(known) < len(graph.nodes):
         return None
@@ -278,12 +275,12 @@ def instance_alone(problem: PlanProblem) -> Instance | None:
     return replace(problem.instance, graph=replace(graph, durations=known), budget=budget, free_order=True)
 
 
-def is_alone_of_use(problem: PlanProblem) -> bool:
+def is_alone_of_use(problem: Problem) -> bool:
     """Return whether the first memory is the only one that is of use. Then what is proven of it alone is proven."""
     platform = problem.platform
     elsewhere = any(memory.durations is not None for memory in platform.memories[1:])
     copied_in = any(link.target == 0 for link in platform.links)
-    return problem.goal.objective != "traffic" and not elsewhere and not copied_in
+    return problem.objective != "traffic" and not elsewhere and not copied_in
 
 
 SEARCHERS = (OwnSearch(), OrderByOrder())

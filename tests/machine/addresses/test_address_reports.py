@@ -16,6 +16,7 @@ from moccasin_mzn.machine.addresses.reports import Reports
 from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.report.tables import ProgressLines
+from moccasin_mzn.search.call import Call
 from moccasin_mzn.search.options import Options, SearchOptions
 
 
@@ -40,7 +41,7 @@ def test_progress_counts_a_schedule_once_its_arena_is_within_the_budget():
     instance = Instance.build(u_shape(6, [5, 3, 7, 4, 6, 2, 5, 3, 6, 4, 7, 3]), "0.8", max_computations=20)
     heard = []
     request = Request(instance, Options(search="only", time_limit=4), alignment=4)
-    result = answer(request, heard.append)
+    result = answer(request, Call(heard.append))
     assert result.valid
     tries = [one for one in heard if one.phase == "addresses"]
     first = tries[0]
@@ -65,7 +66,7 @@ def test_progress_counts_a_schedule_once_its_arena_is_within_the_budget():
 def test_a_sign_of_life_comes_while_nothing_improves():
     instance = Instance.build(u_shape(4, [4] * 8), "0.8")
     heard, asked = [], iter([False, False, True])
-    reports = Reports(instance, heard.append, stop=lambda: next(asked))
+    reports = Reports(instance, Call(heard.append, lambda: next(asked)))
     schedule = solve_instance(instance, Options(search="only", time_limit=5))
     assert not reports.over() and not heard  # there is nothing to report yet
     reports.trying(schedule)
@@ -80,7 +81,7 @@ def test_a_sign_of_life_comes_while_nothing_improves():
 def test_progress_of_plans_names_the_memory_whose_arena_is_over_its_budget():
     problem, heard = paging_problem(u_graph(size=3), 10), []
     options = SearchOptions(search="off", threads=1, seed=0, time_limit=60)
-    result = solve_with_arenas(problem, PagingFormulation(), options, 4, heard.append)
+    result = solve_with_arenas(problem, PagingFormulation(), options, 4, Call(heard.append))
     assert result.status == "unknown" and {one.value for one in heard} == {None}
     assert heard[0].arenas is None and any(one.arenas and one.arenas["local"] == 11 for one in heard)
     assert "no schedule yet  bound " in (line := lines_of(problem, heard[:1])) and "arena not placed yet" in line

@@ -26,7 +26,7 @@ from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.validate import arena_of_schedule, judged_arenas, validate_schedule
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.options import Effort, Options
 from moccasin_mzn.solvers.minizinc.run import Limits
 from moccasin_mzn.strategies import find_strategy
 
@@ -161,7 +161,7 @@ def test_the_chain_keeps_a_proof_where_the_arena_fits():
 def test_the_chain_is_exact_on_small_graphs(seed):
     instance, alignment = draw_instance(seed)
     least = brute_force(instance, alignment, staged=True)
-    result = solve_with_addresses(instance, searched, alignment, time_limit=60, threads=1)
+    result = solve_with_addresses(instance, searched, alignment, Effort(60, 1))
     if least is None:
         assert result.status == "infeasible" and not result.found
     else:
@@ -180,7 +180,7 @@ def test_a_lower_budget_is_searched_where_the_arena_does_not_fit(alignment, stat
         result = searched(asked, 0.5)
         return result if staged else replace(result, formulation=None)
 
-    result = solve_with_addresses(instance, search, alignment, time_limit=4)
+    result = solve_with_addresses(instance, search, alignment, Effort(4))
     assert budgets[0] == instance.budget and all(budget < instance.budget for budget in budgets[1:])
     assert staged or len(budgets) > 1
     assert result.status == status and result.valid == (result.arenas.size <= instance.budget) == (status == "feasible")
@@ -191,7 +191,7 @@ def test_a_lower_budget_is_searched_where_the_arena_does_not_fit(alignment, stat
 @pytest.mark.full
 def test_reserved_memory_is_released_where_the_arena_has_room():
     instance = Instance.build(random_layered(60, seed=2), 0.85, max_computations=2)
-    result = solve_with_addresses(instance, searched, 64, time_limit=6)
+    result = solve_with_addresses(instance, searched, 64, Effort(6))
     assert result.valid and judge(instance.graph, result.sequence, instance.budget).feasible
     assert result.peak <= result.arenas.size <= instance.budget
 
@@ -200,7 +200,7 @@ def test_reserved_memory_is_released_where_the_arena_has_room():
 def test_addresses_in_a_free_order():
     graph = u_shape(5, [6, 1, 5, 2, 4, 3, 2, 5, 1, 4])
     instance = Instance.build(graph, "0.9", order="free")
-    result = solve_with_addresses(instance, searched, 2, time_limit=20)
+    result = solve_with_addresses(instance, searched, 2, Effort(20))
     assert result.valid and result.arenas.size <= instance.budget
     assert judge(graph, result.sequence, instance.budget).feasible
     assert result.arenas.buffers == placing_of(graph, result.simulation).buffers

@@ -23,7 +23,8 @@ from moccasin_mzn.problem.placing import placings_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, plan_of_sequence
 from moccasin_mzn.problem.validate import validate_plan
-from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.call import Call
+from moccasin_mzn.search.options import Effort, SearchOptions
 
 ALONE = SearchOptions(search="off", threads=1, seed=0, time_limit=60)
 
@@ -117,9 +118,10 @@ def test_time_that_is_left_goes_to_the_search():
     def search(other, seconds, listener, start):
         asked.append((other, start))
         options = replace(ALONE, search="only", time_limit=0.001)
-        return solve_problem(other, PagingFormulation(), options, listener, warm_start=WRITTEN if start else recomputes)
+        begun = WRITTEN if start else recomputes
+        return solve_problem(other, PagingFormulation(), options, Call(listener), begun)
 
-    result = plan_with_arenas(problem, search, time_limit=100)
+    result = plan_with_arenas(problem, search, effort=Effort(100))
     assert asked == [(problem, None), (problem, recomputes)]
     assert (result.value, result.plan, result.status) == (44, WRITTEN, "optimal")
     assert result.arenas.fit(problem.platform)

@@ -17,6 +17,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.verdict import verdict
+from moccasin_mzn.search.options import Effort
 from moccasin_mzn.search.result import Result, Seconds
 
 FORMS = {"paging": PagingFormulation(), "devices": DevicesFormulation(True), "pools": PoolsFormulation(True)}
@@ -46,7 +47,7 @@ def arranged(seed, kind, grain=1, step=1):
     def search(other, seconds, listener, start):
         return walked(other, kind, seed, 0 if other == problem else WALKS)
 
-    return problem, plan_with_arenas(problem, search, step, time_limit=0.5)
+    return problem, plan_with_arenas(problem, search, step, Effort(0.5))
 
 
 @pytest.mark.parametrize("kind", FORMS)

@@ -47,6 +47,25 @@ def solve(graph: mz.ComputationGraph, start: mz.Result | None = None) -> mz.Resu
     )  # fmt: skip
 
 
+class Soon:
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __call__(self, state: mz.stop.State) -> bool:
+        return state.value is not None and state.seconds > self.seconds
+
+
+def settled(state: mz.stop.State) -> bool:
+    return mz.stop.Gap(0.1)(state) or (state.unimproved or 0.0) > state.bound
+
+
+def stop(graph: mz.ComputationGraph) -> None:
+    own: list[mz.stop.Criterion] = [Soon(3), settled, mz.stop.NoImprovement(2)]
+    mz.solve(graph, 0.8, stop=settled)
+    mz.solve(graph, 0.8, stop=[*own, mz.stop.TimeLimit(9), mz.stop.Iterations(5), threading.Event()])
+    mz.order(graph, stop=lambda state: state.gap is not None and state.gap < 0.2)
+
+
 def judge(graph: mz.ComputationGraph) -> mz.JudgedSchedule:
     judged = mz.validate(graph, ["x", "a", "z"], 0.8, order=graph.order or "input", count_fixed=True, in_place=True)
     mz.validate("graph.json", Path("schedule.json"))

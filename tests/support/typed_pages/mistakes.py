@@ -21,6 +21,8 @@ mz.solve(graph, 0.8, time_limi=3)  # call-arg
 mz.solve(graph, 0.8, precedence="served_by")  # arg-type
 mz.solve(graph, 0.8, time_limit="60")  # arg-type
 mz.solve(graph, 0.8, stop=60)  # arg-type
+mz.solve(graph, 0.8, stop=mz.stop.Gap)  # arg-type
+mz.solve(graph, 0.8, stop=len)  # arg-type
 mz.solve(graph, 0.8, interrupts="drop")  # arg-type
 mz.stop.Gaps(0.1)  # attr-defined
 mz.solve(graph, [0.8])  # arg-type
