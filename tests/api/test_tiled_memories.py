@@ -91,9 +91,9 @@ def test_parts_are_chosen_for_several_memories(name, seed):
 
 
 def test_parts_that_need_no_other_memory_are_chosen_at_once():
-    found = mz.solve(GRAPH, memories={"a": 0.5, "b": "inf:3"}, tile="auto", time_limit=5, search="only")
+    found = mz.solve(GRAPH, memories={"a": 0.5, "b": "inf:3"}, tile="auto", time_limit=60, search="only")
     assert found.status == "optimal" and found.duration == found.graph.total_duration and found.peaks["b"] == 0
-    whole = mz.solve(GRAPH, memories={"a": 1.0, "b": "inf:3"}, tile="auto", time_limit=5, search="only")
+    whole = mz.solve(GRAPH, memories={"a": 1.0, "b": "inf:3"}, tile="auto", time_limit=60, search="only")
     assert whole.status == "optimal" and whole.graph.parts is None
 
 
