@@ -391,8 +391,10 @@ def print_networks(networks: Iterable[Architecture], out: TextIO) -> None:
 
 
 def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
-    """Yield the schedule, what is proven, and what is taken on trust, in a line each."""
-    least = graph.total_duration
+    """Yield the graph that it is about, the schedule, what is proven, and what is taken on trust, in a line each."""
+    if proven.about:
+        yield f"about: the graph {proven.about}"
+    least = proven.once
     budget = f"budget {memory_text(proven.budget, graph.size_unit)}"
     if proven.duration is not None:
         duration = duration_text(proven.duration, graph.duration_unit)
@@ -421,10 +423,10 @@ def certificate_line(path: Path, document: JsonObject, unit: str) -> str:
     return f"certificate: {path} proves {claim}{met} for {where} and any number of computations"
 
 
-def proven_dict(graph: ComputationGraph, proven: Proven) -> JsonObject:
+def proven_dict(proven: Proven) -> JsonObject:
     """Return the same for JSON."""
     trusted = [vars(one) for one in proven.trusted]
-    return {**vars(proven), "trusted": trusted, "gap_percent": _gap(proven), "certified": _share(graph, proven)}
+    return {**vars(proven), "trusted": trusted, "gap_percent": _gap(proven), "certified": _share(proven)}
 
 
 def _claim(graph: ComputationGraph, proven: Proven, budget: str) -> str:
@@ -435,7 +437,7 @@ def _claim(graph: ComputationGraph, proven: Proven, budget: str) -> str:
     bound = duration_text(proven.bound, graph.duration_unit)
     if proven.duration is None:
         return f"no schedule within the {budget} is shorter than {bound}"
-    share = math.floor(10_000 * (_share(graph, proven) or 0.0)) / 100  # 100 only where it is all
+    share = math.floor(10_000 * (_share(proven) or 0.0)) / 100  # 100 only where it is all
     return f"no schedule is shorter than {bound}: gap {_gap(proven):.3g} %, {share:.2f} % of what recomputation adds"
 
 
@@ -446,12 +448,12 @@ def _gap(proven: Proven) -> float | None:
     return 100 * (proven.duration - proven.bound) / proven.duration if proven.duration else 0.0
 
 
-def _share(graph: ComputationGraph, proven: Proven) -> float | None:
+def _share(proven: Proven) -> float | None:
     """Return the proven share of the schedule's increase over every node once; None where it is unknown."""
     if proven.duration is None or proven.bound is None:
         return None
-    added = proven.duration - graph.total_duration
-    return (proven.bound - graph.total_duration) / added if added else 1.0
+    added = proven.duration - proven.once
+    return (proven.bound - proven.once) / added if added else 1.0
 
 
 def _increase(part: int, whole: int) -> str:

@@ -15,6 +15,7 @@ from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.log import note
 from moccasin_mzn.bounds.certificates.document import Proof, certificate, prove, prove_in_blocks
 from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.features import MODES, OF_ONE_MEMORY, Ability, Feature, refuse
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.certificates import Trust
@@ -35,11 +36,9 @@ BY_CP_SAT = {"cp-sat": "the model", **{name: name for name in (RELAXATION, FLOW_
 
 CERTIFICATES = Ability(
     "certificates",
-    OF_ONE_MEMORY - {Feature.IN_PLACE} | MODES - {Feature.ZERO_COPY, Feature.FRONTIER},
+    OF_ONE_MEMORY | MODES - {Feature.FRONTIER},
     MappingProxyType(
         {
-            Feature.IN_PLACE: "the inequalities of a certificate count an output in addition to its inputs",
-            Feature.ZERO_COPY: "a certificate is for the graph in a file, such as one that the command zero-copy made",
             Feature.FRONTIER: "a certificate is of one budget",
             **dict.fromkeys(
                 (Feature.PAGING, Feature.DEVICES, Feature.POOLS),
@@ -51,7 +50,7 @@ CERTIFICATES = Ability(
 )
 
 
-def certificate_of(result: Result, time_limit: float | None) -> JsonObject:
+def certificate_of(result: Result, time_limit: float | None, given: ComputationGraph | None = None) -> JsonObject:
     """Make the certificate of a result of one memory.
 
     It ranges over all orders, if such a bound meets the schedule or is as good as that for the input order.
@@ -59,6 +58,7 @@ def certificate_of(result: Result, time_limit: float | None) -> JsonObject:
     Args:
         time_limit: seconds for the proof, at most `AFTER_INTERRUPT` if an interrupt ended the search; None: `SECONDS`.
             Ctrl-C ends it before, with what is proven so far.
+        given: the graph that was asked about; None: that of the result.
     """
     seconds = SECONDS if time_limit is None else time_limit
     deadline = Deadline(min(seconds, AFTER_INTERRUPT) if result.interrupted else seconds)
@@ -79,7 +79,7 @@ def certificate_of(result: Result, time_limit: float | None) -> JsonObject:
                 instance.graph, instance.budget, duration, lambda: stopped() or deadline.over(), instance.order
             )  # fmt: skip
             proof = _better(proof, rest)
-        return certificate(proof, sequence, trusted(result))
+        return certificate(proof, sequence, trusted(result), given)
 
     return _interruptible(make)
 

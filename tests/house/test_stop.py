@@ -305,10 +305,6 @@ def test_a_certificate_is_written_and_checked(tmp_path):
         mz.InputError, match="paging with a certificate: the inequalities of a certificate are about one memory"
     ):
         mz.solve(graph, 6, certificate=file, paging={"out_time": 1})
-    with pytest.raises(
-        mz.InputError, match="in place with a certificate: the inequalities of a certificate count an output in"
-    ):
-        mz.solve(graph, 6, certificate=file, in_place=True)
 
 
 def test_there_is_a_certificate_of_there_being_no_schedule(tmp_path):

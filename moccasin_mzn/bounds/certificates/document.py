@@ -12,12 +12,15 @@ from moccasin_mzn.base.errors import JudgeError
 from moccasin_mzn.base.files import Json, JsonObject
 from moccasin_mzn.bounds.certificates.blocks import BlockCases, Blocks
 from moccasin_mzn.bounds.certificates.cases import NEVER, Case, Cases, Cover, Pool, in_order, proven
+from moccasin_mzn.bounds.certificates.changes import changes
 from moccasin_mzn.bounds.flow_covers.cuts import MomentNetwork, Moments
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.graphs.arrays import Array
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.memory_model import relaxed
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.certificates import (
+    ABOUT,
     ANY_ORDER,
     FORMAT,
     IN_ORDER,
@@ -56,6 +59,9 @@ class Proof:
     """No such schedule is shorter; None if absent."""
     unit: int
     """Durations are counted in this."""
+    graph: ComputationGraph
+    """What it is about."""
+    budget: int
 
 
 def prove(
@@ -69,11 +75,12 @@ def prove(
         stop: asked often; the bound is then what is proven so far.
         order: of first computations; None: any.
     """
-    moments = Moments(MomentNetwork(graph) if order is None else OrderedNetwork(graph, order))
-    pool, least = Pool(moments, budget), graph.total_duration
+    less, more = relaxed(graph)  # of which the inequalities are those of the graph in place, as the judge has them
+    moments = Moments(MomentNetwork(less) if order is None else OrderedNetwork(less, order))
+    pool, least = Pool(moments, budget + more), graph.total_duration
     top = Cases(pool, None if duration is None else (duration - least) // moments.unit, stop).run()
     added = proven(top)
-    return Proof(pool, top, order, None if added is None else least + added * moments.unit, moments.unit)
+    return Proof(pool, top, order, None if added is None else least + added * moments.unit, moments.unit, graph, budget)
 
 
 def prove_in_blocks(
@@ -81,34 +88,42 @@ def prove_in_blocks(
 ) -> Proof:
     """The best bound on schedules with first computations in the instance's order, by cases of a block relaxation of
     it, without limits on computations; the arguments are those of `prove`."""
-    blocks, least = Blocks(instance.graph, instance.budget, relaxation, instance.order), instance.graph.total_duration
+    graph, less = instance.graph, instance.relaxed
+    blocks, least = Blocks(less.graph, less.budget, relaxation, instance.order), graph.total_duration
     top = BlockCases(blocks, None if duration is None else (duration - least) // blocks.unit, stop).run()
     added = proven(top)
-    return Proof(blocks, top, instance.order, None if added is None else least + added * blocks.unit, blocks.unit)
+    bound = None if added is None else least + added * blocks.unit
+    return Proof(blocks, top, instance.order, bound, blocks.unit, graph, instance.budget)
 
 
-def certificate(proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[Trust] = ()) -> JsonObject:
+def certificate(
+    proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[Trust] = (), given: ComputationGraph | None = None
+) -> JsonObject:
     """The document of a proof, as the judge has accepted it.
 
     Args:
         sequence: a schedule within the budget, positions in `graph.nodes`; None: none is known.
         trusted: claims of solvers; those that are proven are left out.
+        given: the graph that the proof's graph was made of: cut into parts, or with concatenations taken out; None: it
+            is that.
 
     Raises:
         JudgeError: the judge refuses it.
     """
-    graph, order, bound = proof.of.graph, proof.order, proof.bound
+    graph, order, bound = proof.graph, proof.order, proof.bound
+    given = graph if given is None else given
     used, tree = _tree(proof)
     sights, inequalities = _rules(proof.of, used) if isinstance(proof.of, Blocks) else _sums(proof.of, used)
     document = {
         "format": FORMAT,
         "version": VERSION,
         "scope": ANY_ORDER if order is None else IN_ORDER,
-        "graph": graph_digest(graph),
+        "graph": graph_digest(given),
+        **({} if (about := changes(given, graph)) is None else {ABOUT: about}),
         "order": None if order is None else [graph.nodes[v] for v in order],
         "sights": [graph.nodes[v] for v in sights],
         "blocks": isinstance(proof.of, Blocks),
-        "budget": proof.of.budget,
+        "budget": proof.budget,
         "schedule": None if sequence is None else [graph.nodes[v] for v in sequence],
         "duration": None if sequence is None else sum(graph.durations[v] for v in sequence),
         "bound": INFEASIBLE if bound is None else bound,
@@ -121,7 +136,7 @@ def certificate(proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[
         ],
     }
     try:
-        check_certificate(graph, document)
+        check_certificate(given, document)
     except CertificateError as error:
         raise JudgeError(f"the certificate is wrong: {error}") from None
     return document
@@ -140,7 +155,7 @@ def certificate_text(document: JsonObject) -> str:
 
 def _tree(proof: Proof) -> tuple[list[int], list[JsonObject]]:
     """The inequalities that the cases use, by index, and the cases, in which they are renumbered."""
-    graph, unit = proof.of.graph, proof.unit
+    graph, unit = proof.graph, proof.unit
     enough = NEVER if proof.bound is None else (proof.bound - graph.total_duration) // unit
     number: dict[int, int] = {}
     items: list[JsonObject] = []
