@@ -55,7 +55,7 @@ def cut_of(given: ComputationGraph, graph: ComputationGraph) -> list[Json]:
 
 
 def _left_out(given: ComputationGraph, graph: ComputationGraph) -> list[Json]:
-    """A cut of a layer of which no part is left, as none is read, so that it does not matter where; or nothing."""
+    """The cut of a layer that is left out, as nothing reads its parts, so that it does not matter where; or nothing."""
     there = {part.layer if part else str(node) for node, part in zip(graph.nodes, graph.parts or (), strict=False)}
     there |= set(map(str, graph.nodes))
     for node, operator, size in zip(given.nodes, given.operators or (), given.sizes, strict=False):

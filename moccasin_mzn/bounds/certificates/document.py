@@ -60,7 +60,7 @@ class Proof:
     unit: int
     """Durations are counted in this."""
     graph: ComputationGraph
-    """What it is about."""
+    """The graph that it is about."""
     budget: int
 
 

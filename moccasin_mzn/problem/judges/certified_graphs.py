@@ -1,16 +1,16 @@
 """Graphs that certificates are about, made of the one in the file by the checker itself, from the definitions.
 
-It shares no code with what takes out concatenations or cuts layers, and refuses what is not as a certificate says.
+It shares no code with what takes out concatenations or cuts layers, and refuses what is not as a certificate states.
 
 **Without concatenations.** The inputs of a concatenation are its output, byte by byte, if before the axis along which
 it joins them there is one place only, it changes no number, and each but the last takes its share of the memory, a
-multiple of the alignment. Each input is then at a fixed place beside the next one, which has to be so for all such
+multiple of the alignment. Each input is then at a fixed distance from the next one, which has to be so for all such
 concatenations together. Who reads the concatenation reads its inputs. Any schedule with the concatenations becomes one
 without them that needs no more memory, unless it overwrites them: a bound without them holds with them.
 
 **In parts.** See `certified_parts`.
 
-**In place** computations overwrite what the file lets them; nothing does that lies beside others.
+**In place** computations overwrite what the file lets them; nothing does that lies side by side with others.
 """
 
 from __future__ import annotations
@@ -73,15 +73,15 @@ def _made(graph: ComputationGraph, about: Json) -> CertifiedGraph:
 
 def _without(graph: ComputationGraph, gone: list[int], alignment: int) -> tuple[ComputationGraph, str]:
     require(len(set(gone)) == len(gone), "about.taken_out: a node is given twice")
-    beside = [group for row in graph.adjacent or () for group in row]
+    adjacent = [group for row in graph.adjacent or () for group in row]
     leaves: dict[int, tuple[int, ...]] = {}
     for v in graph.topological_order():
         if v in gone:
-            leaves[v] = _joined(graph, v, leaves, alignment, {u for group in beside for u in group})
-    beside += leaves.values()
-    _check_places(graph, beside)
+            leaves[v] = _joined(graph, v, leaves, alignment, {u for group in adjacent for u in group})
+    adjacent += leaves.values()
+    _check_places(graph, adjacent)
     kept = [v for v in range(len(graph.nodes)) if v not in leaves]
-    at, lies = {v: k for k, v in enumerate(kept)}, {u for group in beside for u in group}
+    at, lies = {v: k for k, v in enumerate(kept)}, {u for group in adjacent for u in group}
     edges = {(at[leaf], at[v]) for u, v in graph.edges if v in at for leaf in leaves.get(u, (u,))}
     rows = graph.in_place or ((),) * len(graph.nodes)
     made = ComputationGraph(
@@ -98,7 +98,7 @@ def _without(graph: ComputationGraph, gone: list[int], alignment: int) -> tuple[
 
 
 def _joined(
-    graph: ComputationGraph, v: int, leaves: Mapping[int, tuple[int, ...]], alignment: int, beside: set[int]
+    graph: ComputationGraph, v: int, leaves: Mapping[int, tuple[int, ...]], alignment: int, adjacent: set[int]
 ) -> tuple[int, ...]:
     """The outputs that lie side by side in place of a concatenation, in the order of their addresses."""
     operator, size = (graph.operators or {v: None})[v], graph.sizes
@@ -108,7 +108,9 @@ def _joined(
     sources = [one.source for one in operator.reads if one.source is not None]
     group = tuple(leaf for u in sources for leaf in leaves.get(u, (u,)))
     once = v in graph.computed_once or graph.workspace_of[v] or (graph.output_of and graph.output_of[v] is not None)
-    require(not once and v not in beside and not (graph.adjacent and graph.adjacent[v]), f"{where} does more than join")
+    require(
+        not once and v not in adjacent and not (graph.adjacent and graph.adjacent[v]), f"{where} does more than join"
+    )
     require(bool(graph.successors[v]), f"{where}: nothing reads it")
     is_joined = any(_joins(operator.shape, operator.reads, axis) for axis in range(len(operator.shape)))
     require(len(sources) == len(operator.reads) and is_joined, f"{where}: its inputs are not its output, byte by byte")

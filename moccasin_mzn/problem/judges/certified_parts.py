@@ -23,7 +23,7 @@ Points = dict[int, list[int]]
 
 
 def cuts_of(graph: ComputationGraph, entries: list[Json]) -> dict[int, Points]:
-    """Return where layers are cut, as a certificate says."""
+    """Return where layers are cut, as a certificate states."""
     require(graph.parts is None and graph.adjacent is None, "about.cut: outputs are in parts, or side by side, already")
     require(graph.operators is not None, "about.cut: the graph in the file has no operators")
     cuts: dict[int, Points] = {}
@@ -54,7 +54,7 @@ class _Part:
     name: Json
     layer: int
     share: tuple[int, int, int]
-    """Of the work of its layer: from, to, and all."""
+    """Work of its layer: that before it, that until it is done, and all."""
     size: int
     reads: list[int]
     overwrites: list[int]

@@ -17,7 +17,7 @@ def schedule_duration(
         order: of first computations, positions in `graph.nodes`; None: any.
 
     Raises:
-        CertificateError: it is no schedule within the budget, or takes another time than the certificate says.
+        CertificateError: it is no schedule within the budget, or takes another time than the certificate states.
     """
     sequence, nodes = read("schedule", document["schedule"], [graph]), graph.nodes
     latest, last_read = dict[int, int](), list(range(len(sequence)))  # where each was computed last, and where read
