@@ -255,7 +255,8 @@ def _certificate(
         with stopped_by_signals():
             document = certificate_of(result, time_limit, graph)
         replace_file(path, certificate_text(document))
-        click.echo(certificate_line(path, document, result.instance.graph.duration_unit), err=True)
+        found = result.value if result.valid else None
+        click.echo(certificate_line(path, document, result.instance.graph, found), err=True)
 
     return [] if path is None else [(path, write)]
 

@@ -19,7 +19,7 @@ from moccasin_mzn.formulations.complexity import ModelSize
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, node_text, total_text
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.certificates import ANY_ORDER, IN_ORDER, INFEASIBLE, Proven
+from moccasin_mzn.problem.judges.certificates import ANY_ORDER, IN_ORDER, INFEASIBLE, MEMORIES, Proven
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
@@ -409,17 +409,21 @@ def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
             yield f"trusted: {one.by}: no schedule is shorter than {bound}, {one.scope}"
 
 
-def certificate_line(path: Path, document: JsonObject, unit: str) -> str:
+def certificate_line(path: Path, document: JsonObject, graph: ComputationGraph, found: int | None) -> str:
     """Return what a certificate that was just written proves, in one line.
 
     Args:
         document: the certificate.
-        unit: the graph's duration unit.
+        graph: for its units.
+        found: what the schedule takes, or the plan, which the certificate does not have; None: none was found.
     """
+    machine = document.get(MEMORIES)
+    what, goal = ("schedule", "duration") if machine is None else ("plan", machine["goal"])
     where = {ANY_ORDER: "any order", IN_ORDER: "first computations in the input order"}[document["scope"]]
     bound = document["bound"]
-    claim = "that there is no schedule" if bound == INFEASIBLE else f"a bound of {duration_text(bound, unit)}"
-    met = ", which the schedule meets," if bound == document["duration"] else ""
+    of = f" on the {goal}" if goal != "duration" else ""
+    claim = f"that there is no {what}" if bound == INFEASIBLE else f"a bound of {total_text(graph, goal, bound)}{of}"
+    met = f", which the {what} meets," if bound == found else ""
     return f"certificate: {path} proves {claim}{met} for {where} and any number of computations"
 
 
@@ -430,6 +434,9 @@ def proven_dict(proven: Proven) -> JsonObject:
 
 
 def _claim(graph: ComputationGraph, proven: Proven, budget: str) -> str:
+    if proven.of_plans:
+        bound = "" if proven.bound is None else total_text(graph, proven.goal, proven.bound)
+        return f"no plan has {proven.goal} below {bound}" if bound else "infeasible: there is no plan"
     if proven.bound is None:
         return f"infeasible: no schedule fits the {budget}"
     if proven.bound == proven.duration:

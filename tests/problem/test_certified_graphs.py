@@ -5,7 +5,6 @@ Each is changed at random: what is accepted still claims no more than brute forc
 
 from __future__ import annotations
 
-import copy
 import json
 import random
 from dataclasses import replace
@@ -15,6 +14,7 @@ from concatenations import concatenation, joining_graph, least_duration
 from few import few
 from oracle import best_fixed_order, best_free_order, free_order_schedule
 from overwriting import overwriting
+from tampering import changed
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.bounds.certificates.changes import changes
@@ -124,40 +124,6 @@ def truth(graph: ComputationGraph, document, known: dict[str, int | None]) -> in
         else:
             known[key] = best_fixed_order(made, [made.position_of(v) for v in document["order"]], budget, None)
     return known[key]
-
-
-def all_places(value, path=()):
-    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in entries:
-        yield (*path, key)
-        yield from all_places(inner, (*path, key))
-
-
-def at(document, path):
-    for key in path:
-        document = document[key]
-    return document
-
-
-def changed(document, rng: random.Random):
-    """The same with something else in one place or two: a number nearby, another value of it, nothing, or twice."""
-    document = copy.deepcopy(document)
-    for _ in range(rng.choice([1, 1, 2])):
-        paths = [path for path in all_places(document) if path[0] not in ("format", "version", "scope", "trusted")]
-        about = [path for path in paths if path[0] == "about"]
-        *path, last = rng.choice(about if about and rng.random() < 0.4 else paths)
-        inside, value = at(document, path), at(document, (*path, last))
-        if type(value) is int and rng.random() < 0.7:
-            inside[last] = rng.choice([value + 1, value - 1, 2 * value, 0, value // 2])
-        elif type(value) is bool or rng.random() < 0.4:
-            inside[last] = not value if type(value) is bool else copy.deepcopy(at(document, rng.choice(paths)))
-        elif isinstance(inside, list):
-            inside[last : last + 1] = rng.choice([[], [value, value]])
-        elif isinstance(value, list):
-            rng.shuffle(value)
-        else:
-            inside[last] = rng.choice([None, [], "infeasible", 0])
-    return document
 
 
 def right(graph: ComputationGraph, document, known) -> bool:

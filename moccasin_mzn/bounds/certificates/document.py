@@ -25,19 +25,22 @@ from moccasin_mzn.problem.judges.certificates import (
     FORMAT,
     IN_ORDER,
     INFEASIBLE,
+    MEMORIES,
     VERSION,
     CertificateError,
     Trust,
     check_certificate,
     graph_digest,
 )
+from moccasin_mzn.problem.judges.certified_memories import OneMemory
+from moccasin_mzn.problem.platform import Link, Memory, Platform
 
 
 class OrderedNetwork(MomentNetwork):
     """The network where the order of first computations is given: what is before and after each is known."""
 
-    def __init__(self, graph: ComputationGraph, order: Sequence[int]) -> None:
-        super().__init__(graph)
+    def __init__(self, graph: ComputationGraph, order: Sequence[int], is_computed: bool = True) -> None:
+        super().__init__(graph, (), is_computed)
         self._place = np.empty(len(order), np.int64)
         self._place[list(order)] = np.arange(len(order))
 
@@ -62,11 +65,15 @@ class Proof:
     graph: ComputationGraph
     """The graph that it is about."""
     budget: int
+    least: int
+    """The duration of every node once."""
+    memories: JsonObject | None = None
+    """The machine, if it is about plans of several memories."""
 
 
 def prove(
     graph: ComputationGraph, budget: int, duration: int | None, stop: Callable[[], bool],
-    order: Sequence[int] | None = None,
+    order: Sequence[int] | None = None, one: OneMemory | None = None,
 ) -> Proof:  # fmt: skip
     """The best bound by cases of what is computed more than once.
 
@@ -74,26 +81,33 @@ def prove(
         duration: of a schedule; a bound that meets it is enough.
         stop: asked often; the bound is then what is proven so far.
         order: of first computations; None: any.
+        one: what plans of several memories need, of which graph and budget are; None: of one memory.
     """
     less, more = relaxed(graph)  # of which the inequalities are those of the graph in place, as the judge has them
-    moments = Moments(MomentNetwork(less) if order is None else OrderedNetwork(less, order))
-    pool, least = Pool(moments, budget + more), graph.total_duration
+    kind, least = (True, graph.total_duration) if one is None else (one.is_computed, one.once)
+    network = MomentNetwork(less, (), kind) if order is None else OrderedNetwork(less, order, kind)
+    moments = Moments(network)
+    pool = Pool(moments, budget + more)
     top = Cases(pool, None if duration is None else (duration - least) // moments.unit, stop).run()
     added = proven(top)
-    return Proof(pool, top, order, None if added is None else least + added * moments.unit, moments.unit, graph, budget)
+    return Proof(
+        pool, top, order, None if added is None else least + added * moments.unit, moments.unit, graph, budget, least
+    )
 
 
 def prove_in_blocks(
-    instance: Instance, relaxation: Relaxation, duration: int | None, stop: Callable[[], bool]
-) -> Proof:
+    instance: Instance, relaxation: Relaxation, duration: int | None, stop: Callable[[], bool],
+    one: OneMemory | None = None,
+) -> Proof:  # fmt: skip
     """The best bound on schedules with first computations in the instance's order, by cases of a block relaxation of
     it, without limits on computations; the arguments are those of `prove`."""
     graph, less = instance.graph, instance.relaxed
-    blocks, least = Blocks(less.graph, less.budget, relaxation, instance.order), graph.total_duration
+    kind, least = (True, graph.total_duration) if one is None else (one.is_computed, one.once)
+    blocks = Blocks(less.graph, less.budget, relaxation, instance.order, kind)
     top = BlockCases(blocks, None if duration is None else (duration - least) // blocks.unit, stop).run()
     added = proven(top)
     bound = None if added is None else least + added * blocks.unit
-    return Proof(blocks, top, instance.order, bound, blocks.unit, graph, instance.budget)
+    return Proof(blocks, top, instance.order, bound, blocks.unit, graph, instance.budget, least)
 
 
 def certificate(
@@ -120,6 +134,7 @@ def certificate(
         "scope": ANY_ORDER if order is None else IN_ORDER,
         "graph": graph_digest(given),
         **({} if (about := changes(given, graph)) is None else {ABOUT: about}),
+        **({} if proof.memories is None else {MEMORIES: proof.memories}),
         "order": None if order is None else [graph.nodes[v] for v in order],
         "sights": [graph.nodes[v] for v in sights],
         "blocks": isinstance(proof.of, Blocks),
@@ -142,6 +157,30 @@ def certificate(
     return document
 
 
+def machine_document(platform: Platform, goal: str) -> JsonObject:
+    """Return the machine of plans as certificates have it, with what the goal counts: a duration, energy or traffic."""
+    n = len(platform.graph.nodes)
+
+    def costs(of: Memory | Link) -> Sequence[int | None] | None:
+        if goal == "traffic":
+            return platform.graph.sizes if isinstance(of, Link) else of.durations and (0,) * n
+        return of.durations if goal == "duration" else of.energies
+
+    memories = [
+        {"name": one.name, "budget": one.budget, "costs": costs(one), "accesses": one.accesses}
+        for one in platform.memories
+    ]
+    links = [{"source": one.source, "target": one.target, "costs": costs(one)} for one in platform.links]
+    return as_json({"goal": goal, "nodes": platform.graph.nodes, "memories": memories, "links": links})
+
+
+def as_json(value: Json) -> Json:
+    """Return a value with lists for tuples."""
+    if isinstance(value, dict):
+        return {key: as_json(one) for key, one in value.items()}
+    return [as_json(one) for one in value] if isinstance(value, list | tuple) else value
+
+
 def certificate_text(document: JsonObject) -> str:
     """The text of its file: a line for each inequality and each case."""
     lines = []
@@ -156,7 +195,7 @@ def certificate_text(document: JsonObject) -> str:
 def _tree(proof: Proof) -> tuple[list[int], list[JsonObject]]:
     """The inequalities that the cases use, by index, and the cases, in which they are renumbered."""
     graph, unit = proof.graph, proof.unit
-    enough = NEVER if proof.bound is None else (proof.bound - graph.total_duration) // unit
+    enough = NEVER if proof.bound is None else (proof.bound - proof.least) // unit
     number: dict[int, int] = {}
     items: list[JsonObject] = []
     for case in in_order(proof.top, enough):
@@ -180,13 +219,14 @@ def _sums(pool: Pool, used: Sequence[int]) -> tuple[list[int], list[Json]]:
     """The sights, and the flow of each inequality as a sum of rules: an arc is a rule, what it takes is the factor."""
     covers = [pool.covers[k] for k in used]
     sights = list(dict.fromkeys(cover.node for cover in covers))
-    return sights, [_sum(pool.graph, cover, sights.index(cover.node)) for cover in covers]
+    reads = "leaves" if pool.moments.network.is_computed else "waits"
+    return sights, [_sum(pool.graph, cover, sights.index(cover.node), reads) for cover in covers]
 
 
-def _sum(graph: ComputationGraph, cover: Cover, j: int) -> JsonObject:
+def _sum(graph: ComputationGraph, cover: Cover, j: int, reads: str) -> JsonObject:
     nodes, by = graph.nodes, cover.price.denominator
     ends: dict[str, tuple[str, Sequence[tuple[int, ...]]]] = {
-        "again": ("comes", [(u,) for u in range(len(nodes))]), "reads": ("leaves", graph.edges),
+        "again": ("comes", [(u,) for u in range(len(nodes))]), "reads": (reads, graph.edges),
         "closes": ("closes", graph.edges),
     }  # fmt: skip
     terms = [["sight", j, nodes[cover.node], cover.price.numerator]]

@@ -20,6 +20,8 @@ variables. Where d is left then, larger weights may be lowered to it, as one of 
 leaf bound w, the duration of what is recomputed, by linear duality: the sum of y d, and of the lesser of w - P and
 -N for each variable with y times weights P of its being so and N of not. If that is > 0 with w = 0, there is no case.
 
+"leaves" takes for granted that what is in memory again is computed, "waits" does not, see `certified_memories`.
+
 **In place** a computation that may overwrite an input takes less by no more than its own size: rules take that off.
 What it is about may be made of the graph in the file, see `certified_graphs`.
 """
@@ -35,6 +37,7 @@ from dataclasses import dataclass
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.certificate_values import CertificateError, Json, read, require, shown
 from moccasin_mzn.problem.judges.certified_graphs import CHANGES, certified_graph
+from moccasin_mzn.problem.judges.certified_memories import in_one_memory
 from moccasin_mzn.problem.judges.certified_schedules import schedule_duration
 
 FORMAT, VERSION = "moccasin-certificate", 2
@@ -42,12 +45,13 @@ ANY_ORDER, IN_ORDER = "any order, any number of computations", "first computatio
 INFEASIBLE = "infeasible"  # in place of a bound: there is no schedule
 _KEYS = ("format", "version", "scope", "graph", "order", "sights", "blocks", "budget", "schedule", "duration", "bound",
          "inequalities", "tree", "trusted")  # fmt: skip
-ABOUT = "about"  # a further key, where it is about another graph than that in the file
+ABOUT, MEMORIES = "about", "memories"  # further keys: about another graph than that in the file; about plans
 _KINDS = "again", "before", "held", "later", "through"
 _RULES = {
     # [name, j, u], or [name, j, u, w] for w that reads u: where it is so; how many are so (+) or not so (-) at sight or
     # block j (<: j - 1), or with what, of old nodes, u, its inputs and its workspace fit, or else the last is so
     "closes": ("seen reader", 1, "+before.u -before.w"),
+    "waits": ("seen reader", 1, "+held.u +later.u -before.u +before.w"),
     "leaves": ("seen reader", 2, "+held.u +later.u -before.u +before.w -later.w"),
     "comes": ("seen alone", 1, "-later.u"),  # or again in a later block
     "sight": ("seen alone is-sight", "held", ""),
@@ -57,6 +61,7 @@ _RULES = {
     "spans": ("old alone seen", 1, "+again.u +through.u -held<.u -held.u"),
     "during": ("old alone seen", "through", "-again.u"),
 }
+_OF_COMPUTED = "leaves", "rereads", "during"  # they hold if what is in memory again was computed, not copied
 Variable = tuple[str, int, int]  # kind, sight or block, node
 Inequality = tuple[dict[tuple[Variable, bool], int], int]  # weights of what is so or is not so, and d
 
@@ -81,8 +86,10 @@ class Proven:
     inequalities: int
     leaves: int
     trusted: tuple[Trust, ...]
-    once: int  # the duration of every node once
-    about: str = ""  # how the graph was made of that in the file; empty: it is that
+    once: int  # what every node once takes
+    about: str = ""  # how the graph was made of that in the file, and what it runs on; empty: it is that
+    goal: str = "duration"  # of plans of several memories what it bounds, else their duration
+    of_plans: bool = False  # True: no plan of several memories has less
 
 
 def graph_digest(graph: ComputationGraph) -> str:
@@ -103,21 +110,27 @@ def made_digest(graph: ComputationGraph) -> str:
 
 def check_certificate(graph: ComputationGraph, document: Json) -> Proven:
     """Return what a certificate, a JSON value, proves of a graph; `CertificateError` if anything in it is not so."""
-    more = [ABOUT] if type(document) is dict and ABOUT in document else []
+    more = [key for key in (ABOUT, MEMORIES) if type(document) is dict and key in document]
     read("the certificate", document, dict.fromkeys([*_KEYS, *more]))
     scope = ANY_ORDER if document["order"] is None else IN_ORDER
     for key, value in (("format", FORMAT), ("version", VERSION), ("scope", scope)):
         _same(key, document[key], value)
-    graph, about = _about(graph, document) if more else (_in_file(graph, document), "")
+    graph, about = _about(graph, document) if ABOUT in more else (_in_file(graph, document), "")
     order = None if document["order"] is None else read("order", document["order"], [graph])
     require(order is None or sorted(order) == [*range(len(graph.nodes))], "order: it does not have every node once")
     bound, given = document["bound"], [document["schedule"], document["duration"]] != [None, None]
     budget, claimed = read("budget", document["budget"], 0), None if bound == INFEASIBLE else read("bound", bound, 0)
     duration = schedule_duration(graph, document, order, budget) if given else None
     rules = _Rules(graph, budget, order, read("sights", document["sights"], [graph]), document["blocks"])
+    once, goal = graph.total_duration, "duration"
+    if MEMORIES in more:
+        one = in_one_memory(graph, document[MEMORIES], rules.blocks)
+        require(budget == one.budget and not given, "budget is not that of the memories, or a schedule is given")
+        graph, once, goal, about = one.graph, one.once, one.goal, ", ".join(filter(None, (about, one.text)))
+        rules.graph, rules.is_computed = graph, one.is_computed
     entries = read("inequalities", document["inequalities"], [None])
     known = [rules.inequality(f"inequalities[{k}]", entry) for k, entry in enumerate(entries)]
-    leaves = _tree(graph, read("tree", document["tree"], [None]), known, claimed)
+    leaves = _tree(graph, read("tree", document["tree"], [None]), known, claimed, once)
     trusted, bounds = read("trusted", document["trusted"], [{"by": str, "scope": str, "bound": None}]), []
     for what, one in [("bound", bound), *((f"trusted[{k}].bound", one["bound"]) for k, one in enumerate(trusted))]:
         least = None if one == INFEASIBLE else read(what, one, 0)
@@ -125,7 +138,7 @@ def check_certificate(graph: ComputationGraph, document: Json) -> Proven:
         require(less, f"{what} is {one}, but the schedule takes {duration}")
         bounds.append(least)
     trust = tuple(Trust(one["by"], one["scope"], least) for one, least in zip(trusted, bounds[1:], strict=True))
-    return Proven(scope, budget, duration, claimed, len(known), leaves, trust, graph.total_duration, about)
+    return Proven(scope, budget, duration, claimed, len(known), leaves, trust, once, about, goal, MEMORIES in more)
 
 
 def _same(key: str, given: Json, value: Json) -> None:
@@ -158,6 +171,7 @@ class _Rules:
 
     def __init__(self, graph: ComputationGraph, budget: int, order: Json, sights: list[int], blocks: Json) -> None:
         self.graph, self.budget, self.sights, self.blocks = graph, budget, sights, blocks
+        self.is_computed = True  # what is in memory again
         places = [order.index(v) for v in sights if order]
         along = type(blocks) is bool and (not blocks or (order is not None and places == sorted(set(places))))
         require(along, f"blocks is {shown(blocks)}, but the sights are not along an order")
@@ -192,9 +206,11 @@ class _Rules:
         holds = {
             "seen": seen, "is-sight": seen and u == self.sights[j], "old": u in old, "old-reader": w in old,
             "new-reader": w not in old and not (seen and w in self.sides[j][1]),
-            "alone": w is None, "reader": u is not None and w in self.graph.successors[u],
+            "alone": w is None,
+            "reader": u is not None and w in self.graph.successors[u],
         }  # fmt: skip
-        require(all(holds.get(need) for need in needs.split()), f"{where}: there is no such rule")
+        there_is = all(holds.get(need) for need in needs.split()) and (self.is_computed or name not in _OF_COMPUTED)
+        require(there_is, f"{where}: there is no such rule")
         terms = [word.partition(".") for word in text.split()]
         ones = [((one.strip("+-<"), j - ("<" in one), u if of == "u" else w), one[0] == "+") for one, _, of in terms]
         ones += [(("again", i, u), True) for i in blocks if name == "comes" and (i > j or not self.blocks)]
@@ -233,7 +249,7 @@ def _reached(near: tuple[tuple[int, ...], ...], v: int) -> set[int]:
     return found
 
 
-def _tree(graph: ComputationGraph, items: list[Json], known: list[Inequality], claimed: int | None) -> int:
+def _tree(graph: ComputationGraph, items: list[Json], known: list[Inequality], claimed: int | None, once: int) -> int:
     """The number of leaves of a tree, in which a branch is followed by what is below "not so", then by that of "so"."""
     waiting: list[dict[Variable, bool]] = [{}]  # what is decided in each case that is still to come, the next one last
     for k, item in enumerate(items):
@@ -247,7 +263,7 @@ def _tree(graph: ComputationGraph, items: list[Json], known: list[Inequality], c
             require(variable not in decided, f"{where}: {kind} {j} {node} is decided already")
             waiting += [{**decided, variable: True}, {**decided, variable: False}]
             continue
-        proven, goal = _leaf(graph, where, item, known, decided), INFEASIBLE if claimed is None else claimed
+        proven, goal = _leaf(graph, where, item, known, decided, once), INFEASIBLE if claimed is None else claimed
         require(proven is None or (claimed is not None and proven >= claimed), f"{where}: proves {proven}, not {goal}")
     for decided in waiting[-1:]:
         case = ", ".join(f"{kind} {j} {graph.nodes[u]}={+so}" for (kind, j, u), so in list(decided.items())[:5])
@@ -255,7 +271,9 @@ def _tree(graph: ComputationGraph, items: list[Json], known: list[Inequality], c
     return (len(items) + 1) // 2
 
 
-def _leaf(graph: ComputationGraph, where: str, item: Json, known: list[Inequality], decided: dict[Json, bool]) -> Json:
+def _leaf(
+    graph: ComputationGraph, where: str, item: Json, known: list[Inequality], decided: dict[Json, bool], once: int
+) -> Json:
     """The least duration, by linear duality, of schedules that do what is decided; None: there are none."""
     item, value = read(where, item, {"multipliers": [[0]], "denominator": 0}), 0
     unit, priced = item["denominator"], dict[tuple[Variable, bool], int]()
@@ -269,7 +287,7 @@ def _leaf(graph: ComputationGraph, where: str, item: Json, known: list[Inequalit
     cost = {of: unit * graph.durations[of[2]] * (of[0] == "again") for of in [*decided, *(of for of, _ in priced)]}
     value += sum(min(cost[of] - priced.get((of, True), 0), -priced.get((of, False), 0)) for of in cost)
     if unit == 0:
-        return None if value > 0 else graph.total_duration
+        return None if value > 0 else once
     value += sum(cost[of] for of, is_so in decided.items() if is_so)
     step = math.gcd(*graph.durations) or 1  # of all sums of durations
-    return graph.total_duration - step * (-value // (unit * step))
+    return once - step * (-value // (unit * step))
