@@ -85,7 +85,7 @@ class _About:
 
     instance: Instance
     duration: int | None
-    """Of the answer; of a plan what its goal counts."""
+    """What the answer takes; of a plan what its goal counts."""
     sequence: tuple[int, ...] | None
     """The schedule, of one memory."""
     memories: JsonObject | None

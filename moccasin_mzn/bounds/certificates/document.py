@@ -81,7 +81,7 @@ def prove(
         duration: of a schedule; a bound that meets it is enough.
         stop: asked often; the bound is then what is proven so far.
         order: of first computations; None: any.
-        one: what plans of several memories need, of which graph and budget are; None: of one memory.
+        one: plans of several memories as one, which the graph and the budget are from; None: of one memory.
     """
     less, more = relaxed(graph)  # of which the inequalities are those of the graph in place, as the judge has them
     kind, least = (True, graph.total_duration) if one is None else (one.is_computed, one.once)

@@ -2,7 +2,7 @@
 
 Near are the memories in which something is computed. What a computation reads and writes is there, so that at the first
 computation of a node the outputs near, each counted once, fit into all near memories together. What is near, is not any
-more, and is near again later was computed again, or copied from a memory that is not near, where it was copied to
+more, and is near again later was recomputed, or copied from a memory that is not near, where it was copied to
 before. This costs at least the least of these: a duration, an energy, or, of copies alone, a size. What is copied back
 reads no inputs: rules about what is recomputed do not hold then.
 
@@ -30,15 +30,15 @@ class OneMemory:
     """What plans on a machine need at least, as schedules of one memory do."""
 
     graph: ComputationGraph
-    """Its durations are what it costs at least to have an output near again."""
+    """Durations are what it costs at least to have an output near again."""
     once: int
     """What every node once costs at least."""
     budget: int
-    """Of all near memories together."""
+    """All near memories together have it."""
     is_computed: bool
     """Is what is near again computed, in any case?"""
     goal: str
-    """What it is a bound on: "duration", "energy" or "traffic"."""
+    """The total that is bounded: "duration", "energy" or "traffic"."""
     text: str
 
 
