@@ -255,8 +255,7 @@ def _certificate(
         with stopped_by_signals():
             document = certificate_of(result, time_limit, graph)
         replace_file(path, certificate_text(document))
-        found = result.value if result.valid else None
-        click.echo(certificate_line(path, document, result.instance.graph, found), err=True)
+        click.echo(certificate_line(path, document, result.instance.graph), err=True)
 
     return [] if path is None else [(path, write)]
 

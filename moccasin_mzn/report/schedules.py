@@ -396,7 +396,9 @@ def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
         yield f"about: the graph {proven.about}"
     least = proven.once
     budget = f"budget {memory_text(proven.budget, graph.size_unit)}"
-    if proven.duration is not None:
+    if proven.duration is not None and proven.of_plans:
+        yield f"plan: {proven.goal} {total_text(graph, proven.goal, proven.duration)}, within the budgets"
+    elif proven.duration is not None:
         duration = duration_text(proven.duration, graph.duration_unit)
         yield f"schedule: duration {duration}, {_increase(proven.duration - least, least)} more, within the {budget}"
     cases = f"{count_text(proven.inequalities, 'inequality', 'inequalities')}, {count_text(proven.leaves, 'case')}"
@@ -409,13 +411,12 @@ def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
             yield f"trusted: {one.by}: no schedule is shorter than {bound}, {one.scope}"
 
 
-def certificate_line(path: Path, document: JsonObject, graph: ComputationGraph, found: int | None) -> str:
+def certificate_line(path: Path, document: JsonObject, graph: ComputationGraph) -> str:
     """Return what a certificate that was just written proves, in one line.
 
     Args:
         document: the certificate.
         graph: for its units.
-        found: what the schedule takes, or the plan, which the certificate does not have; None: none was found.
     """
     machine = document.get(MEMORIES)
     what, goal = ("schedule", "duration") if machine is None else ("plan", machine["goal"])
@@ -423,7 +424,7 @@ def certificate_line(path: Path, document: JsonObject, graph: ComputationGraph, 
     bound = document["bound"]
     of = f" on the {goal}" if goal != "duration" else ""
     claim = f"that there is no {what}" if bound == INFEASIBLE else f"a bound of {total_text(graph, goal, bound)}{of}"
-    met = f", which the {what} meets," if bound == found else ""
+    met = f", which the {what} meets," if bound == document["duration"] else ""
     return f"certificate: {path} proves {claim}{met} for {where} and any number of computations"
 
 
@@ -434,9 +435,12 @@ def proven_dict(proven: Proven) -> JsonObject:
 
 
 def _claim(graph: ComputationGraph, proven: Proven, budget: str) -> str:
+    if proven.of_plans and proven.bound is not None and proven.bound == proven.duration:
+        return f"optimal: no plan has less {proven.goal}"
     if proven.of_plans:
         bound = "" if proven.bound is None else total_text(graph, proven.goal, proven.bound)
-        return f"no plan has {proven.goal} below {bound}" if bound else "infeasible: there is no plan"
+        gap = "" if proven.duration is None else f": gap {_gap(proven):.3g} %"
+        return f"no plan has {proven.goal} below {bound}{gap}" if bound else "infeasible: there is no plan"
     if proven.bound is None:
         return f"infeasible: no schedule fits the {budget}"
     if proven.bound == proven.duration:

@@ -25,6 +25,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.features import MODES, OF_PROBLEMS, Ability, Feature
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.certificates import Trust
+from moccasin_mzn.problem.judges.certified_machines import machine_in
 from moccasin_mzn.problem.judges.certified_memories import OneMemory, in_one_memory
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.conclusion import FLOW_COVERS, MOMENTS, RELAXATION, scope
@@ -49,7 +50,7 @@ CERTIFICATES = Ability(
 
 
 def certificate_of(result: Result, time_limit: float | None, given: ComputationGraph | None = None) -> JsonObject:
-    """Make the certificate of a result; with several memories it has no plan, but a bound on all of them.
+    """Make the certificate of a result.
 
     It ranges over all orders, if such a bound meets the schedule or is as good as that for the input order.
 
@@ -74,7 +75,7 @@ def certificate_of(result: Result, time_limit: float | None, given: ComputationG
             rest = about.prove(lambda: stopped() or deadline.over(), about.instance.order)
             proof = _better(proof, rest)
         proof = replace(proof, graph=about.instance.graph, memories=about.memories)
-        return certificate(proof, about.sequence, trusted(result), given)
+        return certificate(proof, about.sequence, trusted(result), given, about.duration)
 
     return _interruptible(make)
 
@@ -97,7 +98,8 @@ class _About:
         duration = result.duration if found else None
         if isinstance(result.problem, PlanProblem):
             value = result.value if found else None
-            machine = machine_document(result.problem.platform, result.problem.objective)
+            plan = result.answer if found else None
+            machine = machine_document(result.problem.platform, result.problem.objective, plan)
             return cls(result.instance, value, None, machine)
         return cls(result.instance, duration, result.sequence if found else None, None)
 
@@ -105,7 +107,7 @@ class _About:
         """The instance, of one memory with what plans of several need."""
         if self.memories is None:
             return self.instance, None
-        one = in_one_memory(self.instance.graph, self.memories, blocks)
+        one = in_one_memory(self.instance.graph, machine_in(self.instance.graph, self.memories), blocks)
         return replace(self.instance, graph=one.graph, budget=one.budget), one
 
     def prove(self, stop: Callable[[], bool], order: Sequence[int] | None = None) -> Proof:

@@ -460,6 +460,7 @@ def test_every_rule_is_so_of_many_schedules(mode):
 
 
 OF_CERTIFICATES = "certificates", "certificate_values", "certified_graphs", "certified_parts", "certified_schedules"
+OF_CERTIFICATES += "certified_machines", "certified_memories", "certified_plans"
 
 
 @pytest.mark.parametrize("name", OF_CERTIFICATES)

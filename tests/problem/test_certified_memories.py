@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 from few import few
-from machine_cases import draw_platform, machine_of
-from soaking.exact_plans import best_plan
+from machine_cases import draw_plan, draw_platform, machine_of
+from soaking.exact_plans import account_of_plan, best_plan
 from soaking.exact_questions import draw_graph, exact_graph
 from tampering import changed
 
@@ -19,8 +19,10 @@ from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.certificates import CertificateError, check_certificate
+from moccasin_mzn.problem.judges.certified_machines import machine_in
 from moccasin_mzn.problem.judges.certified_memories import in_one_memory
-from moccasin_mzn.problem.platform import OBJECTIVES, Link, Memory, Platform
+from moccasin_mzn.problem.judges.certified_plans import plan_total
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Link, Memory, Platform
 from moccasin_mzn.problem.stages import Stages
 from moccasin_mzn.search.certifying import _About
 
@@ -46,10 +48,11 @@ def drawn(rng: random.Random) -> Platform:
         return Platform(graph, (Memory("local", low, graph.durations), Memory("slow", room)), links)
 
 
-def document_of(platform: Platform, way: str, goal: str, rng: random.Random, best: int | None):
-    """A certificate, as its text has it."""
-    graph = platform.graph
-    about = _About(Instance.build(graph, 1), best, None, machine_document(platform, goal))
+def document_of(platform: Platform, way: str, goal: str, rng: random.Random, found):
+    """A certificate, as its text has it, with the best plan."""
+    graph, (best, plan) = platform.graph, found or (None, None)
+    actions = None if plan is None else tuple(Action(*step) for step in plan)
+    about = _About(Instance.build(graph, 1), best, None, machine_document(platform, goal, actions))
     if way == "in blocks":
         instance, one = about.in_one_memory(blocks=True)
         stages = Stages.of(instance.relaxed)
@@ -58,7 +61,7 @@ def document_of(platform: Platform, way: str, goal: str, rng: random.Random, bes
     else:
         proof = about.prove(bool, None if way == "any order" else graph.input_order())
     proof = replace(proof, graph=graph, memories=about.memories)
-    return json.loads(certificate_text(certificate(proof, None)))
+    return json.loads(certificate_text(certificate(proof, None, duration=best)))
 
 
 def platform_in(graph: ComputationGraph, machine) -> Platform:
@@ -71,8 +74,7 @@ def platform_in(graph: ComputationGraph, machine) -> Platform:
     memories = [Memory(one["name"], one["budget"], by_node(one["costs"]), accesses=by_node(one["accesses"]))
                 for one in machine["memories"]]  # fmt: skip
     links = [Link(one["source"], one["target"], by_node(one["costs"]), (0,) * len(order)) for one in machine["links"]]
-    several = any(one.accesses is not None for one in memories)
-    return Platform(graph, tuple(memories), tuple(links), (0,) * len(memories) if several else ())
+    return Platform(graph, tuple(memories), tuple(links), [one["device"] for one in machine["memories"]])
 
 
 def truth(graph: ComputationGraph, document) -> int | None:
@@ -116,7 +118,7 @@ def test_whatever_is_accepted_claims_no_more_than_the_best_plan_takes(way, seed)
         found = best_plan(tiny, machine_of(platform), mode, None, goal, states=20_000)
     except MemoryError:
         return
-    document = document_of(platform, way, goal, rng, None if found is None else found[0])
+    document = document_of(platform, way, goal, rng, found)
     assert right(graph, document) and (found is None or check_certificate(graph, document).bound <= found[0])
     accepted = sum(right(graph, changed(document, rng)) for _ in range(25))
     assert accepted < 25
@@ -138,7 +140,7 @@ def test_optima_that_need_copies_or_recomputations_are_proven(way):
             found = best_plan(exact_graph(platform.graph), machine_of(platform), mode, None, states=5000)
         except MemoryError:
             continue
-        document = document_of(platform, way, "duration", rng, None if found is None else found[0])
+        document = document_of(platform, way, "duration", rng, found)
         proven = check_certificate(platform.graph.run_in_place(False), document)
         if found is None and proven.bound is None:
             kinds.add("infeasible")
@@ -153,31 +155,36 @@ CHAIN = ComputationGraph(tuple("xabz"), (5, 1, 1, 1), (4, 1, 7, 1), [(0, 1), (1,
 
 def machine(local=12, back=1, away=1, **more):
     links = [{"source": 0, "target": 1, "costs": [away] * 4}, {"source": 1, "target": 0, "costs": [back] * 4}]
-    memories = [{"name": "local", "budget": local, "costs": [5, 1, 1, 1], "accesses": None},
-                {"name": "slow", "budget": None, "costs": None, "accesses": None}]  # fmt: skip
-    return {"goal": "duration", "nodes": list("xabz"), "memories": memories, "links": links, **more}
+    memories = [{"name": "local", "device": 0, "budget": local, "costs": [5, 1, 1, 1], "accesses": None},
+                {"name": "slow", "device": 1, "budget": None, "costs": None, "accesses": None}]  # fmt: skip
+    return {"goal": "duration", "nodes": list("xabz"), "plan": None, "memories": memories, "links": links, **more}
+
+
+def one_of(document, blocks):
+    return in_one_memory(CHAIN, machine_in(CHAIN, document), blocks)
 
 
 @pytest.mark.parametrize(("blocks", "again"), [(False, (2, 1, 1, 1)), (True, (1, 1, 1, 1))])
 def test_what_it_takes_to_have_an_output_again(blocks, again):
     """Once away and back; in each block only back, as it may have been away before."""
-    one = in_one_memory(CHAIN, machine(), blocks)
+    one = one_of(machine(), blocks)
     assert (one.graph.durations, one.once, one.budget, one.is_computed) == (again, 8, 12, False)
     assert one.text == "in plans on local: 12, slow: no limit"
-    dear = in_one_memory(CHAIN, machine(back=9), blocks)
+    dear = one_of(machine(back=9), blocks)
     assert dear.graph.durations == CHAIN.durations
-    only_away = in_one_memory(CHAIN, machine() | {"links": machine()["links"][:1]}, blocks)
+    only_away = one_of(machine() | {"links": machine()["links"][:1]}, blocks)
     assert only_away.is_computed and only_away.graph.durations == CHAIN.durations
 
 
 def test_the_least_of_devices_and_accesses_counts():
-    memories = [{"name": "fast", "budget": 3, "costs": [5, 1, 1, 1], "accesses": [0, 1, 2, 0]},
-                {"name": "large", "budget": 9, "costs": [5, 1, 1, 1], "accesses": [1, 3, 2, 4]}]  # fmt: skip
-    one = in_one_memory(CHAIN, machine(memories=memories, links=[]), False)
+    one = {"device": 0, "costs": [5, 1, 1, 1]}
+    memories = [{"name": "fast", "budget": 3, "accesses": [0, 1, 2, 0], **one},
+                {"name": "large", "budget": 9, "accesses": [1, 3, 2, 4], **one}]  # fmt: skip
+    one = one_of(machine(memories=memories, links=[]), False)
     assert (one.budget, one.once, one.graph.durations) == (12, 8 + 2 * 1 + 2 * 2, (5, 1 + 1, 1 + 1 + 2, 1 + 2))
-    memories = [{"name": "gpu", "budget": 3, "costs": [5, 1, None, 1], "accesses": None},
-                {"name": "cpu", "budget": None, "costs": [9, 0, 3, 4], "accesses": None}]  # fmt: skip
-    one = in_one_memory(CHAIN, machine(memories=memories), False)
+    memories = [{"name": "gpu", "device": 0, "budget": 3, "costs": [5, 1, None, 1], "accesses": None},
+                {"name": "cpu", "device": 1, "budget": None, "costs": [9, 0, 3, 4], "accesses": None}]  # fmt: skip
+    one = one_of(machine(memories=memories), False)
     assert (one.budget, one.graph.durations, one.is_computed) == (3 + CHAIN.total_size, (5, 0, 3, 1), True)
 
 
@@ -188,15 +195,44 @@ def test_the_least_of_devices_and_accesses_counts():
         {"links": [{"source": 0, "target": 2, "costs": [1] * 4}]},
         {"links": [{"source": 0, "target": 0, "costs": [1] * 4}]},
         {"links": [{"source": 0, "target": 1, "costs": [1] * 3}]},
-        {"memories": [{"name": "a", "budget": 9, "costs": [1, 1, None, 1], "accesses": None}]},
-        {"memories": [{"name": "a", "budget": 9, "costs": [1, 1, -1, 1], "accesses": None}]},
-        {"memories": [{"name": "a", "budget": 9, "costs": [1] * 4, "accesses": [None] * 4}]},
+        {"memories": [{"name": "a", "device": 0, "budget": 9, "costs": [1, 1, None, 1], "accesses": None}]},
+        {"memories": [{"name": "a", "device": 0, "budget": 9, "costs": [1, 1, -1, 1], "accesses": None}]},
+        {"memories": [{"name": "a", "device": 0, "budget": 9, "costs": [1] * 4, "accesses": [None] * 4}]},
         {"goal": "size"}, {"goal": "traffic"},
-        {"memories": [{"name": "a", "budget": -9, "costs": [1] * 4, "accesses": None}]},
-        {"memories": [{"name": "a", "budget": 9, "costs": [2**60] * 4, "accesses": None}]},
+        {"memories": [{"name": "a", "device": 0, "budget": -9, "costs": [1] * 4, "accesses": None}]},
+        {"memories": [{"name": "a", "device": 0, "budget": 9, "costs": [2**60] * 4, "accesses": None}]},
     ],
     ids=str,
 )  # fmt: skip
 def test_what_is_no_machine_is_refused(wrong):
     with pytest.raises(CertificateError, match="^memories"):
-        in_one_memory(CHAIN, machine(**wrong) if set(wrong) != {"more"} else machine() | wrong, False)
+        one_of(machine() | wrong, False)
+
+
+@pytest.mark.parametrize("first", few(range(0, 4000, 100), keep=2))
+def test_plans_are_accepted_if_they_are_the_judges(first):
+    """Plans at random, some with an action lost, moved, or in another memory."""
+    kinds = set()
+    for seed in range(first, first + 100):
+        rng = random.Random(f"plan {seed}")
+        platform = draw_platform(rng, 4)
+        tiny, machine, graph = exact_graph(platform.graph), machine_of(platform), platform.graph
+        plan = draw_plan(rng, tiny, machine)
+        for _ in range(rng.choice([0, 0, 1]) if plan else 0):
+            v, m, source = plan.pop(at := rng.randrange(len(plan)))
+            move = rng.choice([(v, rng.randrange(len(machine.budgets)), source), (v, m, None), None])
+            plan[at:at] = [] if move is None else [move]
+        if rng.random() < 0.3:
+            least = min(account_of_plan(tiny, machine, plan).peaks)
+            platform = replace(platform, memories=[replace(one, budget=least) for one in platform.memories])
+            machine = machine_of(platform)
+        judged = account_of_plan(tiny, machine, plan)
+        once = [v for v in graph.computed_once if sum(u == v and source is None for u, _, source in plan) > 1]
+        kinds |= {kind for kind, _ in judged.flaws} or {"none"}
+        document = machine_document(platform, "duration", tuple(Action(*step) for step in plan))
+        if judged.flaws or once:
+            with pytest.raises(CertificateError, match="^memories.plan"):
+                plan_total(graph, machine_in(graph, document), None)
+        else:
+            assert plan_total(graph, machine_in(graph, document), None) == judged.totals[0]
+    assert kinds >= {"none", "over-budget", "never-computed", "missing-input"}

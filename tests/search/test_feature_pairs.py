@@ -157,9 +157,7 @@ def test_models_that_handle_two_features_are_right_about_both(pair, number):
         assert found.status in ("optimal", "infeasible") and flaws(counts, found) == [], form.name
 
 
-@pytest.mark.parametrize(
-    ("pair", "number"), few([(pair, at) for pair in PAIRS for at in range(12)], keep=6), ids=named
-)
+@pytest.mark.parametrize(("pair", "number"), few([(pair, at) for pair in PAIRS for at in range(12)], keep=6), ids=named)
 def test_certificates_of_two_features_are_right_about_both(pair, number):
     instance = drawn(random.Random(f"certificate {pair} {number}"), frozenset(pair), is_open=number % KNOWN > 0)
     form, given = "general" if number % 2 else "staged", instance.graph.run_in_place(False)

@@ -33,7 +33,7 @@ from moccasin_mzn.problem.judges.certificates import (
     graph_digest,
 )
 from moccasin_mzn.problem.judges.certified_memories import OneMemory
-from moccasin_mzn.problem.platform import Link, Memory, Platform
+from moccasin_mzn.problem.platform import Link, Memory, Plan, Platform
 
 
 class OrderedNetwork(MomentNetwork):
@@ -111,8 +111,9 @@ def prove_in_blocks(
 
 
 def certificate(
-    proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[Trust] = (), given: ComputationGraph | None = None
-) -> JsonObject:
+    proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[Trust] = (), given: ComputationGraph | None = None,
+    duration: int | None = None,
+) -> JsonObject:  # fmt: skip
     """The document of a proof, as the judge has accepted it.
 
     Args:
@@ -120,6 +121,7 @@ def certificate(
         trusted: claims of solvers; those that are proven are left out.
         given: the graph that the proof's graph was made of: cut into parts, or with concatenations taken out; None: it
             is that.
+        duration: what a plan of several memories takes.
 
     Raises:
         JudgeError: the judge refuses it.
@@ -140,7 +142,7 @@ def certificate(
         "blocks": isinstance(proof.of, Blocks),
         "budget": proof.budget,
         "schedule": None if sequence is None else [graph.nodes[v] for v in sequence],
-        "duration": None if sequence is None else sum(graph.durations[v] for v in sequence),
+        "duration": duration if sequence is None else sum(graph.durations[v] for v in sequence),
         "bound": INFEASIBLE if bound is None else bound,
         "inequalities": inequalities,
         "tree": tree,
@@ -157,7 +159,7 @@ def certificate(
     return document
 
 
-def machine_document(platform: Platform, goal: str) -> JsonObject:
+def machine_document(platform: Platform, goal: str, plan: Plan | None = None) -> JsonObject:
     """Return the machine of plans as certificates have it, with what the goal counts: a duration, energy or traffic."""
     n = len(platform.graph.nodes)
 
@@ -167,11 +169,13 @@ def machine_document(platform: Platform, goal: str) -> JsonObject:
         return of.durations if goal == "duration" else of.energies
 
     memories = [
-        {"name": one.name, "budget": one.budget, "costs": costs(one), "accesses": one.accesses}
-        for one in platform.memories
+        {"name": one.name, "device": device, "budget": one.budget, "costs": costs(one), "accesses": one.accesses}
+        for one, device in zip(platform.memories, platform.devices, strict=True)
     ]
     links = [{"source": one.source, "target": one.target, "costs": costs(one)} for one in platform.links]
-    return as_json({"goal": goal, "nodes": platform.graph.nodes, "memories": memories, "links": links})
+    nodes = platform.graph.nodes
+    actions = None if plan is None else [(nodes[one.node], one.memory, one.source) for one in plan]
+    return as_json({"goal": goal, "nodes": nodes, "plan": actions, "memories": memories, "links": links})
 
 
 def as_json(value: Json) -> Json:

@@ -37,7 +37,9 @@ from dataclasses import dataclass
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.certificate_values import CertificateError, Json, read, require, shown
 from moccasin_mzn.problem.judges.certified_graphs import CHANGES, certified_graph
+from moccasin_mzn.problem.judges.certified_machines import machine_in
 from moccasin_mzn.problem.judges.certified_memories import in_one_memory
+from moccasin_mzn.problem.judges.certified_plans import plan_total
 from moccasin_mzn.problem.judges.certified_schedules import schedule_duration
 
 FORMAT, VERSION = "moccasin-certificate", 2
@@ -120,12 +122,16 @@ def check_certificate(graph: ComputationGraph, document: Json) -> Proven:
     require(order is None or sorted(order) == [*range(len(graph.nodes))], "order: it does not have every node once")
     bound, given = document["bound"], [document["schedule"], document["duration"]] != [None, None]
     budget, claimed = read("budget", document["budget"], 0), None if bound == INFEASIBLE else read("bound", bound, 0)
-    duration = schedule_duration(graph, document, order, budget) if given else None
+    duration = schedule_duration(graph, document, order, budget) if given and MEMORIES not in more else None
     rules = _Rules(graph, budget, order, read("sights", document["sights"], [graph]), document["blocks"])
     once, goal = graph.total_duration, "duration"
     if MEMORIES in more:
-        one = in_one_memory(graph, document[MEMORIES], rules.blocks)
-        require(budget == one.budget and not given, "budget is not that of the memories, or a schedule is given")
+        _same("schedule", document["schedule"], None)
+        machine = machine_in(graph, document[MEMORIES])
+        duration = plan_total(graph, machine, order)
+        _same("duration", document["duration"], duration)
+        one = in_one_memory(graph, machine, rules.blocks)
+        require(budget == one.budget, f"budget is {budget}, but that of the memories is {one.budget}")
         graph, once, goal, about = one.graph, one.once, one.goal, ", ".join(filter(None, (about, one.text)))
         rules.graph, rules.is_computed = graph, one.is_computed
     entries = read("inequalities", document["inequalities"], [None])

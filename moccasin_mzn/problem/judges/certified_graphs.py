@@ -91,10 +91,19 @@ def _without(graph: ComputationGraph, gone: list[int], alignment: int) -> tuple[
         in_place=[[at[u] for u in rows[v] if u in at and not {u, v} & lies] for v in kept],
         computed_once=[at[v] for v in graph.computed_once],
         output_of=graph.output_of and [None if (of := graph.output_of[v]) is None else at[of] for v in kept],
+        adjacent=[_read_as_one(graph, v, leaves, at) for v in kept],
         duration_unit=graph.duration_unit, size_unit=graph.size_unit,
     )  # fmt: skip
     names = ", ".join(str(graph.nodes[v]) for v in gone[:3]) + ", ..." * (len(gone) > 3)
     return made, f"without {len(gone):,} concatenation{'s' * (len(gone) > 1)} ({names})"
+
+
+def _read_as_one(
+    graph: ComputationGraph, v: int, leaves: Mapping[int, tuple[int, ...]], at: Mapping[int, int]
+) -> list[list[int]]:
+    before, new = graph.adjacent[v] if graph.adjacent else (), (leaves[u] for u in graph.predecessors[v] if u in leaves)
+    groups = [*before, *new]
+    return [[at[u] for u in group] for group in dict.fromkeys(groups)]
 
 
 def _joined(
