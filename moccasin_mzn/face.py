@@ -192,7 +192,8 @@ def solve(
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
     check_certificate_file(certificate, graph)
     notes: list[str] = []
-    request = question.request(graph_given(graph), notes.append, drive.over)
+    asked_about = graph_given(graph)
+    request = question.request(asked_about, notes.append, drive.over)
     found = answer(request, Call(drive.heard(request.problem.graph), drive.over, begin))
     if drive.why and found.status in ("feasible", "unknown"):
         found = replace(found, notes=(*found.notes, f"stopped by {drive.why}"))
@@ -202,7 +203,7 @@ def solve(
         from moccasin_mzn.bounds.certificates.document import certificate_text
         from moccasin_mzn.search.certifying import certificate_of
 
-        replace_file(Path(certificate), certificate_text(certificate_of(found, criteria.time_limit)))
+        replace_file(Path(certificate), certificate_text(certificate_of(found, criteria.time_limit, asked_about)))
     return result
 
 

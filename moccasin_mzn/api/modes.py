@@ -44,7 +44,7 @@ WAYS = (
             Feature.OWN_MODEL),
     RULES,
     CERTIFICATES,
-    Ability("taking out concatenations", OF_PROBLEMS | MODES - {Feature.TILE, Feature.CERTIFICATE},
+    Ability("taking out concatenations", OF_PROBLEMS | MODES - {Feature.TILE},
             MappingProxyType({Feature.TILE: _WHOLE_LAYERS}), Feature.ZERO_COPY),
     Ability("tiling",
             OF_PROBLEMS - {Feature.SIDE_BY_SIDE} | MODES - {Feature.ZERO_COPY},

@@ -41,6 +41,7 @@ from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.json_lines import JsonStream
+    from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.problem.arena import Arena
     from moccasin_mzn.problem.problem import Problem
     from moccasin_mzn.report.plots.picture import Picture
@@ -185,14 +186,16 @@ def solve(
         result, accepted = with_checks(result, lambda: checker_lines(result))
     total = time.monotonic() - begin - seconds_spent()
     result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=total))
-    status = _write(result, outputs, as_json, stream, options["time_limit"])
+    status = _write(result, outputs, as_json, stream, options["time_limit"], computation_graph)
     return status if accepted else EXIT_BAD_INPUT
 
 
 def _write(
-    result: Result, outputs: dict[str, Path | None], as_json: bool, stream: JsonStream | None, time_limit: float | None
-) -> int:
-    """Write the files of a result, print it, and return the exit status; `time_limit` is for the certificate."""
+    result: Result, outputs: dict[str, Path | None], as_json: bool, stream: JsonStream | None,
+    time_limit: float | None, graph: ComputationGraph,
+) -> int:  # fmt: skip
+    """Write the files of a result, print it, and return the exit status; `time_limit` is for the certificate of the
+    graph that was read."""
     from moccasin_mzn.cli.found_schedules import offer
     from moccasin_mzn.graphs.formats.node_link import graph_text
     from moccasin_mzn.report.schedules import print_result, print_shortfall
@@ -206,7 +209,7 @@ def _write(
     )  # fmt: skip
     files += pictures(outputs["--plot"], lambda: _picture(result))
     all_written = write_files(files if result.valid else ())  # before the proof, which takes its time
-    proof = _certificate(result, outputs["--certificate"], time_limit)
+    proof = _certificate(result, outputs["--certificate"], time_limit, graph)
     all_written &= write_files(proof)  # of an answer, and of there being none
     status = write_answer(
         result, result.valid, (), as_json, stream, lambda found, out: print_result(found, out, offered)
@@ -244,7 +247,9 @@ def _buffers_text(result: Result) -> str:
     return buffers_text(result.arenas.buffers, result.arenas.offsets)
 
 
-def _certificate(result: Result, path: Path | None, time_limit: float | None) -> list[Job]:
+def _certificate(
+    result: Result, path: Path | None, time_limit: float | None, graph: ComputationGraph
+) -> list[Job]:  # fmt: skip
     """Return the job that proves a bound, writes the certificate and reports what it proves; none without a path."""
 
     def write() -> None:
@@ -255,9 +260,9 @@ def _certificate(result: Result, path: Path | None, time_limit: float | None) ->
 
         assert path is not None
         with stopped_by_signals():
-            document = certificate_of(result, time_limit)
+            document = certificate_of(result, time_limit, graph)
         replace_file(path, certificate_text(document))
-        click.echo(certificate_line(path, document, result.instance.graph.duration_unit), err=True)
+        click.echo(certificate_line(path, document, result.instance.graph), err=True)
 
     return [] if path is None else [(path, write)]
 

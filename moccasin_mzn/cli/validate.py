@@ -204,7 +204,7 @@ def check_certificate(graph: Path, file: Path, as_json: bool) -> int:
     except CertificateError as error:
         raise InputError(Page.CERTIFICATES.after(f"{file}: {error}")) from None
     if as_json:
-        click.echo(json.dumps(proven_dict(computation_graph, proven)))
+        click.echo(json.dumps(proven_dict(proven)))
     else:
         for line in certificate_lines(computation_graph, proven):
             click.echo(line)

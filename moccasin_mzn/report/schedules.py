@@ -20,7 +20,7 @@ from moccasin_mzn.formulations.complexity import ModelSize
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, node_text, total_text
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.certificates import ANY_ORDER, IN_ORDER, INFEASIBLE, Proven
+from moccasin_mzn.problem.judges.certificates import ANY_ORDER, IN_ORDER, INFEASIBLE, MEMORIES, Proven
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
@@ -415,10 +415,14 @@ def print_networks(networks: Iterable[Architecture], out: TextIO) -> None:
 
 
 def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
-    """Yield the schedule, what is proven, and what is taken on trust, in a line each."""
-    least = graph.total_duration
+    """Yield the graph that it is about, the schedule, what is proven, and what is taken on trust, in a line each."""
+    if proven.about:
+        yield f"about: the graph {proven.about}"
+    least = proven.once
     budget = f"budget {memory_text(proven.budget, graph.size_unit)}"
-    if proven.duration is not None:
+    if proven.duration is not None and proven.of_plans:
+        yield f"plan: {proven.goal} {total_text(graph, proven.goal, proven.duration)}, within the budgets"
+    elif proven.duration is not None:
         duration = duration_text(proven.duration, graph.duration_unit)
         yield f"schedule: duration {duration}, {_increase(proven.duration - least, least)} more, within the {budget}"
     cases = f"{count_text(proven.inequalities, 'inequality', 'inequalities')}, {count_text(proven.leaves, 'case')}"
@@ -431,27 +435,36 @@ def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
             yield f"trusted: {one.by}: no schedule is shorter than {bound}, {one.scope}"
 
 
-def certificate_line(path: Path, document: JsonObject, unit: str) -> str:
+def certificate_line(path: Path, document: JsonObject, graph: ComputationGraph) -> str:
     """Return what a certificate that was just written proves, in one line.
 
     Args:
         document: the certificate.
-        unit: the graph's duration unit.
+        graph: for its units.
     """
+    machine = document.get(MEMORIES)
+    what, goal = ("schedule", "duration") if machine is None else ("plan", machine["goal"])
     where = {ANY_ORDER: "any order", IN_ORDER: "first computations in the input order"}[document["scope"]]
     bound = document["bound"]
-    claim = "that there is no schedule" if bound == INFEASIBLE else f"a bound of {duration_text(bound, unit)}"
-    met = ", which the schedule meets," if bound == document["duration"] else ""
+    of = f" on the {goal}" if goal != "duration" else ""
+    claim = f"that there is no {what}" if bound == INFEASIBLE else f"a bound of {total_text(graph, goal, bound)}{of}"
+    met = f", which the {what} meets," if bound == document["duration"] else ""
     return f"certificate: {path} proves {claim}{met} for {where} and any number of computations"
 
 
-def proven_dict(graph: ComputationGraph, proven: Proven) -> JsonObject:
+def proven_dict(proven: Proven) -> JsonObject:
     """Return the same for JSON."""
     trusted = [vars(one) for one in proven.trusted]
-    return {**vars(proven), "trusted": trusted, "gap_percent": _gap(proven), "certified": _share(graph, proven)}
+    return {**vars(proven), "trusted": trusted, "gap_percent": _gap(proven), "certified": _share(proven)}
 
 
 def _claim(graph: ComputationGraph, proven: Proven, budget: str) -> str:
+    if proven.of_plans and proven.bound is not None and proven.bound == proven.duration:
+        return f"optimal: no plan has less {proven.goal}"
+    if proven.of_plans:
+        bound = "" if proven.bound is None else total_text(graph, proven.goal, proven.bound)
+        gap = "" if proven.duration is None else f": gap {_gap(proven):.3g} %"
+        return f"no plan has {proven.goal} below {bound}{gap}" if bound else "infeasible: there is no plan"
     if proven.bound is None:
         return f"infeasible: no schedule fits the {budget}"
     if proven.bound == proven.duration:
@@ -459,7 +472,7 @@ def _claim(graph: ComputationGraph, proven: Proven, budget: str) -> str:
     bound = duration_text(proven.bound, graph.duration_unit)
     if proven.duration is None:
         return f"no schedule within the {budget} is shorter than {bound}"
-    share = math.floor(10_000 * (_share(graph, proven) or 0.0)) / 100  # 100 only where it is all
+    share = math.floor(10_000 * (_share(proven) or 0.0)) / 100  # 100 only where it is all
     return f"no schedule is shorter than {bound}: gap {_gap(proven):.3g} %, {share:.2f} % of what recomputation adds"
 
 
@@ -470,12 +483,12 @@ def _gap(proven: Proven) -> float | None:
     return 100 * (proven.duration - proven.bound) / proven.duration if proven.duration else 0.0
 
 
-def _share(graph: ComputationGraph, proven: Proven) -> float | None:
+def _share(proven: Proven) -> float | None:
     """Return the proven share of the schedule's increase over every node once; None where it is unknown."""
     if proven.duration is None or proven.bound is None:
         return None
-    added = proven.duration - graph.total_duration
-    return (proven.bound - graph.total_duration) / added if added else 1.0
+    added = proven.duration - proven.once
+    return (proven.bound - proven.once) / added if added else 1.0
 
 
 def _increase(part: int, whole: int) -> str:

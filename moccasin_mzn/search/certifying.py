@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -13,11 +13,21 @@ from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.files import JsonObject
 from moccasin_mzn.base.log import note
-from moccasin_mzn.bounds.certificates.document import Proof, certificate, prove, prove_in_blocks
+from moccasin_mzn.bounds.certificates.document import (
+    Proof,
+    certificate,
+    machine_document,
+    prove,
+    prove_in_blocks,
+)
 from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.problem.features import MODES, OF_ONE_MEMORY, Ability, Feature, refuse
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.features import MODES, OF_PROBLEMS, Ability, Feature
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.certificates import Trust
+from moccasin_mzn.problem.judges.certified_machines import machine_in
+from moccasin_mzn.problem.judges.certified_memories import OneMemory, in_one_memory
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.conclusion import FLOW_COVERS, MOMENTS, RELAXATION, scope
 from moccasin_mzn.search.result import Result
 
@@ -34,54 +44,75 @@ BY_CP_SAT = {"cp-sat": "the model", **{name: name for name in (RELAXATION, FLOW_
 
 
 CERTIFICATES = Ability(
-    "certificates",
-    OF_ONE_MEMORY - {Feature.IN_PLACE} | MODES - {Feature.ZERO_COPY, Feature.FRONTIER},
-    MappingProxyType(
-        {
-            Feature.IN_PLACE: "the inequalities of a certificate count an output in addition to its inputs",
-            Feature.ZERO_COPY: "a certificate is for the graph in a file, such as one that the command zero-copy made",
-            Feature.FRONTIER: "a certificate is of one budget",
-            **dict.fromkeys(
-                (Feature.PAGING, Feature.DEVICES, Feature.POOLS),
-                "the inequalities of a certificate are about one memory",
-            ),
-        }
-    ),
-    Feature.CERTIFICATE,
-)
+    "certificates", OF_PROBLEMS | MODES - {Feature.FRONTIER},
+    MappingProxyType({Feature.FRONTIER: "a certificate is of one budget"}), Feature.CERTIFICATE,
+)  # fmt: skip
 
 
-def certificate_of(result: Result, time_limit: float | None) -> JsonObject:
-    """Make the certificate of a result of one memory.
+def certificate_of(result: Result, time_limit: float | None, given: ComputationGraph | None = None) -> JsonObject:
+    """Make the certificate of a result.
 
     It ranges over all orders, if such a bound meets the schedule or is as good as that for the input order.
 
     Args:
         time_limit: seconds for the proof, at most `AFTER_INTERRUPT` if an interrupt ended the search; None: `SECONDS`.
             Ctrl-C ends it before, with what is proven so far.
+        given: the graph that was asked about; None: that of the result.
     """
     seconds = SECONDS if time_limit is None else time_limit
     deadline = Deadline(min(seconds, AFTER_INTERRUPT) if result.interrupted else seconds)
-    instance, sequence = result.instance, result.sequence if result.simulation and result.simulation.feasible else None
-    refuse(result.problem.features, [CERTIFICATES], "no certificate handles")
-    check_budget(instance.budget)
-    duration = None if sequence is None else result.duration
+    check_budget(result.instance.budget)
     note(f"proving a bound for the certificate, at most {deadline.remaining():.0f} s; Ctrl-C ends it")
+    about = _About.of(result)
 
     def make(stopped: Callable[[], bool]) -> JsonObject:
         along = _keeps_order(result)
         share = SHARES[0] if along else 1.0
-        proof = prove(instance.graph, instance.budget, duration, lambda: stopped() or deadline.over(share))
-        if along and not _enough(proof, duration):
-            proof = _better(proof, _in_blocks(instance, duration, deadline, stopped))
-        if along and not _enough(proof, duration):
-            rest = prove(
-                instance.graph, instance.budget, duration, lambda: stopped() or deadline.over(), instance.order
-            )  # fmt: skip
+        proof = about.prove(lambda: stopped() or deadline.over(share))
+        if along and not _enough(proof, about.duration):
+            proof = _better(proof, _in_blocks(about, deadline, stopped))
+        if along and not _enough(proof, about.duration):
+            rest = about.prove(lambda: stopped() or deadline.over(), about.instance.order)
             proof = _better(proof, rest)
-        return certificate(proof, sequence, trusted(result))
+        proof = replace(proof, graph=about.instance.graph, memories=about.memories)
+        return certificate(proof, about.sequence, trusted(result), given, about.duration)
 
     return _interruptible(make)
+
+
+@dataclass(frozen=True)
+class _About:
+    """What is to be proven about."""
+
+    instance: Instance
+    duration: int | None
+    """What the answer takes; of a plan what its goal counts."""
+    sequence: tuple[int, ...] | None
+    """The schedule, of one memory."""
+    memories: JsonObject | None
+    """The machine, if the answer is a plan of several memories."""
+
+    @classmethod
+    def of(cls, result: Result) -> _About:
+        found = result.simulation is not None and result.simulation.feasible
+        duration = result.duration if found else None
+        if isinstance(result.problem, PlanProblem):
+            value = result.value if found else None
+            plan = result.answer if found else None
+            machine = machine_document(result.problem.platform, result.problem.objective, plan)
+            return cls(result.instance, value, None, machine)
+        return cls(result.instance, duration, result.sequence if found else None, None)
+
+    def in_one_memory(self, blocks: bool) -> tuple[Instance, OneMemory | None]:
+        """The instance, of one memory with what plans of several need."""
+        if self.memories is None:
+            return self.instance, None
+        one = in_one_memory(self.instance.graph, machine_in(self.instance.graph, self.memories), blocks)
+        return replace(self.instance, graph=one.graph, budget=one.budget), one
+
+    def prove(self, stop: Callable[[], bool], order: Sequence[int] | None = None) -> Proof:
+        instance, one = self.in_one_memory(blocks=False)
+        return prove(instance.graph, instance.budget, self.duration, stop, order, one)
 
 
 def _enough(proof: Proof, duration: int | None) -> bool:
@@ -95,18 +126,21 @@ def _better(one: Proof, other: Proof | None) -> Proof:
     return other if other.bound is None or other.bound > one.bound else one
 
 
-def _in_blocks(
-    instance: Instance, duration: int | None, deadline: Deadline, stopped: Callable[[], bool]
-) -> Proof | None:
+def _in_blocks(about: _About, deadline: Deadline, stopped: Callable[[], bool]) -> Proof | None:
     """Prove by the block relaxation that a search with CP-SAT refines; None if absent."""
     from moccasin_mzn.bounds.input_order import Alongside, duration_bound
 
+    instance, one = about.in_one_memory(blocks=True)
     more = replace(instance, max_computations=(AUTO_COMPUTATIONS,) * len(instance.graph.nodes))
-    alongside = Alongside(stop=stopped, incumbent=lambda: duration)
+    least = instance.graph.total_duration if one is None else one.once
+    known = None if about.duration is None else about.duration - least + instance.graph.total_duration
+    alongside = Alongside(stop=stopped, incumbent=lambda: known)
     found = duration_bound(more, time_limit=deadline.remaining(SHARES[1]) or 0.0, alongside=alongside)
     if found.relaxation is None:
         return None
-    return prove_in_blocks(instance, found.relaxation, duration, lambda: stopped() or deadline.over(SHARES[2]))
+    return prove_in_blocks(
+        instance, found.relaxation, about.duration, lambda: stopped() or deadline.over(SHARES[2]), one
+    )  # fmt: skip
 
 
 def _keeps_order(result: Result) -> bool:
@@ -114,7 +148,7 @@ def _keeps_order(result: Result) -> bool:
     instance, form = result.instance, result.formulation
     if instance.free_order or (form is not None and not form.staged):
         return False
-    return result.sequence is None or instance.order_of(result.sequence) == instance.order
+    return result.answer is None or result.problem.order_of(result.answer) == instance.order
 
 
 def check_budget(budget: int) -> None:

@@ -24,7 +24,7 @@ def certified(graph, budget, sequence=None, order=None, stop=bool):
     """What the text of a certificate proves."""
     duration = None if sequence is None else sum(graph.durations[v] for v in sequence)
     text = certificate_text(certificate(prove(graph, budget, duration, stop, order), sequence))
-    return check_certificate(graph, parse_json(text, "text"))
+    return check_certificate(graph.run_in_place(False), parse_json(text, "text"))
 
 
 def stopping(asked):
@@ -33,11 +33,17 @@ def stopping(asked):
     return lambda: next(count, None) is None
 
 
-def hold(seeds, workspaces):
+KINDS = {
+    "plain": {}, "workspaces": {"workspaces": True}, "in place": {"in_place": True},
+    "in place, workspaces": {"in_place": True, "workspaces": True},
+}  # fmt: skip
+
+
+def hold(seeds, kind):
     """How many optima above every node once are proven: in any order, and in the input order."""
     tight = [0, 0]
     for seed in seeds:
-        case = draw_case(seed, workspaces=workspaces)
+        case = draw_case(seed, **KINDS[kind])
         graph, order = case.graph, case.graph.input_order()
         free = free_order_schedule(graph, case.budget, 4)
         given = fixed_order_schedule(graph, order, case.budget, None)
@@ -54,24 +60,24 @@ def hold(seeds, workspaces):
     return tight
 
 
-@pytest.mark.parametrize("workspaces", [False, True])
-def test_certified_bounds_are_never_above_brute_force(workspaces):
-    assert min(hold(range(60), workspaces)) >= 5
+@pytest.mark.parametrize("kind", KINDS)
+def test_certified_bounds_are_never_above_brute_force(kind):
+    assert min(hold(range(60), kind)) >= 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workspaces", [False, True])
-def test_certified_bounds_are_never_above_brute_force_on_many_graphs(workspaces):
-    assert min(hold(range(100, 1100), workspaces)) >= 100
+@pytest.mark.parametrize("kind", KINDS)
+def test_certified_bounds_are_never_above_brute_force_on_many_graphs(kind):
+    assert min(hold(range(100, 1100), kind)) >= 100
 
 
-def hold_in_blocks(seeds, workspaces):
+def hold_in_blocks(seeds, kind):
     """How many optima above every node once are proven in blocks: those of schedules that keep the input order."""
     tight = 0
     for seed in seeds:
-        case, rng = draw_case(seed, workspaces=workspaces), random.Random(seed)
+        case, rng = draw_case(seed, **KINDS[kind]), random.Random(seed)
         instance = Instance.build(case.graph, case.budget, max_computations=8)
-        stages = Stages.of(instance)
+        stages = Stages.of(instance.relaxed)
         chosen = rng.sample(range(stages.n), rng.randint(0, stages.n))
         relaxation = Relaxation.of(stages, chosen, range(stages.n) if rng.random() < 0.8 else ())
         best = fixed_order_schedule(case.graph, instance.order, case.budget, None)
@@ -79,7 +85,8 @@ def hold_in_blocks(seeds, workspaces):
         for known, stop in ((duration, bool), (None, bool), (duration, stopping(seed % 5))):
             proof = prove_in_blocks(instance, relaxation, known, stop)
             document = parse_json(certificate_text(certificate(proof, sequence)), "text")
-            proven = check_certificate(case.graph, document)
+            proven = check_certificate(case.graph.run_in_place(False), document)
+            assert proven.about == ("" if case.graph.overwritable is None else "in place")
             assert document["blocks"] and proven.scope.startswith("first computations in order")
             assert (proven.bound is not None) or best is None, seed
             if best is not None:
@@ -88,15 +95,15 @@ def hold_in_blocks(seeds, workspaces):
     return tight
 
 
-@pytest.mark.parametrize("workspaces", [False, True])
-def test_blocks_are_never_above_brute_force(workspaces):
-    assert hold_in_blocks(range(60), workspaces) >= 3
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_are_never_above_brute_force(kind):
+    assert hold_in_blocks(range(60), kind) >= 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workspaces", [False, True])
-def test_blocks_are_never_above_brute_force_on_many(workspaces):
-    assert hold_in_blocks(range(100, 1100), workspaces) >= 60
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_are_never_above_brute_force_on_many(kind):
+    assert hold_in_blocks(range(100, 1100), kind) >= 60
 
 
 def test_certified_bounds_can_be_stopped_at_any_moment():

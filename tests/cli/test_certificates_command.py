@@ -111,13 +111,35 @@ def test_check_certificate_refuses_a_damaged_certificate(command, graph, proof):
     assert command("check-certificate", graph, "nowhere.json")[0] == 2
 
 
-def test_certificates_are_for_one_memory(command, graph, tmp_path):
+SEVERAL = {
+    "paging": ("--budget", 8, "--paging", "--page-out-time", 1),
+    "devices": ("--device", "gpu=8", "--device", "cpu=inf:inf", "--copy-time", "1"),
+    "pools": ("--memory", "fast=7", "--memory", "slow=2:1"),
+    "energy": ("--budget", 8, "--paging", "--page-out-time", 0, "--page-out-energy", 1, "--objective", "energy"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_certificates_of_plans_bound_them_in_one_memory(command, graph, tmp_path, kind):
     path = tmp_path / "proof.json"
-    status, out, err = command("solve", graph, "--budget", 8, "--paging", "--certificate", path)
-    assert (
-        (status, out) == (2, "")
-        and "paging with a certificate: the inequalities of a certificate are about one memory: leave out --paging"
-        in err
-        and err.count("\n") == 1
-    )
-    assert not os.path.exists(path)
+    how = ("--iterations", 200, "--search", "only", "--certificate", path, "--json")
+    status, out, err = command("solve", graph, *SEVERAL[kind], *how)
+    found, goal = json.loads(out), "energy" if kind == "energy" else "duration"
+    assert status == 0 and "proves a bound of " in err
+    status, out, err = command("check-certificate", graph, path)
+    assert (status, err) == (0, "") and out.startswith("about: the graph in plans on ") and f"plan: {goal} " in out
+    told = json.loads(command("check-certificate", graph, path, "--json")[1])
+    assert (told["goal"], told["of_plans"], told["duration"]) == (goal, True, found[goal])
+    assert told["bound"] <= found[goal]
+    if kind != "pools":  # where outputs must lie in the slow memory, which a bound of both together knows nothing of
+        assert told["bound"] == found[goal] > told["once"] and f"proven: optimal: no plan has less {goal}" in out
+    document = json.loads(path.read_text())
+    document["memories"]["memories"][0]["budget"] += 100
+    path.write_text(json.dumps(document))
+    status, out, err = command("check-certificate", graph, path)
+    assert (status, out) == (2, "") and "but that of the memories is 1" in err
+
+
+def test_certificates_are_for_one_budget(command, graph, tmp_path):
+    status, out, err = command("frontier", graph, "--certificate", tmp_path / "proof.json")
+    assert (status, out) == (2, "") and "--certificate" in err and not os.path.exists(tmp_path / "proof.json")

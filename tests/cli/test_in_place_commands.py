@@ -29,6 +29,22 @@ def test_a_schedule_that_only_fits_in_place(command, graph, tmp_path):
     assert command("solve", graph, "--budget", 6, "--json")[0] == 1
 
 
+@pytest.mark.parametrize(("budget", "proven"), [(6, "optimal"), (4, "infeasible")])
+def test_a_certificate_in_place(command, graph, tmp_path, budget, proven):
+    """It says that it is of schedules in place, and of none that is not: then 6 is not enough."""
+    path = tmp_path / "proof.json"
+    status, _, _ = command("solve", graph, "--in-place", "--budget", budget, "--certificate", path)
+    assert status == (proven == "infeasible")
+    status, out, err = command("check-certificate", graph, path)
+    assert (status, err) == (0, "") and f"proven: {proven}: " in out and "about: the graph in place\n" in out
+    assert json.loads(command("check-certificate", graph, path, "--json")[1])["about"] == "in place"
+    document = json.loads(path.read_text())
+    del document["about"]
+    path.write_text(json.dumps(document))
+    told = command("check-certificate", graph, path)
+    assert told[0] == (2 if proven == "optimal" else 0) and "in place" not in told[1]
+
+
 def test_info_shows_what_may_be_overwritten_and_what_it_saves(command, graph):
     plain, in_place = (json.loads(command("info", graph, "--json", *more)[1]) for more in ((), ("--in-place",)))
     assert (plain["peak"], plain["least_budget_bound"], plain["may_overwrite"]) == (8, 7, 3)
@@ -50,15 +66,9 @@ def test_exported_data_have_in_place(command, graph, tmp_path):
     ("how", "message"),
     [
         (("--formulation", "checkmate-milp"), "in place: checkmate-milp does not handle that: leave out --in-place"),
-        (
-            ("--certificate", "FILE"),
-            "in place with a certificate: the inequalities of a certificate count an output in addition to its inputs: "
-            "leave out --in-place or --certificate",
-        ),
     ],
 )
-def test_commands_without_in_place_refuse_it_in_one_line(command, graph, tmp_path, how, message):
-    how = [tmp_path / "certificate.json" if word == "FILE" else word for word in how]
+def test_commands_without_in_place_refuse_it_in_one_line(command, graph, how, message):
     status, out, error = command("solve", graph, "--budget", 5, "--in-place", *how)
     assert (status, out, error) == (2, "", f"error: {Page.FEATURES.after(message)}\n")
 

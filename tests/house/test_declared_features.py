@@ -73,7 +73,7 @@ def test_a_refusal_names_a_least_set_and_what_to_leave_out():
     assert lacking(one, OF_ONE_MEMORY) == ("in place",)
     for pair in (
         (Feature.STRATEGY, Feature.POOLS),
-        (Feature.CERTIFICATE, Feature.PAGING),
+        (Feature.OWN_MODEL, Feature.PAGING),
         (Feature.ZERO_COPY, Feature.TILE),
     ):
         with pytest.raises(InputError, match=f"^{pair[0].called} with|^{pair[1].called} with") as refused:

@@ -30,8 +30,10 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Part
 from moccasin_mzn.problem.features import OF_GRAPHS, OF_ONE_MEMORY, Feature, graph_features, lacking
 from moccasin_mzn.problem.instance import FREE, Instance
+from moccasin_mzn.problem.judges.certificates import check_certificate
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.call import Call
+from moccasin_mzn.search.certifying import certificate_of
 from moccasin_mzn.search.conclusion import known_at_once
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
@@ -154,6 +156,19 @@ def test_models_that_handle_two_features_are_right_about_both(pair, number):
         counts = instance if chosen.limited else replace(instance, max_computations=(1000,) * len(instance.order))
         found = solve_instance(counts, options)
         assert found.status in ("optimal", "infeasible") and flaws(counts, found) == [], form.name
+
+
+@pytest.mark.parametrize(("pair", "number"), few([(pair, at) for pair in PAIRS for at in range(12)], keep=6), ids=named)
+def test_certificates_of_two_features_are_right_about_both(pair, number):
+    instance = drawn(random.Random(f"certificate {pair} {number}"), frozenset(pair), is_open=number % KNOWN > 0)
+    form, given = "general" if number % 2 else "staged", instance.graph.run_in_place(False)
+    found = run(instance, form, [one for one in searchers() if not one.is_model], "only")
+    proven = check_certificate(given, certificate_of(found, 1.0, given))
+    mode = "free" if proven.scope.startswith("any order") else "first"
+    exact = best(exact_graph(instance.graph), instance.budget, mode, None)
+    assert exact is None if proven.bound is None else exact is None or proven.bound <= exact[0]
+    assert proven.duration == (found.duration if found.valid else None)
+    assert proven.about == ("in place" if instance.graph.overwritable is not None else "")
 
 
 OF_SEVERAL = {"paging": paging, "devices": devices, "pools": pools}

@@ -55,6 +55,8 @@ class Blocks:
     relaxation: Relaxation
     order: Sequence[int]
     """Positions in `graph.nodes`; those in the relaxation are positions in this."""
+    is_computed: bool = True
+    """Does what is in memory again read its inputs?"""
 
     @property
     def sights(self) -> list[int]:
@@ -84,7 +86,7 @@ class Blocks:
             new = {order[x] for x in range(before + 1, last + 1)}
             for u in old:
                 readers = [w for w in self.graph.successors[u] if w in new or w in again] if self.graph.sizes[u] else ()
-                for w in readers:
+                for w in readers if self.is_computed else [w for w in readers if w in new]:
                     more = [(("again", j, w), False)] if w in old else []
                     yield self._clause(("rereads" if w in old else "reads", j, u, w), *self._there(j, u), *more)
             if seen:
@@ -92,7 +94,7 @@ class Blocks:
                 for u in (order[u] for u in relaxation.retained[j] if u <= before):
                     if self.graph.sizes[u]:
                         yield self._clause(("keeps", j, u), *self._there(j, u), (("held", j, u), False))
-            if seen and j and relaxation.looks_inside(j):
+            if seen and j and relaxation.looks_inside(j) and self.is_computed:
                 yield from self._moments(j, old, again)
 
     def _moments(self, j: int, old: set[int], again: set[int]) -> Iterator[Row]:

@@ -90,24 +90,28 @@ class MomentFlow:
 class MomentNetwork:
     """The network of a graph, made once, for flows of any of its nodes."""
 
-    def __init__(self, graph: ComputationGraph, earlier: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self, graph: ComputationGraph, earlier: Sequence[tuple[int, int]] = (), is_computed: bool = True
+    ) -> None:  # fmt: skip
         """With nothing in it.
 
         Args:
             earlier: pairs whose first node is computed before the second for the first time, as for edges, in each
                 schedule about which something is to be proven.
+            is_computed: does what is there again read its inputs? False: it may be copied from elsewhere; then f_u
+                =====> x_w instead of c_w.
         """
         from ortools.graph.python.max_flow import SimpleMaxFlow
 
         n, every = len(graph.nodes), np.arange(len(graph.nodes))
-        self.graph, self.earlier, self._n = graph, tuple(earlier), n
+        self.graph, self.earlier, self._n, self.is_computed = graph, tuple(earlier), n, is_computed
         edges, assumed = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (graph.edges, self.earlier))
         tail, head = edges[:, 0], edges[:, 1]
         x, c, f, source = every, n + every, 2 * n + every, 3 * n
         self._source, self._sink, self._all = source + 2, source + 1, source
         self._flow = SimpleMaxFlow()
         arcs = {"again": (x, c), "retained": (c, f), "dropped": (c, x), "kept": (f, c),
-                "reads": (f[tail], c[head]), "closes": (x[head], x[tail]),
+                "reads": (f[tail], (c if is_computed else x)[head]), "closes": (x[head], x[tail]),
                 "sources": (np.full(n, source), x), "sinks": (x, np.full(n, self._sink)),
                 ASSUMED: (x[assumed[:, 1]], x[assumed[:, 0]])}  # fmt: skip
         self._arcs = {name: self._add(name, *ends) for name, ends in arcs.items()}

@@ -19,6 +19,11 @@ beginning, or is computed in it. Without blocks again(0, u) is "computed more th
 variables. Where d is left then, larger weights may be lowered to it, as one of them is enough. Multipliers y >= 0 at a
 leaf bound w, the duration of what is recomputed, by linear duality: the sum of y d, and of the lesser of w - P and
 -N for each variable with y times weights P of its being so and N of not. If that is > 0 with w = 0, there is no case.
+
+"leaves" takes for granted that what is in memory again is computed, "waits" does not, see `certified_memories`.
+
+**In place** a computation that may overwrite an input takes less by no more than its own size: rules take that off.
+What it is about may be made of the graph in the file, see `certified_graphs`.
 """
 
 from __future__ import annotations
@@ -28,21 +33,27 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.judges.certificate_values import CertificateError, Json, read, require, shown
+from moccasin_mzn.problem.judges.certified_graphs import CHANGES, certified_graph
+from moccasin_mzn.problem.judges.certified_machines import machine_in
+from moccasin_mzn.problem.judges.certified_memories import in_one_memory
+from moccasin_mzn.problem.judges.certified_plans import plan_total
+from moccasin_mzn.problem.judges.certified_schedules import schedule_duration
 
 FORMAT, VERSION = "moccasin-certificate", 2
 ANY_ORDER, IN_ORDER = "any order, any number of computations", "first computations in order, any number of computations"
-INFEASIBLE, MOST_BITS = "infeasible", 256  # in place of a bound: there is no schedule
+INFEASIBLE = "infeasible"  # in place of a bound: there is no schedule
 _KEYS = ("format", "version", "scope", "graph", "order", "sights", "blocks", "budget", "schedule", "duration", "bound",
          "inequalities", "tree", "trusted")  # fmt: skip
+ABOUT, MEMORIES = "about", "memories"  # further keys: about another graph than that in the file; about plans
 _KINDS = "again", "before", "held", "later", "through"
 _RULES = {
     # [name, j, u], or [name, j, u, w] for w that reads u: where it is so; how many are so (+) or not so (-) at sight or
     # block j (<: j - 1), or with what, of old nodes, u, its inputs and its workspace fit, or else the last is so
     "closes": ("seen reader", 1, "+before.u -before.w"),
+    "waits": ("seen reader", 1, "+held.u +later.u -before.u +before.w"),
     "leaves": ("seen reader", 2, "+held.u +later.u -before.u +before.w -later.w"),
     "comes": ("seen alone", 1, "-later.u"),  # or again in a later block
     "sight": ("seen alone is-sight", "held", ""),
@@ -52,13 +63,9 @@ _RULES = {
     "spans": ("old alone seen", 1, "+again.u +through.u -held<.u -held.u"),
     "during": ("old alone seen", "through", "-again.u"),
 }
-Json = Any  # a JSON value that has not been checked yet
+_OF_COMPUTED = "leaves", "rereads", "during"  # they hold if what is in memory again was computed, not copied
 Variable = tuple[str, int, int]  # kind, sight or block, node
 Inequality = tuple[dict[tuple[Variable, bool], int], int]  # weights of what is so or is not so, and d
-
-
-class CertificateError(ValueError):
-    """What is wrong with a certificate and where, in one line."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,10 @@ class Proven:
     inequalities: int
     leaves: int
     trusted: tuple[Trust, ...]
+    once: int  # what every node once takes
+    about: str = ""  # how the graph was made of that in the file, and what it runs on; empty: it is that
+    goal: str = "duration"  # of plans of several memories what it bounds, else their duration
+    of_plans: bool = False  # True: no plan of several memories has less
 
 
 def graph_digest(graph: ComputationGraph) -> str:
@@ -92,56 +103,73 @@ def graph_digest(graph: ComputationGraph) -> str:
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
+def made_digest(graph: ComputationGraph) -> str:
+    """A digest of a graph that a certificate is about, with what it overwrites in place."""
+    rows = graph.overwritable or ()
+    overwrites = sorted((str(graph.nodes[v]), sorted(str(graph.nodes[u]) for u in row)) for v, row in enumerate(rows))
+    return hashlib.sha256(json.dumps([graph_digest(graph), overwrites]).encode()).hexdigest()
+
+
 def check_certificate(graph: ComputationGraph, document: Json) -> Proven:
     """Return what a certificate, a JSON value, proves of a graph; `CertificateError` if anything in it is not so."""
-    _read("the certificate", document, dict.fromkeys(_KEYS))
+    more = [key for key in (ABOUT, MEMORIES) if type(document) is dict and key in document]
+    read("the certificate", document, dict.fromkeys([*_KEYS, *more]))
     scope = ANY_ORDER if document["order"] is None else IN_ORDER
-    for key, expected in (("format", FORMAT), ("version", VERSION), ("scope", scope), ("graph", graph_digest(graph))):
-        text = f"{key} is {_shown(document[key])}{' of another graph' * (key == 'graph')}, expected {expected!r}"
-        _require(type(document[key]) is type(expected) and document[key] == expected, text)
-    order = None if document["order"] is None else _read("order", document["order"], [graph])
-    _require(order is None or sorted(order) == [*range(len(graph.nodes))], "order: it does not have every node once")
+    for key, value in (("format", FORMAT), ("version", VERSION), ("scope", scope)):
+        _same(key, document[key], value)
+    graph, about = _about(graph, document) if ABOUT in more else (_in_file(graph, document), "")
+    order = None if document["order"] is None else read("order", document["order"], [graph])
+    require(order is None or sorted(order) == [*range(len(graph.nodes))], "order: it does not have every node once")
     bound, given = document["bound"], [document["schedule"], document["duration"]] != [None, None]
-    budget, claimed = _read("budget", document["budget"], 0), None if bound == INFEASIBLE else _read("bound", bound, 0)
-    duration = _schedule(graph, document, order, budget) if given else None
-    rules = _Rules(graph, budget, order, _read("sights", document["sights"], [graph]), document["blocks"])
-    entries = _read("inequalities", document["inequalities"], [None])
+    budget, claimed = read("budget", document["budget"], 0), None if bound == INFEASIBLE else read("bound", bound, 0)
+    duration = schedule_duration(graph, document, order, budget) if given and MEMORIES not in more else None
+    rules = _Rules(graph, budget, order, read("sights", document["sights"], [graph]), document["blocks"])
+    once, goal = graph.total_duration, "duration"
+    if MEMORIES in more:
+        _same("schedule", document["schedule"], None)
+        machine = machine_in(graph, document[MEMORIES])
+        duration = plan_total(graph, machine, order)
+        _same("duration", document["duration"], duration)
+        one = in_one_memory(graph, machine, rules.blocks)
+        require(budget == one.budget, f"budget is {budget}, but that of the memories is {one.budget}")
+        graph, once, goal, about = one.graph, one.once, one.goal, ", ".join(filter(None, (about, one.text)))
+        rules.graph, rules.is_computed = graph, one.is_computed
+    entries = read("inequalities", document["inequalities"], [None])
     known = [rules.inequality(f"inequalities[{k}]", entry) for k, entry in enumerate(entries)]
-    leaves = _tree(graph, _read("tree", document["tree"], [None]), known, claimed)
-    trusted, bounds = _read("trusted", document["trusted"], [{"by": str, "scope": str, "bound": None}]), []
+    leaves = _tree(graph, read("tree", document["tree"], [None]), known, claimed, once)
+    trusted, bounds = read("trusted", document["trusted"], [{"by": str, "scope": str, "bound": None}]), []
     for what, one in [("bound", bound), *((f"trusted[{k}].bound", one["bound"]) for k, one in enumerate(trusted))]:
-        least = None if one == INFEASIBLE else _read(what, one, 0)
+        least = None if one == INFEASIBLE else read(what, one, 0)
         less = duration is None or (least is not None and least <= duration)
-        _require(less, f"{what} is {one}, but the schedule takes {duration}")
+        require(less, f"{what} is {one}, but the schedule takes {duration}")
         bounds.append(least)
     trust = tuple(Trust(one["by"], one["scope"], least) for one, least in zip(trusted, bounds[1:], strict=True))
-    return Proven(scope, budget, duration, claimed, len(known), leaves, trust)
+    return Proven(scope, budget, duration, claimed, len(known), leaves, trust, once, about, goal, MEMORIES in more)
 
 
-def _schedule(graph: ComputationGraph, document: dict[str, Json], order: list[int] | None, budget: int) -> int:
-    """The duration of the schedule, from the definition of retention intervals."""
-    sequence, nodes = _read("schedule", document["schedule"], [graph]), graph.nodes
-    latest, last_read = dict[int, int](), list(range(len(sequence)))  # where each was computed last, and where read
-    for t, v in enumerate(sequence):
-        _require(v not in latest or v not in graph.computed_once, f"schedule[{t}]: {nodes[v]} is computed once only")
-        for u in graph.predecessors[v]:
-            _require(u in latest, f"schedule[{t}]: {nodes[v]} reads {nodes[u]}, not computed before")
-            last_read[latest[u]] = t
-        latest[v] = t
-    for t in graph.outputs_apart(sequence):
-        _require(False, f"schedule[{t}]: {nodes[sequence[t]]} does not come directly after its first output")
-    for v, node in enumerate(nodes):
-        _require(v in latest, f"schedule: {node} is never computed")
-    _require(order in (None, [*dict.fromkeys(sequence)]), "schedule: first computations are not in the given order")
-    change = [graph.sizes[v] for v in sequence] + [0]
-    for t, v in enumerate(sequence):
-        change[last_read[t] + 1] -= graph.sizes[v]
-    for t, (retained, v) in enumerate(zip(accumulate(change), sequence, strict=False)):
-        memory = retained + graph.workspace_of[v]
-        _require(memory <= budget, f"schedule[{t}]: memory {memory} is over the budget {budget}")
-    duration, claimed = sum(graph.durations[v] for v in sequence), _read("duration", document["duration"], 0)
-    _require(claimed == duration, f"duration is {claimed}, but that of the schedule is {duration}")
-    return duration
+def _same(key: str, given: Json, value: Json) -> None:
+    text = f"{key} is {shown(given)}{' of another graph' * key.endswith('graph')}, expected {value!r}"
+    require(type(given) is type(value) and given == value, text)
+
+
+def _in_file(graph: ComputationGraph, document: dict[str, Json]) -> ComputationGraph:
+    _same("graph", document["graph"], graph_digest(graph))
+    return graph.run_in_place(False)
+
+
+def _about(graph: ComputationGraph, document: dict[str, Json]) -> tuple[ComputationGraph, str]:
+    """The graph that it is about, and how it is made of that in the file, with the digest "graph"; but in the file may
+    be what was made already, as `solve --tiled` and `zero-copy` write it."""
+    changes = read(ABOUT, document[ABOUT], CHANGES)
+    require(changes["cut"] is None or type(changes["cut"]) is list, f"{ABOUT}.cut is no list, and not null")
+    there = graph.run_in_place(changes["in_place"])
+    if made_digest(there) == changes["graph"] and (changes["taken_out"] or changes["cut"] is not None):
+        read("graph", document["graph"], str)
+        return there, "in place" * changes["in_place"]
+    made = certified_graph(_in_file(graph, document), changes)
+    _same(f"{ABOUT}.graph", changes["graph"], made_digest(made.graph))
+    any_parts = ", so in any larger parts along the same axes too" * (made.is_single and document["order"] is None)
+    return made.graph, made.text + any_parts
 
 
 class _Rules:
@@ -149,9 +177,10 @@ class _Rules:
 
     def __init__(self, graph: ComputationGraph, budget: int, order: Json, sights: list[int], blocks: Json) -> None:
         self.graph, self.budget, self.sights, self.blocks = graph, budget, sights, blocks
+        self.is_computed = True  # what is in memory again
         places = [order.index(v) for v in sights if order]
         along = type(blocks) is bool and (not blocks or (order is not None and places == sorted(set(places))))
-        _require(along, f"blocks is {_shown(blocks)}, but the sights are not along an order")
+        require(along, f"blocks is {shown(blocks)}, but the sights are not along an order")
         self.sides = [(_reached(graph.predecessors, v), _reached(graph.successors, v)) for v in sights if order is None]
         self.sides += [(set(order[:k]), set(order[k + 1 :])) for k in places]
 
@@ -159,11 +188,11 @@ class _Rules:
         """Return an inequality by a rule; or by a sum of rules, divided and rounded up, in what is recomputed."""
         if type(entry) is list:
             return self._rule(where, entry)
-        entry, demand = _read(where, entry, {"sum": [[None]], "divisor": 1}), 0
+        entry, demand = read(where, entry, {"sum": [[None]], "divisor": 1}), 0
         by, total = entry["divisor"], dict[tuple[Variable, bool], int]()
         for k, (*rule, factor) in enumerate(term or [None] for term in entry["sum"]):
             weights, least = self._rule(f"{where}.sum[{k}]", rule)
-            demand += _read(f"{where}.sum[{k}]", factor, 0) * least
+            demand += read(f"{where}.sum[{k}]", factor, 0) * least
             for one, weight in weights.items():
                 total[one] = total.get(one, 0) + factor * weight
         for of in {of for of, _ in total}:  # it is so or not so; if it is not kept, it may be what is worth more
@@ -176,16 +205,18 @@ class _Rules:
     def _rule(self, where: str, entry: list[Json]) -> Inequality:
         """A rule for a sight or block and nodes, in what is not known."""
         name, j, *ends = entry if len(entry) in (3, 4) and type(entry[0]) is str else ("", 0)
-        j, (u, w) = _read(where, j, 0), (*_read(where, ends, [self.graph]), None, None)[:2]
+        j, (u, w) = read(where, j, 0), (*read(where, ends, [self.graph]), None, None)[:2]
         needs, least, text = _RULES.get(name, ("a name", 1, ""))
         seen, blocks = j < len(self.sights), range(1, len(self.sights) + 1) if self.blocks else range(1)
         old = {*self.sides[j - 1][0], self.sights[j - 1]} if j and j in blocks else set()
         holds = {
             "seen": seen, "is-sight": seen and u == self.sights[j], "old": u in old, "old-reader": w in old,
             "new-reader": w not in old and not (seen and w in self.sides[j][1]),
-            "alone": w is None, "reader": u is not None and w in self.graph.successors[u],
+            "alone": w is None,
+            "reader": u is not None and w in self.graph.successors[u],
         }  # fmt: skip
-        _require(all(holds.get(need) for need in needs.split()), f"{where}: there is no such rule")
+        there_is = all(holds.get(need) for need in needs.split()) and (self.is_computed or name not in _OF_COMPUTED)
+        require(there_is, f"{where}: there is no such rule")
         terms = [word.partition(".") for word in text.split()]
         ones = [((one.strip("+-<"), j - ("<" in one), u if of == "u" else w), one[0] == "+") for one, _, of in terms]
         ones += [(("again", i, u), True) for i in blocks if name == "comes" and (i > j or not self.blocks)]
@@ -193,7 +224,8 @@ class _Rules:
             return _left(dict.fromkeys(ones, 1), least, self._known)
         own, size = {u, *self.graph.predecessors[u]}, self.graph.sizes
         rest = {((least, j, v), False): size[v] for v in (old if "old" in needs else range(len(size))) if v not in own}
-        demand = sum(rest.values()) + sum(size[v] for v in own) + self.graph.workspace_of[u] - self.budget
+        spared = size[u] if (self.graph.overwritable or {u: ()})[u] else 0
+        demand = sum(rest.values()) + sum(size[v] for v in own) + self.graph.workspace_of[u] - spared - self.budget
         return _left({**rest, **dict.fromkeys(ones, max(0, demand))}, demand, self._known)
 
     def _known(self, variable: Variable) -> bool | None:
@@ -223,35 +255,37 @@ def _reached(near: tuple[tuple[int, ...], ...], v: int) -> set[int]:
     return found
 
 
-def _tree(graph: ComputationGraph, items: list[Json], known: list[Inequality], claimed: int | None) -> int:
+def _tree(graph: ComputationGraph, items: list[Json], known: list[Inequality], claimed: int | None, once: int) -> int:
     """The number of leaves of a tree, in which a branch is followed by what is below "not so", then by that of "so"."""
     waiting: list[dict[Variable, bool]] = [{}]  # what is decided in each case that is still to come, the next one last
     for k, item in enumerate(items):
         where = f"tree[{k}]"
-        _require(bool(waiting), f"{where}: all cases are covered before it")
+        require(bool(waiting), f"{where}: all cases are covered before it")
         decided = waiting.pop()
         if type(item) is dict and "branch" in item:
-            kind, j, node = (*_read(where, item, {"branch": [None]})["branch"], None, None, None)[:3]
-            _require(kind in _KINDS, f"{where}: {_shown(kind)} is none of {', '.join(_KINDS)}")
-            variable = kind, _read(where, j, 0), _read(where, node, graph)
-            _require(variable not in decided, f"{where}: {kind} {j} {node} is decided already")
+            kind, j, node = (*read(where, item, {"branch": [None]})["branch"], None, None, None)[:3]
+            require(kind in _KINDS, f"{where}: {shown(kind)} is none of {', '.join(_KINDS)}")
+            variable = kind, read(where, j, 0), read(where, node, graph)
+            require(variable not in decided, f"{where}: {kind} {j} {node} is decided already")
             waiting += [{**decided, variable: True}, {**decided, variable: False}]
             continue
-        proven, goal = _leaf(graph, where, item, known, decided), INFEASIBLE if claimed is None else claimed
-        _require(proven is None or (claimed is not None and proven >= claimed), f"{where}: proves {proven}, not {goal}")
+        proven, goal = _leaf(graph, where, item, known, decided, once), INFEASIBLE if claimed is None else claimed
+        require(proven is None or (claimed is not None and proven >= claimed), f"{where}: proves {proven}, not {goal}")
     for decided in waiting[-1:]:
         case = ", ".join(f"{kind} {j} {graph.nodes[u]}={+so}" for (kind, j, u), so in list(decided.items())[:5])
         raise CertificateError(f"tree: it ends before the case {case or 'of all schedules'}")
     return (len(items) + 1) // 2
 
 
-def _leaf(graph: ComputationGraph, where: str, item: Json, known: list[Inequality], decided: dict[Json, bool]) -> Json:
+def _leaf(
+    graph: ComputationGraph, where: str, item: Json, known: list[Inequality], decided: dict[Json, bool], once: int
+) -> Json:
     """The least duration, by linear duality, of schedules that do what is decided; None: there are none."""
-    item, value = _read(where, item, {"multipliers": [[0]], "denominator": 0}), 0
+    item, value = read(where, item, {"multipliers": [[0]], "denominator": 0}), 0
     unit, priced = item["denominator"], dict[tuple[Variable, bool], int]()
     for j, pair in enumerate(item["multipliers"]):
         is_known = len(pair) == 2 and pair[0] < len(known)
-        _require(is_known, f"{where}.multipliers[{j}]: there is no inequality {(*pair, '')[0]}")
+        require(is_known, f"{where}.multipliers[{j}]: there is no inequality {(*pair, '')[0]}")
         weights, demand = _left(known[pair[0]][0], known[pair[0]][1], decided.get)
         value += pair[1] * max(0, demand)
         for one, weight in weights.items():
@@ -259,42 +293,7 @@ def _leaf(graph: ComputationGraph, where: str, item: Json, known: list[Inequalit
     cost = {of: unit * graph.durations[of[2]] * (of[0] == "again") for of in [*decided, *(of for of, _ in priced)]}
     value += sum(min(cost[of] - priced.get((of, True), 0), -priced.get((of, False), 0)) for of in cost)
     if unit == 0:
-        return None if value > 0 else graph.total_duration
+        return None if value > 0 else once
     value += sum(cost[of] for of, is_so in decided.items() if is_so)
     step = math.gcd(*graph.durations) or 1  # of all sums of durations
-    return graph.total_duration - step * (-value // (unit * step))
-
-
-def _require(is_so: bool, text: str) -> None:
-    if not is_so:
-        raise CertificateError(text)
-
-
-def _read(where: str, value: Json, form: Json) -> Json:
-    """A value of a form: an integer for one that is no less, a graph for its nodes, which become positions, str for a
-    line of text, [form] for a list, forms by key for an object, None for anything."""
-    expected: Json = {list: "a list", dict: "an object", type: "a text of one line"}.get(type(form))
-    if type(form) is list and type(value) is list:
-        return [_read(f"{where}[{k}]", one, form[0]) for k, one in enumerate(value)]
-    if type(form) is dict and type(value) is dict:
-        for key in (*form, *value):
-            wrong = "unknown key" if key in value else "there is no key"
-            _require(key in value and key in form, f"{where}: {wrong} {_shown(key)}")
-        return {key: _read(f"{where}.{key}", value[key], one) for key, one in form.items()}
-    elif type(form) is int:
-        fits = type(value) is int and form <= value < 1 << MOST_BITS
-        _require(fits, f"{where} is {_shown(value)}, expected an integer in {form}..2^{MOST_BITS}-1")
-    elif isinstance(form, ComputationGraph):
-        try:
-            return form.position_of(value)
-        except ValueError:
-            raise CertificateError(f"{where}: node {_shown(value)} is not in the graph") from None
-    elif form is not None and not (form is str and type(value) is str and value.isprintable() and value):
-        raise CertificateError(f"{where} is {_shown(value)}, expected {expected}")
-    return value
-
-
-def _shown(value: Json) -> str:
-    if type(value) in (list, dict) or (type(value) is int and value.bit_length() > MOST_BITS):
-        return {list: "a list", dict: "an object", int: "a huge integer"}[type(value)]
-    return text if len(text := json.dumps(value)) <= 60 else f"{text[:56]} ..."
+    return once - step * (-value // (unit * step))
