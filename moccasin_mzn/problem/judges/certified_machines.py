@@ -27,7 +27,7 @@ class Machine:
     devices: list[int]
     budgets: list[int | None]
     costs: list[list[int | None]]
-    """Of computing; None: not possible."""
+    """What computing takes; None: not possible."""
     accesses: list[list[int]]
     links: dict[tuple[int, int], list[int]]
     """By the memories that they lead from and to, what copies cost."""
@@ -48,8 +48,8 @@ def machine_in(graph: ComputationGraph, document: Json) -> Machine:
     require(sorted(order) == [*range(n)], "memories.nodes: it does not have every node once")
     devices, links = [one["device"] for one in memories], dict[tuple[int, int], list[int]]()
     for k, first in enumerate(devices):
-        alike = first <= k and devices[first] == first and memories[first]["costs"] == memories[k]["costs"]
-        require(alike, f"memories.memories[{k}].device: it is no memory before it that computes the same")
+        fits = first <= k and devices[first] == first and memories[first]["costs"] == memories[k]["costs"]
+        require(fits, f"memories.memories[{k}].device: it is no memory before it that computes the same")
     for k, one in enumerate(form["links"]):
         where, ends = f"memories.links[{k}]", (one["source"], one["target"])
         require(max(ends) < len(memories) and ends not in links, f"{where}: there are no two such memories")
