@@ -198,31 +198,28 @@ def _longest(methods: int, problems: int, time_limit: float) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
 def compare(
     graphs: tuple[Path, ...], budgets: tuple[str, ...], count_fixed: bool, only: tuple[str, ...],
-    models: tuple[str, ...], like: str | None, time_limit: float, threads: int | None, seed: int | None,
-    warm_start: bool, published: Path | None, as_json: bool,
+    models: tuple[str, ...], like: str | None, published: Path | None, as_json: bool, **given: OptionValue,
 ) -> int:  # fmt: skip
     """Run all formulations and strategies on each GRAPH and budget, and print their figures side by side."""
     from moccasin_mzn.api.compare import ComparisonTable, ContenderOptions, contenders
     from moccasin_mzn.api.compare import compare as run_all
     from moccasin_mzn.api.published import read_published
-    from moccasin_mzn.base.checks import check_time_limit
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
 
-    check_time_limit(time_limit)
+    limits = ContenderOptions(warm=given.pop("warm_start"), **given)
     for budget in budgets:
         Budget.parse(budget)
     chosen = contenders(only, models, like)
     lines = read_published(published) if published is not None else ()
     read = {path: read_graph(path) for path in graphs}
-    effort = ContenderOptions(time_limit, threads, seed, warm_start)
     if not only:
-        click.echo(_longest(len(chosen), len(graphs) * len(budgets), time_limit), err=True)
+        click.echo(_longest(len(chosen), len(graphs) * len(budgets), limits.time_limit or 0.0), err=True)
     with stopped_by_signals():
         for path in graphs:
             for budget in budgets:
                 table = ComparisonTable(sys.stdout, with_published=bool(lines))
-                for row in run_all(path.stem, read[path], budget, chosen, effort, lines, count_fixed):
+                for row in run_all(path.stem, read[path], budget, chosen, limits, lines, count_fixed):
                     if as_json:
                         click.echo(json.dumps(row.as_dict()))
                     else:
