@@ -71,6 +71,7 @@ class IntervalFormulation(Formulation):
             "total_duration": values.objective,
             "capacity": data.budget,
             "offset": (),
+            "workspace_offset": (),
         }
 
 

@@ -120,12 +120,12 @@ def presolve(instance: Instance, staged: bool) -> ModelData:
     With staged events the input order is kept, which proves more; see `useful_stages`. With free events only outputs
     that nothing reads or that need no memory are known never to be recomputed.
     """
-    return reduced(_stages(instance), staged)
+    return reduced(stage_data(instance), staged)
 
 
 def as_given(instance: Instance) -> ModelData:
     """An instance in its own units, with nothing found beforehand: what the defaults of the models stand for."""
-    stages, n = _stages(instance), len(instance.order)
+    stages, n = stage_data(instance), len(instance.order)
     memory = tuple(_input_order_memory(stages))
     return ModelData(
         order=instance.order,
@@ -147,7 +147,8 @@ def as_given(instance: Instance) -> ModelData:
     )
 
 
-def _stages(instance: Instance) -> StageData:
+def stage_data(instance: Instance) -> StageData:
+    """All of an instance along its input order, in its own units."""
     graph, order = instance.graph, instance.order
     number = {v: k for k, v in enumerate(order, 1)}
     return StageData(
@@ -218,10 +219,14 @@ def _input_order_memory(stages: StageData) -> list[int]:
 
 
 def _useful_stages(stages: StageData) -> tuple[list[int], list[int], list[int]]:
-    """C_v, and first and last stage in which a recomputation of each node can be of use; stages count from 1."""
+    """C_v, and first and last stage in which a recomputation of each node can be of use; stages count from 1.
+
+    A further output that is absent when a window begins takes a recomputation of the first one, at hand or not.
+    """
+    firsts = {stages.output_of[v - 1] for v in stages.absent if stages.output_of} - {0}
     counts, earliest, latest = useful_stages(
         stages.size, [[x - 1 for x in heads] for heads in stages.readers], stages.most, stages.budget, once=True,
-        window=StageWindow(stages.entry, {v - 1 for v in stages.absent}, stages.last - 1), workspace=stages.workspace,
+        window=StageWindow(stages.entry, {v - 1 for v in stages.absent | firsts}, stages.last - 1), workspace=stages.workspace,
     )  # fmt: skip
     first = [late if count == 1 else early for count, early, late in zip(counts, earliest, latest, strict=True)]
     return counts, [k + 1 for k in first], [k + 1 for k in latest]

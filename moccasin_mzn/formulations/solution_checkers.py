@@ -45,6 +45,7 @@ def check_schedule(
         "total_duration": simulation.duration // data.duration_scale,
         "capacity": max(data.budget, simulation.peak // data.size_scale),  # more than the budget is for the simulator
         "offset": (),
+        "workspace_offset": (),
         **(more or {}),
     }
     verdict = run_checker(form.checker, {**form.data_items(graph, data), **solution})

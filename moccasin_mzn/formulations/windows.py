@@ -8,273 +8,35 @@ inside the window, or become more, up to what C_v leaves over. All other computa
     u           [=============+============================+======]        read after the window: retained at its end
     v           [========]    |          [====]    [====]  |               absent when it begins
 
-A window becomes data of `models/staged.mzn`, small whatever the size of the graph: see below for what it
+A window becomes data of `models/staged.mzn`, small whatever the size of the graph: see `window_cuts` for what it
 takes in. Memory outside fits the budget whatever is done inside: what is read after it from inside is the same for all
 its schedules, and copies from before the window may be read in it only if they are in memory at its beginning, or can
-all be retained until then.
-
-Which nodes a window of stages takes in, and its data for the models.
-
-Nodes are positions in `graph.nodes`. A node from before the window is one of these::
-
-    at hand      a copy is in memory when the window begins
-      retained   and stays throughout, as it is read after the window: out of the model, its size off the budget
-      chosen       a node of the model, which may be dropped, and recomputed if C_v and its inputs allow
-    absent       no copy is in memory, nor could be retained until then: memory before the window is short
-      chosen       a node of the model, which has to be recomputed before it can be read
-    of no use    everything else: not in the model
-
-Chosen are at least the outputs that the window's own nodes read or the incumbent recomputes, with their inputs.
+all be retained until then. In place, a copy that is retained for longer is no longer overwritten where it died: its
+writer needs room of its own there. An operation with several outputs is in a window as a whole.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.base.formatting import count_text
-from moccasin_mzn.formulations.presolve import ModelData, StageData, reduced
+from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import Intervals, as_intervals, decode, unused_event
+from moccasin_mzn.formulations.window_cuts import Cut, Freedom, window_data
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.features import OF_ONE_MEMORY, Ability, Feature, refuse
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, simulate
 
-EXIT = -1
-"""In place of a position in `graph.nodes`: the node that stands for all reads after the window."""
-
-
-@dataclass(frozen=True)
-class Freedom:
-    """The freedom of a window beyond what the incumbent does in it: the more, the larger its model."""
-
-    max_nodes: int = 500
-    """Outputs from before the window may be dropped and recomputed while there is room for them in the model, those of
-    much memory and short duration first. What must be in the model is, however much that is."""
-    depth: int = 3
-    """Length of the longest chain of absent outputs recomputed for the sake of one that the incumbent keeps."""
-    spare: int = 1
-    """How many more recomputations each node may have than in the incumbent, within C_v."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cut:
-    """A window of stages, and how the incumbent meets its ends."""
-
-    instance: Instance
-    freedom: Freedom
-    number: Sequence[int]
-    """Place of each node in the input order, from 1."""
-    first: int
-    last: int
-    """Stages of the window, from 1, both inside."""
-    begin: int
-    end: int
-    """Positions begin + 1..end of the incumbent are in the window."""
-    inside: tuple[int, ...]
-    """The computations of the incumbent there."""
-    at_hand: frozenset[int]
-    """Nodes with a copy in memory when the last computation before the window takes place, or that may have one."""
-    last_end: np.ndarray
-    """By node: the position until which the last copy from before the window is retained, if there is one."""
-    slack: np.ndarray
-    """Memory not in use, at each position before the window."""
-    read_after: frozenset[int]
-    """Nodes with a copy from before the end of the window that is read after it."""
-    counts: Sequence[int]
-    """How often the whole incumbent computes each node."""
-    fixed_duration: int
-    """The duration of all computations outside the window, in the graph's duration unit."""
-
-    @cached_property
-    def own(self) -> tuple[int, ...]:
-        """Nodes first computed in the window, in input order."""
-        return self.instance.order[self.first - 1 : self.last]
-
-    @cached_property
-    def recomputed(self) -> frozenset[int]:
-        """Nodes that the incumbent recomputes in the window."""
-        return frozenset((Counter(self.inside) - Counter(self.own)).keys())
-
-    @cached_property
-    def _inside_counts(self) -> Counter[int]:
-        return Counter(self.inside)
-
-    def is_before(self, v: int) -> bool:
-        """True if v is first computed before the window."""
-        return self.number[v] < self.first
-
-    def left(self, v: int) -> int:
-        """How often v may be recomputed in the window: what C_v leaves over, but few times more than now."""
-        if not self.instance.graph.sizes[v]:
-            return 0
-        now = self._inside_counts[v] - (not self.is_before(v))
-        return now + min(self.instance.max_computations[v] - self.counts[v], self.freedom.spare)
-
-    def retaining(self, nodes: Iterable[int]) -> Cut:
-        """The same with more at hand: those nodes whose last copies can all be retained until the window begins.
-
-        Those that are long to compute for their size come first.
-        """
-        durations, sizes = self.instance.graph.durations, self.instance.graph.sizes
-        slack, retained = self.slack.copy(), set()
-        for v in sorted(set(nodes) - self.at_hand, key=lambda v: (-durations[v] / max(1, sizes[v]), v)):
-            free = slack[self.last_end[v] :]
-            if free.min() >= sizes[v]:
-                free -= sizes[v]
-                retained.add(v)
-        return replace(self, at_hand=self.at_hand | retained, slack=slack)
-
-    def inputs_before(self, v: int) -> list[int]:
-        """Inputs of v from before the window. What needs no memory is always there, and does not count."""
-        graph = self.instance.graph
-        return [u for u in graph.predecessors[v] if self.is_before(u) and graph.sizes[u]]
-
-
-def window_data(cut: Cut) -> tuple[ModelData, Cut]:
-    """The data of a window, and the cut with all that is retained until it begins.
-
-    Nodes of no use, as presolve finds them, are taken out until there are none.
-    """
-    cut = cut.retaining(v for v in cut.recomputed if cut.is_before(v))
-    chosen, retained = _choose(cut)
-    cut = cut.retaining(chosen)
-    choice = _Choice(frozenset(chosen), retained, _recomputable(cut, chosen, retained))
-    while True:
-        data = reduced(_stages(cut, choice))
-        simpler = _without_use(cut, choice, data)
-        if simpler == choice:
-            return data, cut
-        choice = simpler
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """The nodes from before the window that matter."""
-
-    chosen: frozenset[int]
-    retained: frozenset[int]
-    again: dict[int, int]
-    """How often each chosen node, or one of the window's own, may be recomputed; 0 is left out."""
-
-
-def _stages(cut: Cut, choice: _Choice) -> StageData:
-    """The window's own numbering 1..n: chosen nodes, the window's own, the exit."""
-    graph = cut.instance.graph
-    entry = sorted(choice.chosen, key=lambda v: cut.number[v])
-    order = [*entry, *cut.own]
-    place = {v: k for k, v in enumerate(order, 1)}
-    readers: list[list[int]] = [[] for _ in order]
-    for x in [v for v in entry if v in choice.again] + list(cut.own):
-        for u in graph.predecessors[x]:
-            if u in place:
-                readers[place[u] - 1].append(place[x])
-    after = [place[v] for v in cut.read_after if v in place]
-    if after:
-        order.append(EXIT)
-        readers.append([])
-    for k in after:
-        readers[k - 1].append(len(order))
-    return StageData(
-        order=order,
-        duration=[graph.durations[v] if v != EXIT else 0 for v in order],
-        size=[graph.sizes[v] if v != EXIT else 0 for v in order],
-        workspace=[graph.workspace_of[v] if v != EXIT else 0 for v in order] if graph.has_workspaces else [],
-        readers=readers,
-        budget=cut.instance.budget - sum(graph.sizes[v] for v in choice.retained),
-        most=[1 + choice.again.get(v, 0) for v in order],
-        entry=len(entry),
-        absent=frozenset(place[v] for v in entry if v not in cut.at_hand),
-        exit=int(bool(after)),
-    )
-
-
-def _without_use(cut: Cut, choice: _Choice, data: ModelData) -> _Choice:
-    """`choice` without recomputations, and nodes, that presolve has found to be of no use."""
-    again = {v: count - 1 for v, count in zip(data.order, data.max_computations, strict=True) if count > 1}
-    read = {data.order[tail - 1] for tail, _ in data.edges}
-    stay = frozenset(v for v in choice.chosen & cut.at_hand & cut.read_after if v not in again)
-    return replace(choice, chosen=(choice.chosen & read) - stay, retained=choice.retained | stay, again=again)
-
-
-def _choose(cut: Cut) -> tuple[set[int], frozenset[int]]:
-    """Nodes that must be in the model or may be recomputed, while there is room; and those retained throughout."""
-    needed = {u for v in cut.own for u in cut.inputs_before(v)}
-    needed.update(u for v in cut.recomputed for u in cut.inputs_before(v))
-    needed.update(v for v in cut.recomputed if cut.is_before(v) and cut.instance.graph.sizes[v])
-    through = {v for v in cut.read_after & cut.at_hand if cut.is_before(v) and cut.instance.graph.sizes[v]}
-    selection = _Selection(cut, needed - (through - cut.recomputed), through - cut.recomputed)
-    waiting = needed | through
-    while waiting:
-        waiting = selection.add(waiting)
-    return selection.chosen, frozenset(selection.through - selection.chosen)
-
-
-@dataclass
-class _Selection:
-    """Nodes from before the window, chosen one by one."""
-
-    cut: Cut
-    chosen: set[int]
-    through: set[int] = field(default_factory=set)
-    """At hand and read after the window: retained if not chosen, and so there to be read in any case."""
-
-    def add(self, candidates: set[int]) -> set[int]:
-        """Let candidates be recomputed, those first that relieve most memory for their duration. What else is chosen
-        for their sake and at hand: candidates of the next round."""
-        graph = self.cut.instance.graph
-        room = self.cut.freedom.max_nodes - len(self.cut.own)
-        added: set[int] = set()
-        for v in sorted(candidates, key=lambda v: (graph.durations[v] / max(1, graph.sizes[v]), v)):
-            if self.cut.left(v) > 0:
-                chain = self._chain(v, self.cut.freedom.depth, room - len(self.chosen))
-                if chain is not None and len(self.chosen | chain) <= room:
-                    added |= {u for u in chain - self.chosen if u in self.cut.at_hand and u != v}
-                    self.chosen |= chain
-        return added
-
-    def _chain(self, v: int, depth: int, room: int) -> set[int] | None:
-        """What is yet to be chosen if v is to be recomputed, v itself too; None if that cannot be or is too much."""
-        chain = set() if v in self.chosen else {v}
-        for u in self.cut.inputs_before(v):
-            if u in self.chosen or u in self.through:
-                continue
-            if u in self.cut.at_hand:
-                chain.add(u)
-                continue
-            further = self._chain(u, depth - 1, room) if depth > 0 and self.cut.left(u) > 0 else None
-            if further is None:
-                return None
-            chain |= further
-            if len(chain) > max(0, room):
-                return None
-        return chain
-
-
-def _recomputable(cut: Cut, chosen: set[int], retained: frozenset[int]) -> dict[int, int]:
-    """How often chosen nodes and the window's own may be recomputed, given what is there to be read."""
-    there = set(retained) | {v for v in chosen if v in cut.at_hand}
-    again = {}
-    for v in [*sorted(chosen, key=lambda v: cut.number[v]), *cut.own]:
-        if cut.left(v) > 0 and all(u in there or u in again for u in cut.inputs_before(v)):
-            again[v] = cut.left(v)
-    return again
-
-
-# --- Windows of an incumbent, as data of the model ------------------------------------------------------------
-
-
 EVERYTHING_NEAR = Freedom()
 """Windows of 50 to 200 stages of a graph of 1000 nodes are then improved, or proven best, in seconds."""
-
-
-WINDOWS = Ability("windows", OF_ONE_MEMORY - {Feature.IN_PLACE, Feature.OUTPUTS, Feature.ANY_ORDER})
-"""Windows are of stages of the input order, and count copies by size alone."""
+WINDOWS = Ability("windows", OF_ONE_MEMORY - {Feature.ANY_ORDER})
+"""Windows are of stages of the input order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,8 +44,7 @@ class Incumbent:
     """A schedule from which windows are cut; built once, in time linear in its computations and their reads.
 
     Raises:
-        InputError: `sequence` is no schedule within the budget and C_v, or not in stages of the input order; or the
-            graph runs in place.
+        InputError: `sequence` is no schedule within the budget and C_v, or not in stages of the input order.
     """
 
     instance: Instance
@@ -350,21 +111,48 @@ class Incumbent:
         return first
 
     def window(self, first_stage: int, last_stage: int, freedom: Freedom = EVERYTHING_NEAR) -> Window | None:
-        """A window of the schedule; None if the recomputations in it take no time, so that nothing can be saved.
+        """A window of the schedule; None if the recomputations in it take no time, so that nothing can be saved, or if
+        one of them is between outputs of an operation, where the models have none.
 
         Args:
-            first_stage, last_stage: of the window, from 1, both inside.
+            first_stage, last_stage: of the window, from 1, both inside; with further stages up to the first and the
+                last output of an operation.
 
         Raises:
             InputError: stages that are not in the instance.
         """
         if not 1 <= first_stage <= last_stage <= len(self.instance.order):
             raise InputError(f"window {first_stage}..{last_stage}: expected stages in 1..{len(self.instance.order)}")
-        cut = self._cut(first_stage, last_stage, freedom)
-        if not any(self.instance.graph.durations[v] for v in cut.recomputed):
+        cut = self._cut(*self._of_operations(first_stage, last_stage), freedom)
+        if not any(self.instance.graph.durations[v] for v in cut.recomputed) or self._is_between(cut):
             return None
         data, cut = window_data(cut)
         return Window(self, cut, data, _encode(cut, data))
+
+    def _of_operations(self, first_stage: int, last_stage: int) -> tuple[int, int]:
+        """The least window of all stages of operations that has these stages."""
+        order, operation = self.instance.order, self.instance.graph.operation_of
+        while operation[order[first_stage - 1]] != order[first_stage - 1]:
+            first_stage -= 1
+        while last_stage < len(order) and operation[order[last_stage]] != order[last_stage]:
+            last_stage += 1
+        return first_stage, last_stage
+
+    def _is_between(self, cut: Cut) -> bool:
+        """True if anything is recomputed in a stage that ends with a further output."""
+        further = (self._number[v] for v in cut.own if cut.first_output(v) is not None)
+        return any(self._first[k] - self._first[k - 1] > 1 for k in further)
+
+    @cached_property
+    def _overwrites(self) -> dict[int, tuple[int, frozenset[int]]]:
+        """See `Cut.overwrites`; of the whole schedule."""
+        graph, dying = self.instance.graph, dict[int, set[int]]()
+        if graph.overwritable is None:
+            return {}
+        for interval in self._simulation.intervals:
+            dying.setdefault(interval.end, set()).add(interval.node)
+        written = [(t, self.sequence[t - 1]) for t, _ in self._simulation.overwrites]
+        return {t: (graph.sizes[v], frozenset(graph.overwritable[v]) & dying[t]) for t, v in written}
 
     def _cut(self, first_stage: int, last_stage: int, freedom: Freedom) -> Cut:
         begin, end = int(self._first[first_stage - 1]), int(self._first[last_stage])
@@ -372,6 +160,8 @@ class Incumbent:
         durations = self.instance.graph.durations
         last_end = np.zeros(len(self._number), np.int64)
         last_end[self._nodes[:begin]] = self._ends[:begin]  # of several copies the last
+        at_hand = frozenset(self._nodes[:begin][self._ends[:begin] >= begin].tolist())
+        _, gone = self._overwrites.get(begin, (0, frozenset[int]()))
         return Cut(
             instance=self.instance,
             freedom=freedom,
@@ -381,9 +171,10 @@ class Incumbent:
             begin=begin,
             end=end,
             inside=inside,
-            at_hand=frozenset(self._nodes[:begin][self._ends[:begin] >= begin].tolist()),
+            at_hand=at_hand - gone,
             last_end=last_end,
             slack=self.instance.budget - self._memory[:begin],
+            overwrites=self._overwrites,
             read_after=frozenset(self._nodes[:end][self._ends[:end] > end].tolist()),
             counts=self._counts.tolist(),
             fixed_duration=self.duration - sum(durations[v] for v in inside),

@@ -37,6 +37,7 @@ SOLUTION = {  # nodes 1 2 3 4 5 1 6, where the last stage recomputes node 1
     "total_duration": 7,
     "capacity": 3,
     "offset": [],
+    "workspace_offset": [],
 }
 
 
@@ -123,6 +124,7 @@ def test_a_large_solution_is_checked_in_seconds(tmp_path):
         "end": [event[max(graph.successors[v], default=v)] for v in range(n)],
         "computed_node": list(range(1, n + 1)),
         "offset": [],
+        "workspace_offset": [],
         "total_duration": n,
         "capacity": peak,
     }

@@ -94,7 +94,7 @@ def test_the_checkers_count_as_the_judge_does(tmp_path):
     )
     solution = {
         "active": [True] * 4, "start": [1, 6, 11, 16], "end": [6, 11, 16, 16], "computed_node": [1, 2, 3, 4],
-        "total_duration": 4, "capacity": 4, "offset": [],
+        "total_duration": 4, "capacity": 4, "offset": [], "workspace_offset": [],
     }  # fmt: skip
 
     def verdict(given: dict) -> str:

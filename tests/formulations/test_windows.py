@@ -6,10 +6,7 @@ import random
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, combinations
-from pathlib import Path
 
 import pytest
 from cases import MODELS, Case, draw_case
@@ -18,21 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import best_fixed_order, fixed_order_schedule
 from strategies import graphs
+from window_cases import ALL, STAGED, Sequence, Solved, brute_force, check, draw_window
 
 from moccasin_mzn.base.errors import InputError
-from moccasin_mzn.formulations import Formulation, Intervals, find_formulation
+from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.presolve import presolve
-from moccasin_mzn.formulations.windows import Freedom, Incumbent, Window, window
+from moccasin_mzn.formulations.window_cuts import Freedom
+from moccasin_mzn.formulations.windows import Incumbent, Window, window
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
-from moccasin_mzn.solvers.minizinc.solvers import find_backend
+from moccasin_mzn.solvers.minizinc.run import dzn_text
 
-Sequence = tuple[int, ...]
-STAGED = find_formulation("staged")
-ALL = Freedom(max_nodes=100, depth=100, spare=100)
 SEEDS_OF_WINDOWS = [29, 40, 101, 171, 197, 219, 264]
 """Windows of the middle that need recomputations: with absent outputs, an exit, stages over the budget."""
 
@@ -79,89 +74,6 @@ def made_worse(case: Case, most: int, sequence: Sequence, rng: random.Random) ->
         if worse.feasible and max(Counter(changed).values()) <= most and len(changed) >= len(sequence):
             sequence = changed
     return sequence
-
-
-def draw_window(instance: Instance, sequence: Sequence, seed: int, freedom: Freedom = ALL) -> Window | None:
-    rng = random.Random(seed)
-    n = len(instance.order)
-    first = rng.randint(1, n)
-    return window(instance, sequence, first, rng.randint(first, n), freedom)
-
-
-def alternatives(cut: Window) -> Iterator[Sequence]:
-    """All sequences in stages that agree with the incumbent outside the window."""
-    whole, instance = cut.whole, cut.whole.instance
-    order = instance.order
-    own = order[cut.cut.first - 1 : cut.cut.last]
-
-    def parts(k: int) -> Iterator[Sequence]:
-        if k > len(own):
-            yield ()
-            return
-        earlier = order[: cut.cut.first + k - 2]
-        for rest in parts(k + 1):
-            for size in range(len(earlier) + 1):
-                for again in combinations(earlier, size):
-                    yield (*again, own[k - 1], *rest)
-
-    for part in parts(1):
-        counts = Counter(chain(whole.sequence[: cut.cut.begin], part, whole.sequence[cut.cut.end :]))
-        if all(counts[v] <= most for v, most in enumerate(instance.max_computations)):
-            yield (*whole.sequence[: cut.cut.begin], *part, *whole.sequence[cut.cut.end :])
-
-
-def brute_force(cut: Window) -> int:
-    """The least duration of a full schedule that agrees with the incumbent outside the window, in what it computes and
-    in what may be in memory when the window begins."""
-    graph, begin = cut.whole.instance.graph, cut.cut.begin
-    intervals = simulate(graph, cut.whole.sequence).intervals
-    assert {i.node for i in intervals if i.start <= begin <= i.end} <= cut.cut.at_hand
-    there = cut.cut.at_hand | {v for v, size in enumerate(graph.sizes) if size == 0}
-    durations = []
-    for sequence in alternatives(cut):
-        simulation = judge(graph, sequence, cut.whole.instance.budget)
-        crossing = {i.node for i in simulation.intervals if i.start <= begin < i.end}
-        if simulation.feasible and crossing <= there:
-            durations.append(simulation.duration)
-    return min(durations)
-
-
-class Solved:
-    """One run of a model for a window: status, objective and the decoded sequence."""
-
-    def __init__(
-        self,
-        cut: Window,
-        solver: str,
-        form: Formulation = STAGED,
-        model: Path | None = None,
-        limit: int | None = None,
-        hint: bool = True,
-    ) -> None:
-        self.objective = self.sequence = None
-        items = form.data_items(cut.whole.instance.graph, cut.data, cut.incumbent if hint else None, limit)
-
-        def note(values) -> None:
-            self.objective = values.objective
-            self.sequence = cut.decode(Intervals(tuple(values.active), tuple(values.start), tuple(values.end)))
-
-        self.status = run_model(
-            find_backend(solver),
-            model or form.file,
-            dzn_text(items),
-            Limits(60, 1 if solver == "cp-sat" else None, 0),
-            OutputListener(solution=note, bound=lambda bound: None),
-        ).status
-
-
-def check(cut: Window, solved: Solved, expected: int) -> None:
-    instance = cut.whole.instance
-    assert solved.status == "optimal"
-    simulation = judge(instance.graph, solved.sequence, instance.budget)
-    assert simulation.feasible
-    assert simulation.duration == cut.duration(solved.objective) == expected <= cut.whole.duration
-    assert all(solved.sequence.count(v) <= most for v, most in enumerate(instance.max_computations))
-    Incumbent(instance, solved.sequence)  # in stages of the input order
 
 
 def seeds(quick: int, total: int) -> list:

@@ -105,6 +105,6 @@ def test_local_search_finds_schedules_that_only_fit_in_place(seed):
         assert found and simulate(case.graph, found[-1]).duration == expected
 
 
-def test_windows_refuse_graphs_in_place():
-    with pytest.raises(InputError, match=r"^in place: no window handles that: leave out --in-place.* \(see Features"):
-        Incumbent(Instance.build(RUN, 9), (0, 1, 2, 3))
+def test_windows_refuse_any_order():
+    with pytest.raises(InputError, match=r"^any order: no window handles that: leave out --order.* \(see Features"):
+        Incumbent(Instance.build(RUN, 9, order="free"), (0, 1, 2, 3))
