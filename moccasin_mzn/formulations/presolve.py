@@ -226,7 +226,8 @@ def _useful_stages(stages: StageData) -> tuple[list[int], list[int], list[int]]:
     firsts = {stages.output_of[v - 1] for v in stages.absent if stages.output_of} - {0}
     counts, earliest, latest = useful_stages(
         stages.size, [[x - 1 for x in heads] for heads in stages.readers], stages.most, stages.budget, once=True,
-        window=StageWindow(stages.entry, {v - 1 for v in stages.absent | firsts}, stages.last - 1), workspace=stages.workspace,
+        window=StageWindow(stages.entry, {v - 1 for v in stages.absent | firsts}, stages.last - 1),
+        workspace=stages.workspace,
     )  # fmt: skip
     first = [late if count == 1 else early for count, early, late in zip(counts, earliest, latest, strict=True)]
     return counts, [k + 1 for k in first], [k + 1 for k in latest]
