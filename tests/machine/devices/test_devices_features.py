@@ -13,8 +13,8 @@ from outputs_oracle import draw_operations, overwriting_outputs
 import moccasin_mzn as mz
 from moccasin_mzn.formulations.checkers import run_checker
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.machine.devices.data import COMPUTED, StageSlots, devices_data, encode, stages_of_plan
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.devices.data import StageSlots, devices_data, encode, stages_of_plan
+from moccasin_mzn.machine.devices.formulation import DevicesFormulation, plan_solution
 from moccasin_mzn.machine.devices.search import Greedy, plan_of, search_plans, slots_of
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -200,19 +200,8 @@ def solution_of(problem: PlanProblem, plan) -> dict:
     """Data and arrays of a plan, as a solver with free events would leave them."""
     form = DevicesFormulation(staged=False)
     data = form.data(problem)
-    intervals = encode(data, plan)
-    simulation = judge_plan(problem.platform, plan)
-    links = problem.platform.links
-    return {
-        **form.data_items(data),
-        "active": intervals.active, "start": intervals.start, "end": intervals.end,
-        "computed": [a and s == COMPUTED for a, s in zip(intervals.active, intervals.source, strict=True)],
-        "copied": [
-            [a and (s, m) == (link.source + 1, link.target) for link in links]
-            for a, s, (_, m, _) in zip(intervals.active, intervals.source, data.intervals, strict=True)
-        ],
-        "total_duration": simulation.duration, "total_energy": simulation.energy, "total_traffic": simulation.traffic,
-    }  # fmt: skip
+    solution = plan_solution(data, encode(data, plan), judge_plan(problem.platform, plan))
+    return {**form.data_items(data), **solution}
 
 
 APART = (Action(X), Action(S), Action(W), Action(R), Action(Y), Action(Z))
