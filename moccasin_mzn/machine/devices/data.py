@@ -64,6 +64,8 @@ class DevicesData:
     """(tail, head), sorted."""
     in_place: tuple[bool, ...]
     """For each edge, may the head overwrite the output of the tail? Empty if none does."""
+    input_order_memory: tuple[int, ...]
+    """Memory at the first computation of each node, if every node is computed once, all in one memory."""
     joined: tuple[tuple[int, int], ...]
     """Pairs of edges, by number from 1, over which one node reads what is read as one."""
     most: tuple[tuple[int, ...], ...]
@@ -86,6 +88,15 @@ class DevicesData:
             return ()
         number = {v: k for k, v in enumerate(self.order, 1)}
         return tuple(0 if (first := first_of[v]) is None else number[first] for v in self.order)
+
+    @property
+    def budget(self) -> int:
+        """That of all memories of the device that computes; if several do, all that there is."""
+        of, platform = self.slots.devices, self.problem.platform
+        computing = {d for d, memory in zip(of, platform.memories, strict=True) if memory.durations is not None}
+        everything = sum(self.sizes) + max(self.workspaces, default=0)
+        together = sum(budget for d, budget in zip(of, self.budgets, strict=True) if d in computing)
+        return min(everything, together) if len(computing) == 1 else everything
 
     @cached_property
     def slots(self) -> StageSlots:
@@ -137,6 +148,8 @@ def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
         for rows in ((*of_devices[0], *of_links[0], *accesses), (*of_devices[1], *of_links[1]))
     ]
     size_scale = math.gcd(*sizes, *workspaces) or 1
+    last = dict(edges)  # the last reader of each tail
+    reads = [(k, last.get(k + 1, k + 1) - 1) for k in range(len(order))]
     everything = sum(sizes) + max(workspaces, default=0)
     budgets = [everything if m.budget is None else min(m.budget, everything) for m in platform.memories]
     most, again, latest = _Reach(problem, edges, sizes, workspaces, budgets, staged).found()
@@ -154,6 +167,7 @@ def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
         budgets=tuple(budget // size_scale for budget in budgets),
         edges=edges,
         in_place=tuple(order[u - 1] in rows[order[v - 1]] for u, v in edges) if (rows := graph.overwritable) else (),
+        input_order_memory=tuple(amount // size_scale for amount in map(add, sums_of_ranges(sizes, reads), workspaces)),
         joined=_joined(graph, number, edges),
         most=tuple(map(tuple, most)),
         earliest_again=tuple(map(tuple, again)),

@@ -151,11 +151,11 @@ def _header(data: DevicesData) -> dict[str, Value]:
     """Return the items that `models/lib/instance.mzn` declares; these models use the graph, and the last stages."""
     durations = [min(cost for cost in costs if cost >= 0) for costs in data.durations]
     graph = data.problem.platform.graph
-    items = header(graph, data.order, durations, data.sizes, data.edges, data.budgets[0])
+    items = header(graph, data.order, durations, data.sizes, data.edges, data.budget)
     items |= {"workspace": data.workspaces} if data.workspaces else {}
     items |= {"in_place": data.in_place} if data.in_place else {}
     items |= {"output_of": data.output_of} if data.output_of else {}
-    return {**items, "latest_stage": data.latest}
+    return {**items, "latest_stage": data.latest, "input_order_memory": data.input_order_memory}
 
 
 def _limits(data: DevicesData, objective_limit: int | None) -> list[int]:
