@@ -1,12 +1,13 @@
 """The models of several memories side by side, alone: FlatZinc, work to a proof, and the best plan within that work.
 
-    python scripts/bench_machine.py [GRAPH ...] [--kinds paging,pools] [--forms staged] [--nodes 15,20,30,60] [--work 60]
+    python scripts/bench_machine.py [GRAPH ...] [--kinds paging] [--forms staged] [--nodes 15,20,30,60] [--work 60]
 
 Each row is a problem and a formulation that takes it; all formulations of a problem have the same optimum. Without
 graphs they are random layered ones. Local memory, or both memories of one device together, hold the least that any
 computation takes and `--share` of what the peak has beyond that; a copy or an access takes half a mean duration for a
-mean size. There is no search and no warm start beside the model. Work is in CP-SAT's deterministic seconds, with one thread, the same on every machine; CPU seconds are of
-MiniZinc, and of all that follows. A dash is no plan within the work.
+mean size. There is no search and no warm start beside the model. Work is in CP-SAT's deterministic seconds, with one
+thread, the same on every machine; CPU seconds are of MiniZinc, and of all that follows. A dash is no plan within the
+work.
 """
 
 from __future__ import annotations

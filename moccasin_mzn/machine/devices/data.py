@@ -28,14 +28,17 @@ from itertools import accumulate, pairwise
 from operator import add
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.machine.pools.bound import fastest
 from moccasin_mzn.problem.instance import pruned_plan
 from moccasin_mzn.problem.judges.plans import PlacedInterval, judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES, Action, Plan, Platform
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Plan
 from moccasin_mzn.problem.stages import next_crowded, sums_of_ranges
 
 NOT_HERE = -1
 """Duration of what cannot be computed somewhere."""
+ALWAYS_CROWDED = -1
+"""A budget that every stage exceeds."""
 
 
 @dataclass(frozen=True)
@@ -180,18 +183,6 @@ def _amount(values: tuple[int | None, ...] | None, v: int) -> int:
     return NOT_HERE if value is None else value
 
 
-def fastest(platform: Platform, device: int = 0) -> int | None:
-    """The first memory of a device in which no access takes more than in another one there; None if absent.
-
-    Args:
-        device: its first memory.
-    """
-    nodes = range(len(platform.graph.nodes))
-    rows = {m: [platform.memories[m].access(v) for v in nodes] for m, of in enumerate(platform.devices) if of == device}
-    least = [min(column) for column in zip(*rows.values(), strict=True)]
-    return next((m for m, row in rows.items() if row == least), None)
-
-
 def _divided(rows: list[list[int]], scale: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(amount if amount == NOT_HERE else amount // scale for amount in row) for row in rows)
 
@@ -216,56 +207,49 @@ class _Reach:
         self, problem: PlanProblem, edges: tuple[tuple[int, int], ...], sizes: list[int], workspaces: list[int],
         budgets: list[int], staged: bool,
     ) -> None:  # fmt: skip
-        import networkx as nx  # slow to import, and most problems have one memory
-
-        platform, order, slots = problem.platform, problem.instance.order, StageSlots.of(problem)
+        order, slots = problem.instance.order, StageSlots.of(problem)
         self.stages, self.devices = slots.operations, range(max(slots.devices) + 1)
         self.stage = [slots.operation[v] for v in order]
         self.has_further = [bool(problem.graph.outputs_of[v]) for v in order]
         self.sizes, self.workspaces, self.staged = sizes, workspaces, staged
-        rooms = [[b for b, of in zip(budgets, slots.devices, strict=True) if of == d] for d in self.devices]
-        self.largest = [max(some) for some in rooms]
         self.readers: list[list[int]] = [[] for _ in order]
         for tail, head in edges:
             self.readers[tail - 1].append(head - 1)
-        firsts = [*dict.fromkeys(platform.devices)]
-        self.computable = [[platform.memories[m].computes(v) for m in firsts] for v in order]
+        operations: dict[int, list[int]] = defaultdict(list)
+        for k in range(len(order)):
+            operations[self.stage[k]].append(k)
+        self.with_it = [operations[stage] for stage in self.stage]
+        joined = {u for groups in problem.graph.adjacent or () for group in groups for u in group}
+        self.is_joined = [v in joined for v in order]
+        self._note_devices(problem, slots, budgets)
+        self.most = [
+            [self._at_first(k, d, problem.most_intervals(v, m)) for d, m in enumerate(dict.fromkeys(slots.first))]
+            for k, v in enumerate(order)
+        ]
+
+    def _note_devices(self, problem: PlanProblem, slots: StageSlots, budgets: list[int]) -> None:
+        """What devices compute and how they are linked; of each the budget that makes stages crowded."""
+        import networkx as nx  # slow to import, and most problems have one memory
+
+        platform, order, first = problem.platform, problem.instance.order, [*dict.fromkeys(slots.first)]
+        self.computable = [[platform.memories[m].computes(v) for m in first] for v in order]
         links = nx.DiGraph([(slots.devices[a], slots.devices[b]) for a, b in platform.link_between])
         links.add_nodes_from(self.devices)
         self.leading_to = [{d} | nx.ancestors(links, d) for d in self.devices]
         self.linked_to = [list(links.predecessors(d)) for d in self.devices]
-        self.several = [len(some) > 1 for some in rooms]
-        self.budgets = [some[0] for some in rooms]
-        for d, some in enumerate(rooms):
-            fast = fastest(platform, firsts[d]) if self.several[d] and not links.degree(d) else None
-            if self.several[d]:
-                self.budgets[d] = -1 if fast is None else budgets[fast]
-        joined = {u for groups in problem.graph.adjacent or () for group in groups for u in group}
-        operations: dict[int, list[int]] = defaultdict(list)
-        for k, v in enumerate(order):
-            operations[self.stage[k]].append(k)
-        self.with_it = [operations[self.stage[k]] for k in range(len(order))]
-        self.is_joined = [v in joined for v in order]
-        of_devices = [
-            [memory for memory, d in zip(platform.memories, slots.devices, strict=True) if d == e] for e in self.devices
-        ]
-        self.matters = [
-            [
-                self.several[d]
-                and (
-                    links.degree(d) > 0
-                    or v in joined
-                    or len(self.with_it[k]) > 1
-                    or len({memory.access(v) for memory in of_devices[d]}) > 1
-                )
-                for d in self.devices
-            ]
-            for k, v in enumerate(order)
-        ]
-        self.most = [
-            [self._at_first(k, d, problem.most_intervals(v, firsts[d])) for d in self.devices]
-            for k, v in enumerate(order)
-        ]
+        memories = [[m for m, of in enumerate(slots.devices) if of == d] for d in self.devices]
+        self.several = [len(some) > 1 for some in memories]
+        self.largest = [max(budgets[m] for m in some) for some in memories]
+        self.budgets = [budgets[m] for m in first]
+        self.costs_differ = [[False] * len(memories) for _ in order]
+        """By node and device: may it matter where an output without size lies?"""
+        for d in (d for d in self.devices if self.several[d]):
+            fast = None if links.degree(d) else fastest(platform, first[d])
+            self.budgets[d] = ALWAYS_CROWDED if fast is None else budgets[fast]
+            for k, v in enumerate(order):
+                accesses = {platform.memories[m].access(v) for m in memories[d]}
+                together = self.is_joined[k] or len(self.with_it[k]) > 1
+                self.costs_differ[k][d] = links.degree(d) > 0 or together or len(accesses) > 1
 
     def _at_first(self, k: int, d: int, most: int) -> int:
         """Intervals without regard to the other nodes."""
@@ -273,7 +257,7 @@ class _Reach:
             return int(self.computable[k][d])  # a copy of what nothing reads is of no use
         if not any(self.computable[k][p] for p in self.leading_to[d]) or self.sizes[k] > self.largest[d]:
             return 0
-        return most if self.sizes[k] > 0 or self.matters[k][d] else min(1, most)
+        return most if self.sizes[k] > 0 or self.costs_differ[k][d] else min(1, most)
 
     def found(self) -> tuple[list[list[int]], list[list[int]], list[int]]:
         """Intervals, and first stage of further ones, by node and device; last stage by node. Stages are from 1."""
@@ -457,8 +441,8 @@ class StageSlots:
     """The operation of each node, by position in `graph.nodes`."""
     output: tuple[int, ...]
     """The place of each node among the outputs of its operation, from 0."""
-    devices: tuple[int, ...]
-    """The number of each memory's device, from 0."""
+    first: tuple[int, ...]
+    """The first memory of each memory's device."""
     are_linked: bool = True
     """Is there a link? Without one there are no slots of copies."""
 
@@ -474,9 +458,13 @@ class StageSlots:
             output[v] = made[first]
             made[first] += 1
         operation = tuple(map(numbers.__getitem__, problem.graph.operation_of))
-        number = {m: d for d, m in enumerate(dict.fromkeys(problem.platform.devices))}
-        devices = tuple(number[m] for m in problem.platform.devices)
-        return cls(order, operation, tuple(output), devices, bool(problem.platform.links))
+        return cls(order, operation, tuple(output), problem.platform.devices, bool(problem.platform.links))
+
+    @cached_property
+    def devices(self) -> tuple[int, ...]:
+        """The number of each memory's device, from 0."""
+        number = {m: d for d, m in enumerate(dict.fromkeys(self.first))}
+        return tuple(number[m] for m in self.first)
 
     @cached_property
     def operations(self) -> int:

@@ -25,6 +25,7 @@ from moccasin_mzn.machine.devices.data import (
     encode,
     stages_of_plan,
 )
+from moccasin_mzn.machine.pools.bound import instant_bound
 from moccasin_mzn.problem.features import OF_PLANS, Features
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -33,8 +34,6 @@ from moccasin_mzn.solvers.minizinc.run import Value
 from moccasin_mzn.solvers.minizinc.solvers import Sum
 
 NO_INCUMBENT = PlacedIntervals()
-ARRAYS = ("active", "start", "end")
-"""The arrays of a solution that are intervals'."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,8 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
         rows = values.copied if sources else [()] * len(values.active)
         source = tuple(next((s for s, copied in zip(sources, row, strict=True) if copied), COMPUTED) for row in rows)
         memory = tuple(next((m for m, lies in enumerate(row, 1) if lies), 0) for row in values.lies)
-        return decode(data, PlacedIntervals(*(tuple(getattr(values, a)) for a in ARRAYS), source, memory))
+        intervals = (tuple(column) for column in (values.active, values.start, values.end))
+        return decode(data, PlacedIntervals(*intervals, source=source, memory=memory))
 
     def objective(self, data: DevicesData, value: int) -> int:
         return value * data.scale
@@ -128,7 +128,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
         return instant_bound(problem) if self.staged and is_one_device(problem) else 0
 
     def solution_items(self, data: DevicesData, values: Solution) -> dict[str, Value]:
-        arrays = {name: tuple(getattr(values, name)) for name in (*ARRAYS, "computed")}
+        arrays = {name: tuple(getattr(values, name)) for name in ("active", "start", "end", "computed")}
         totals = {f"total_{what}": getattr(values, f"total_{what}") for what in OBJECTIVES}
         return {
             **arrays,

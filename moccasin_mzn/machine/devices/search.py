@@ -9,8 +9,8 @@ A staged plan is also a table of what is done in which slot, in which actions ar
     source                   None          gpu              None          cpu              None
 
 Nodes and stages are numbered from 1 along the input order, memories from 0. Slots of computations are the memories,
-those of copies the memories plus their number: see `devices.data.stages_of_plan`. A stage is one of an operation. Of the
-slots that are those of several memories of one device, a plan uses one.
+those of copies the memories plus their number: see `devices.data.stages_of_plan`. A stage is one of an operation. Of
+slots for several memories of one device, a plan uses one.
 """
 
 from __future__ import annotations

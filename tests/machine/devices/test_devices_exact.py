@@ -1,4 +1,4 @@
-"""Models, data, checker and search of all kinds of platforms against an exact oracle that knows all features of graphs."""
+"""Models, data, checker and search of all kinds of platforms against an exact oracle of all features."""
 
 from __future__ import annotations
 
