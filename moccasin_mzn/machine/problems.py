@@ -16,7 +16,7 @@ from moccasin_mzn.base.files import load_json
 from moccasin_mzn.base.vocabulary import Objective
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.formulation import MachineFormulation
 from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.machine.platforms import (
     CopyCosts,
@@ -106,7 +106,7 @@ def several_memories_problem(
             for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
         )
         platform = with_slow_memory(platform, capacity_of(slow_memory, peak), out, back)
-    return _formulated(_towards(goal, PlanProblem(instance, platform)), form, DevicesFormulation)
+    return _formulated(_towards(goal, PlanProblem(instance, platform)), form, MachineFormulation)
 
 
 def pools_problem(
@@ -126,7 +126,7 @@ def pools_problem(
     chosen = pools_of(pools)
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     platform = pools_platform(graph, chosen, _peak(instance, whole))
-    return _formulated(_towards(goal, PlanProblem(instance, platform)), form, DevicesFormulation)
+    return _formulated(_towards(goal, PlanProblem(instance, platform)), form, MachineFormulation)
 
 
 def _peak(instance: Instance, whole: ComputationGraph | None) -> int:
@@ -162,7 +162,7 @@ def _described(
         return kind(value)
 
 
-PLAN_FORMULATIONS: tuple[type[PlanFormulation], ...] = PagingFormulation, DevicesFormulation
+PLAN_FORMULATIONS: tuple[type[PlanFormulation], ...] = PagingFormulation, MachineFormulation
 """All formulations of several memories: the last one handles all, those before it are faster special cases."""
 
 

@@ -9,7 +9,7 @@ A staged plan is also a table of what is done in which slot, in which actions ar
     source                   None          gpu              None          cpu              None
 
 Nodes and stages are numbered from 1 along the input order, memories from 0. Slots of computations are the memories,
-those of copies the memories plus their number: see `devices.data.stages_of_plan`. A stage is one of an operation. Of
+those of copies the memories plus their number: see `machine.data.stages_of_plan`. A stage is one of an operation. Of
 slots for several memories of one device, a plan uses one.
 """
 
@@ -25,7 +25,7 @@ from itertools import permutations
 from operator import itemgetter
 
 from moccasin_mzn.base.clock import Deadline, Turns, seconds_by
-from moccasin_mzn.machine.devices.data import StageSlots, stages_of_plan
+from moccasin_mzn.machine.data import StageSlots, stages_of_plan
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem

@@ -10,8 +10,8 @@ from machine_cases import best_of
 
 from moccasin_mzn.formulations.checkers import run_checker
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.machine.devices.data import encode
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation, plan_solution
+from moccasin_mzn.machine.data import encode
+from moccasin_mzn.machine.formulation import MachineFormulation, plan_solution
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -38,7 +38,7 @@ PLAN: Plan = (
 
 def solution_of(problem: PlanProblem, plan: Plan, staged: bool = False) -> dict:
     """Data and arrays, as a solver would leave them."""
-    form = DevicesFormulation(staged)
+    form = MachineFormulation(staged)
     data = form.data(problem)
     simulation = judge_plan(problem.platform, plan, problem.goal)
     return {**form.data_items(data), **plan_solution(data, encode(data, plan), simulation)}
@@ -58,7 +58,7 @@ SOLUTION, LIES = solution_of(PROBLEM, PLAN), solution_of(*two_memories())
 
 def at(node: int, memory: int, rank: int = 1) -> int:
     """Where an interval is in the arrays."""
-    return DevicesFormulation(False).data(PROBLEM).intervals.index((node + 1, memory, rank))
+    return MachineFormulation(False).data(PROBLEM).intervals.index((node + 1, memory, rank))
 
 
 def changed(array: str, where: int, value) -> dict:
@@ -68,9 +68,9 @@ def changed(array: str, where: int, value) -> dict:
 
 
 def test_devices_checker_accepts_a_solution_by_hand():
-    verdict = run_checker("devices.mzc.mzn", SOLUTION)
+    verdict = run_checker("machine.mzc.mzn", SOLUTION)
     assert verdict == "CORRECT: duration 18, energy 26, traffic 2, peaks 3 2"
-    assert run_checker("devices.mzc.mzn", LIES) == "CORRECT: duration 12, energy 3, traffic 0, peaks 2 3"
+    assert run_checker("machine.mzc.mzn", LIES) == "CORRECT: duration 12, energy 3, traffic 0, peaks 2 3"
 
 
 DAMAGED = {
@@ -125,7 +125,7 @@ DAMAGED = {
 )
 def test_devices_checker_rejects_damaged_solutions(damage):
     solution, complaint = DAMAGED[damage]
-    assert run_checker("devices.mzc.mzn", solution) == f"INCORRECT: {complaint}"
+    assert run_checker("machine.mzc.mzn", solution) == f"INCORRECT: {complaint}"
 
 
 @pytest.mark.slow
@@ -136,10 +136,10 @@ def test_devices_checker_accepts_best_plans(seed):
     if found is None:
         return
     plan = found.plan
-    data = DevicesFormulation(False).data(problem)
+    data = MachineFormulation(False).data(problem)
     if encode(data, plan).active.count(True) < len(plan):
         return  # with needless actions, which the arrays leave out
-    verdict = run_checker("devices.mzc.mzn", solution_of(problem, plan))
+    verdict = run_checker("machine.mzc.mzn", solution_of(problem, plan))
     simulation = judge_plan(problem.platform, plan)
     totals = [simulation.total(what) // scale for what, scale in zip(OBJECTIVES, data.scales, strict=True)]
     peaks = " ".join(str(peak // data.scales[2]) for peak in simulation.peaks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 
@@ -15,10 +16,12 @@ from pools_cases import draw_pools
 from soaking import exact_plans
 from soaking.exact_questions import exact_graph
 
-from moccasin_mzn.machine.devices.data import StageSlots, decode, devices_data, encode
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+import moccasin_mzn as mz
+from moccasin_mzn.machine.data import StageSlots, decode, encode, machine_data
 from moccasin_mzn.machine.devices.search import plan_of, search_plans, slots_of
+from moccasin_mzn.machine.formulation import MachineFormulation
 from moccasin_mzn.problem.features import Feature, graph_features
+from moccasin_mzn.problem.files.plans import platform_document
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.platform import OBJECTIVES, Action
 
@@ -63,11 +66,11 @@ def best_plan(problem, staged):
 @pytest.mark.parametrize(("kind", "seed"), drawn(800, keep=48))
 def test_models_alone_have_the_optimum_of_the_oracle(staged, kind, seed):
     problem = KINDS[kind](seed)
-    if not staged and len(devices_data(problem, staged).intervals) > TOO_MANY:
+    if not staged and len(machine_data(problem, staged).intervals) > TOO_MANY:
         pytest.skip("too many intervals for free events")
     found = best_plan(problem, staged)
     expected = ("infeasible", None) if found is None else ("optimal", found[0])
-    form = DevicesFormulation(staged)
+    form = MachineFormulation(staged)
     small = all(one.total < 2**31 for one in form.sums(form.data(problem)))
     solver = "gecode" if seed % 8 == 5 and small else "cp-sat"
     assert proven(problem, staged, solver, incumbent=found[1] if found and seed % 2 else None) == expected
@@ -80,7 +83,7 @@ def test_a_best_plan_is_a_solution_of_the_reduced_data(staged, kind, seed):
     found = best_plan(problem, staged)
     if found is None:
         return
-    data = devices_data(problem, staged)
+    data = machine_data(problem, staged)
     intervals = encode(data, found[1])
     assert intervals is not None
     simulation = judge_plan(problem.platform, decode(data, intervals), problem.goal)
@@ -97,7 +100,7 @@ def test_the_checker_accepts_best_plans(kind, seed):
     found = best_plan(problem, False)
     if found is not None:
         simulation = judge_plan(problem.platform, found[1])
-        assert "CORRECT" in DevicesFormulation(False).checked(problem, found[1], simulation, None)[0]
+        assert "CORRECT" in MachineFormulation(False).checked(problem, found[1], simulation, None)[0]
 
 
 def searched(seed, kind="devices"):
@@ -155,3 +158,24 @@ def test_drawn_problems_have_all_features():
     counts = Counter(feature for seed in range(300) for feature in graph_features(draw_device_problem(seed).graph))
     features = {Feature.WORKSPACES, Feature.OUTPUTS, Feature.IN_PLACE, Feature.SIDE_BY_SIDE}
     assert min(counts[feature] for feature in features) >= 20
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("words", [[], ["--order", "free"], ["--addresses", "--alignment", "1"]], ids=" ".join)
+@pytest.mark.parametrize("seed", few(range(40), keep=[3], mark=pytest.mark.slow))
+def test_a_platform_in_a_file_may_have_links_and_several_memories_of_a_device(command, tmp_path, seed, words):
+    problem = draw_mixed_problem(seed)
+    graph, file, plan = tmp_path / "graph.json", tmp_path / "platform.json", tmp_path / "plan.json"
+    mz.write_graph(problem.graph, graph)
+    file.write_text(json.dumps({"goal": {}, "platform": platform_document(problem.platform)}))
+    words = [*words, "--max-computations", problem.instance.max_computations[0], "--time-limit", 20, "--threads", 1]
+    words += ["--in-place"] if problem.graph.overwritable is not None else []
+    status, out, _ = command("solve", graph, "--platform", file, *words, "--json", "--check", "-o", plan)
+    found, best = json.loads(out), best_plan(problem, staged="free" not in words)
+    if best is None:
+        assert (status, found["status"]) == (1, "infeasible")
+        return
+    assert status == 0 and found["duration"] >= best[0]
+    if "--addresses" not in words:
+        assert (found["status"], found["duration"], found["formulation"]) == ("optimal", best[0], "machine")
+    assert command("validate", graph, plan)[0] == 0

@@ -13,8 +13,8 @@ from pools_cases import draw_pools
 
 from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.machine.devices.data import devices_data
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.data import machine_data
+from moccasin_mzn.machine.formulation import MachineFormulation
 from moccasin_mzn.machine.pools.bound import one_memory
 from moccasin_mzn.machine.pools.search import PoolsSearch
 from moccasin_mzn.problem.instance import Instance
@@ -44,7 +44,7 @@ def test_bounds_of_pools_are_none_above_the_best_plan(seed):
         expected = best(problem, staged)
         if expected is not None:
             assert problem.least_value() <= expected[1]
-            assert DevicesFormulation(staged).instant_bound(problem) <= expected[1]
+            assert MachineFormulation(staged).instant_bound(problem) <= expected[1]
             assert problem.instance.baseline  # it has one
 
 
@@ -71,7 +71,7 @@ def test_the_search_of_pools_finds_the_best_plan_of_a_small_graph(seed):
     PoolsSearch(problem, seed).run(found.append, stop)
     for plan in found:
         assert problem.judge(plan).feasible
-        assert DevicesFormulation().out_of_scope(problem, plan) is None
+        assert MachineFormulation().out_of_scope(problem, plan) is None
     if expected is None:
         assert not found
     else:
@@ -82,13 +82,13 @@ def test_the_search_of_pools_finds_the_best_plan_of_a_small_graph(seed):
 @pytest.mark.parametrize("seed", few(range(20), keep=range(1)))
 def test_all_searches_together_prove_the_best_plan(seed):
     problem, options = draw_pools(seed), SearchOptions(time_limit=60, threads=2)
-    result = solve_problem(problem, DevicesFormulation(), options)
+    result = solve_problem(problem, MachineFormulation(), options)
     expected = best(problem, staged=True)
     if expected is None:
         assert result.status == "infeasible"
         return
     assert (result.status, result.value) == ("optimal", expected[1])
-    assert DevicesFormulation(staged=False).check_plan(problem, result.answer, result.simulation).startswith("devices")
+    assert MachineFormulation(staged=False).check_plan(problem, result.answer, result.simulation).startswith("machine")
 
 
 @pytest.mark.parametrize("offset", range(-3, 4))
@@ -105,7 +105,7 @@ def test_bounds_of_pools_are_exact_for_large_costs(offset):
         problem = PlanProblem(
             Instance.build(graph, "100%", max_computations=1), Platform(graph, memories, devices=(0, 0))
         )
-        assert DevicesFormulation().instant_bound(problem) <= best_of(problem, "staged").totals[0]
+        assert MachineFormulation().instant_bound(problem) <= best_of(problem, "staged").totals[0]
 
 
 def test_the_budget_of_all_memories_together_is_no_more_than_there_is():
@@ -113,5 +113,5 @@ def test_the_budget_of_all_memories_together_is_no_more_than_there_is():
     for seed in range(20):
         problem = draw_pools(seed, memories=3)
         memories = tuple(replace(memory, budget=None) for memory in problem.platform.memories)
-        data = devices_data(replace(problem, platform=replace(problem.platform, memories=memories)), staged=True)
+        data = machine_data(replace(problem, platform=replace(problem.platform, memories=memories)), staged=True)
         assert data.budget == sum(data.sizes) + max(data.workspaces, default=0)

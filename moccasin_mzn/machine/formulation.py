@@ -1,4 +1,4 @@
-"""The models of several devices, as the chain for plans takes them."""
+"""The models of all platforms of several memories, as the chain for plans takes them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from moccasin_mzn.formulations.checkers import CheckError, run_checker
 from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.formulations.searched import PlanFormulation, Solution
 from moccasin_mzn.graphs.wording import total_text
-from moccasin_mzn.machine.devices.data import (
+from moccasin_mzn.machine.data import (
     COMPUTED,
-    DevicesData,
+    MachineData,
     PlacedIntervals,
     StageSlots,
     arrays_of_plan,
     decode,
-    devices_data,
     encode,
+    machine_data,
     stages_of_plan,
 )
 from moccasin_mzn.machine.pools.bound import instant_bound
@@ -37,26 +37,26 @@ NO_INCUMBENT = PlacedIntervals()
 
 
 @dataclass(frozen=True)
-class DevicesFormulation(PlanFormulation[DevicesData]):
+class MachineFormulation(PlanFormulation[MachineData]):
     """Where each node is computed and its output lies, what is copied where, and what is recomputed, decided together.
 
-    What the staged form leaves out stands in `lib/devices_staged.mzn`.
+    What the staged form leaves out stands in `lib/machine_staged.mzn`.
     """
 
-    name: ClassVar[str] = "devices"
-    subject: ClassVar[str] = "devices are"
+    name: ClassVar[str] = "machine"
+    subject: ClassVar[str] = "several memories are"
     handles: ClassVar[Features] = OF_PLANS
     verdict: ClassVar[re.Pattern[str]] = re.compile(
         r"CORRECT: duration (\d+), energy (\d+), traffic (\d+), peaks ([\d ]+)"
     )
-    checker: ClassVar[str] = "devices.mzc.mzn"
+    checker: ClassVar[str] = "machine.mzc.mzn"
 
-    def data(self, problem: PlanProblem) -> DevicesData:
+    def data(self, problem: PlanProblem) -> MachineData:
         self.refuse_others(problem)
-        return devices_data(problem, self.staged)
+        return machine_data(problem, self.staged)
 
     def data_items(
-        self, data: DevicesData, incumbent: Plan | None = None, limit: int | None = None
+        self, data: MachineData, incumbent: Plan | None = None, limit: int | None = None
     ) -> dict[str, Value]:
         """Return the items of the `.dzn` file. An incumbent without a place in them is left out, not its limit."""
         start = (encode(data, incumbent) if incumbent else None) or NO_INCUMBENT
@@ -89,7 +89,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
             "incumbent_memory": start.memory,
         }
 
-    def sums(self, data: DevicesData) -> tuple[Sum, ...]:
+    def sums(self, data: MachineData) -> tuple[Sum, ...]:
         amounts = map(add, data.sizes, data.workspaces) if data.workspaces else data.sizes
         sizes = tuple(amount * sum(most) for amount, most in zip(amounts, data.most, strict=True))
         totals = [
@@ -97,7 +97,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
         ]
         return (*totals, Sum("size", sizes, data.order, data.scales[-1]))
 
-    def plan(self, data: DevicesData, values: Solution) -> Plan:
+    def plan(self, data: MachineData, values: Solution) -> Plan:
         sources = [link.source + 1 for link in data.problem.platform.links]
         rows = values.copied if sources else [()] * len(values.active)
         source = tuple(next((s for s, copied in zip(sources, row, strict=True) if copied), COMPUTED) for row in rows)
@@ -105,7 +105,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
         intervals = (tuple(column) for column in (values.active, values.start, values.end))
         return decode(data, PlacedIntervals(*intervals, source=source, memory=memory))
 
-    def objective(self, data: DevicesData, value: int) -> int:
+    def objective(self, data: MachineData, value: int) -> int:
         return value * data.scale
 
     def first_out_of_stage(self, problem: PlanProblem, plan: Plan) -> int | None:
@@ -127,7 +127,7 @@ class DevicesFormulation(PlanFormulation[DevicesData]):
     def instant_bound(self, problem: PlanProblem) -> int:
         return instant_bound(problem) if self.staged and is_one_device(problem) else 0
 
-    def solution_items(self, data: DevicesData, values: Solution) -> dict[str, Value]:
+    def solution_items(self, data: MachineData, values: Solution) -> dict[str, Value]:
         arrays = {name: tuple(getattr(values, name)) for name in ("active", "start", "end", "computed")}
         totals = {f"total_{what}": getattr(values, f"total_{what}") for what in OBJECTIVES}
         return {
@@ -147,7 +147,7 @@ def is_one_device(problem: PlanProblem) -> bool:
     return problem.platform.has_accesses and not any(problem.platform.devices)
 
 
-def _header(data: DevicesData) -> dict[str, Value]:
+def _header(data: MachineData) -> dict[str, Value]:
     """Return the items that `models/lib/instance.mzn` declares; these models use the graph, and the last stages."""
     durations = [min(cost for cost in costs if cost >= 0) for costs in data.durations]
     graph = data.problem.platform.graph
@@ -158,7 +158,7 @@ def _header(data: DevicesData) -> dict[str, Value]:
     return {**items, "latest_stage": data.latest, "input_order_memory": data.input_order_memory}
 
 
-def _limits(data: DevicesData, objective_limit: int | None) -> list[int]:
+def _limits(data: MachineData, objective_limit: int | None) -> list[int]:
     """Return each total's limit, in the data's unit: the goal's, the incumbent's value, or what no plan is over."""
     goal, limits = data.problem.goal, []
     for what, scale in zip(OBJECTIVES, data.scales, strict=True):
@@ -167,7 +167,7 @@ def _limits(data: DevicesData, objective_limit: int | None) -> list[int]:
     return limits
 
 
-def _most(data: DevicesData, what: str) -> list[int]:
+def _most(data: MachineData, what: str) -> list[int]:
     """Return what all intervals of each node together take at most, with all reads of its output."""
     links, of = data.problem.platform.links, data.slots.devices
     totals = [0] * len(data.order)
@@ -192,14 +192,14 @@ def _most(data: DevicesData, what: str) -> list[int]:
 # --- The second judge of plans on several devices: the solution checker, run by MiniZinc ----------------------
 
 
-def with_room_for(data: DevicesData, plan: Plan) -> DevicesData:
+def with_room_for(data: MachineData, plan: Plan) -> MachineData:
     """Data of free events that has exactly the intervals of a plan."""
     of = data.slots.devices
     opened = Counter((action.node, of[action.memory]) for action in plan)
     return replace(data, staged=False, most=tuple(tuple(opened[v, d] for d in range(max(of) + 1)) for v in data.order))
 
 
-def plan_solution(data: DevicesData, intervals: PlacedIntervals, simulation: PlanSimulation) -> dict[str, Value]:
+def plan_solution(data: MachineData, intervals: PlacedIntervals, simulation: PlanSimulation) -> dict[str, Value]:
     """The arrays of a solution, as the checker takes them, of a plan's intervals and its account."""
     links, memories = data.problem.platform.links, range(1, len(data.budgets) + 1)
     rows = zip(intervals.active, intervals.source, intervals.memory, strict=True)
@@ -217,7 +217,7 @@ def plan_solution(data: DevicesData, intervals: PlacedIntervals, simulation: Pla
     }
 
 
-def check_plan(form: DevicesFormulation, data: DevicesData, items: dict[str, Value], simulation: PlanSimulation) -> str:
+def check_plan(form: MachineFormulation, data: MachineData, items: dict[str, Value], simulation: PlanSimulation) -> str:
     """Have the checker judge a plan; the verdict in one line, in the problem's units.
 
     Args:

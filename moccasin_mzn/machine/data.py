@@ -42,8 +42,8 @@ ALWAYS_CROWDED = -1
 
 
 @dataclass(frozen=True)
-class DevicesData:
-    """The items that `models/lib/devices_data.mzn` declares. Nodes and stages count from 1, memories and devices from
+class MachineData:
+    """The items that `models/lib/machine_data.mzn` declares. Nodes and stages count from 1, memories and devices from
     0."""
 
     problem: PlanProblem
@@ -132,7 +132,7 @@ class DevicesData:
         return any(of[link.target] == d and self.most[v - 1][of[link.source]] > 0 for link in links)
 
 
-def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
+def machine_data(problem: PlanProblem, staged: bool) -> MachineData:
     """Reduce a problem without losing a best plan."""
     platform, order = problem.platform, problem.instance.order
     graph, links = platform.graph, platform.links
@@ -156,7 +156,7 @@ def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
     everything = sum(sizes) + max(workspaces, default=0)
     budgets = [everything if m.budget is None else min(m.budget, everything) for m in platform.memories]
     most, again, latest = _Reach(problem, edges, sizes, workspaces, budgets, staged).found()
-    return DevicesData(
+    return MachineData(
         problem=problem,
         staged=staged,
         scales=(scales[0], scales[1], size_scale),
@@ -190,7 +190,7 @@ def _divided(rows: list[list[int]], scale: int) -> tuple[tuple[int, ...], ...]:
 def _joined(
     graph: ComputationGraph, number: dict[int, int], edges: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, int], ...]:  # fmt: skip
-    """See `DevicesData.joined`."""
+    """See `MachineData.joined`."""
     edge = {ends: at for at, ends in enumerate(edges, 1)}
     return tuple(
         (edge[number[u], number[v]], edge[number[w], number[v]])
@@ -338,7 +338,7 @@ COMPUTED = 0
 
 @dataclass(frozen=True)
 class PlacedIntervals:
-    """Values of the models' arrays, one entry for each of `DevicesData.intervals`; intervals of events are closed."""
+    """Values of the models' arrays, one entry for each of `MachineData.intervals`; intervals of events are closed."""
 
     active: tuple[bool, ...] = ()
     start: tuple[int, ...] = ()
@@ -349,7 +349,7 @@ class PlacedIntervals:
     """The memory, from 1; 0: the interval is not active."""
 
 
-def decode(data: DevicesData, intervals: PlacedIntervals) -> Plan:
+def decode(data: MachineData, intervals: PlacedIntervals) -> Plan:
     """The plan a solution stands for: its active intervals by start."""
     rows = zip(intervals.active, intervals.start, data.intervals, intervals.memory, intervals.source, strict=True)
     actions = sorted((start, v, m, source) for active, start, (v, *_), m, source in rows if active)
@@ -358,7 +358,7 @@ def decode(data: DevicesData, intervals: PlacedIntervals) -> Plan:
     )
 
 
-def encode(data: DevicesData, plan: Plan) -> PlacedIntervals | None:
+def encode(data: MachineData, plan: Plan) -> PlacedIntervals | None:
     """The solution that stands for a plan which the judge accepts; inverse of `decode`. None: there is no such one.
 
     A plan with actions of no use, which the data has no place for, is encoded without them.
@@ -378,7 +378,7 @@ def encode(data: DevicesData, plan: Plan) -> PlacedIntervals | None:
         plan = pruned_plan(platform, shorter)
 
 
-def arrays_of_plan(data: DevicesData, plan: Plan) -> PlacedIntervals:
+def arrays_of_plan(data: MachineData, plan: Plan) -> PlacedIntervals:
     """The solution with free events that stands for a plan as it is; the data has room for all of it."""
     stages = [1] * len(plan)
     return _arrays(data, plan, stages, _copies(data, plan, stages)[0])
@@ -387,7 +387,7 @@ def arrays_of_plan(data: DevicesData, plan: Plan) -> PlacedIntervals:
 Copies = dict[tuple[int, int], list[PlacedInterval]]
 
 
-def _copies(data: DevicesData, plan: Plan, stages: Sequence[int]) -> tuple[Copies, int | None]:
+def _copies(data: MachineData, plan: Plan, stages: Sequence[int]) -> tuple[Copies, int | None]:
     """Intervals by node, from 1, and device; and the position of the first one that the data has no place for."""
     number = {v: k for k, v in enumerate(data.order, 1)}
     copies: Copies = defaultdict(list)
@@ -401,7 +401,7 @@ def _copies(data: DevicesData, plan: Plan, stages: Sequence[int]) -> tuple[Copie
     return copies, None
 
 
-def _arrays(data: DevicesData, plan: Plan, stages: Sequence[int], copies: Copies) -> PlacedIntervals:
+def _arrays(data: MachineData, plan: Plan, stages: Sequence[int], copies: Copies) -> PlacedIntervals:
     slots, events = data.slots, list(range(1, len(plan) + 1))
     if data.staged:
         events = [slots.event(stage, action) for stage, action in zip(stages, plan, strict=True)]
@@ -424,7 +424,7 @@ def _arrays(data: DevicesData, plan: Plan, stages: Sequence[int], copies: Copies
     return PlacedIntervals(*zip(*rows, strict=True))
 
 
-# --- Plans in stages of the input order; see `models/lib/devices_staged.mzn`, which draws them ----------------
+# --- Plans in stages of the input order; see `models/lib/machine_staged.mzn`, which draws them ----------------
 
 # Stage k ends with the first computation of operation k, of all its outputs, on one device or several, and copies of
 # its outputs. Before that come operations 1..k-1, in input order; of each first its computations, by device and output,
