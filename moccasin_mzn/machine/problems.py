@@ -16,7 +16,7 @@ from moccasin_mzn.base.files import load_json
 from moccasin_mzn.base.vocabulary import Objective
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.formulation import MachineFormulation
 from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.machine.platforms import (
     CopyCosts,
@@ -33,7 +33,6 @@ from moccasin_mzn.machine.platforms import (
     unknown_device,
     with_slow_memory,
 )
-from moccasin_mzn.machine.pools.formulation import PoolsFormulation
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.features import refuse_unsolved
 from moccasin_mzn.problem.files.plans import goal_in, graph_of_plan, platform_of
@@ -93,7 +92,7 @@ def several_memories_problem(
         instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
         capacity = capacity_of(slow_memory, _peak(instance, whole))
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
-        return _formulated(_towards(described.goal, PlanProblem(instance, platform)), form, *COPYING)
+        return _formulated(_towards(described.goal, PlanProblem(instance, platform)), form, *PLAN_FORMULATIONS)
     if budget is not None or count_fixed:
         raise InputError(f"{'count fixed' if budget is None else 'budget'} is for one memory: each device has its own")
     chosen = {name: _described("device", name, given, Device, device_in) for name, given in devices.items()}
@@ -115,7 +114,7 @@ def several_memories_problem(
             for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
         )
         platform = with_slow_memory(platform, capacity_of(slow_memory, peak), out, back)
-    return _formulated(_towards(described.goal, PlanProblem(instance, platform)), form, DevicesFormulation)
+    return _formulated(_towards(described.goal, PlanProblem(instance, platform)), form, MachineFormulation)
 
 
 def pools_problem(
@@ -135,7 +134,7 @@ def pools_problem(
     chosen = pools_of(pools)
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     platform = pools_platform(graph, chosen, _peak(instance, whole))
-    return _formulated(_towards(goal, PlanProblem(instance, platform)), form, PoolsFormulation)
+    return _formulated(_towards(goal, PlanProblem(instance, platform)), form, MachineFormulation)
 
 
 def _peak(instance: Instance, whole: ComputationGraph | None) -> int:
@@ -171,10 +170,8 @@ def _described(
         return kind(value)
 
 
-COPYING: tuple[type[PlanFormulation], ...] = PagingFormulation, DevicesFormulation
-"""The formulations of memories with copies between them."""
-PLAN_FORMULATIONS: tuple[type[PlanFormulation], ...] = PagingFormulation, PoolsFormulation, DevicesFormulation
-"""All formulations of several memories; those come first that are faster where they handle all."""
+PLAN_FORMULATIONS: tuple[type[PlanFormulation], ...] = PagingFormulation, MachineFormulation
+"""All formulations of several memories: the last one handles all, those before it are faster special cases."""
 
 
 def _formulated(problem: PlanProblem, form: str, *kinds: type[PlanFormulation]) -> tuple[PlanProblem, PlanFormulation]:
@@ -281,5 +278,5 @@ def problem_in_file(
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     with located(path):
         problem = PlanProblem(instance, platform, goal)
-        kinds = COPYING if document.get("formulation") == PagingFormulation.name else PLAN_FORMULATIONS[1:]
+        kinds = PLAN_FORMULATIONS[document.get("formulation") != PagingFormulation.name :]
         return _formulated(problem, form, *kinds)

@@ -4,7 +4,7 @@ A state is outputs in each memory, outputs computed so far, and the place in a s
 Moves: drop an output, which is free; compute an operation and keep some of its further outputs; copy an output over a
 link. Dropping can wait: before a move as much is kept as leaves room for it. ::
 
-    Machine(budgets, compute, links, access)     memories, what each computes, links; with access: of one device
+    Machine(budgets, compute, links, access, device)    memories, what each computes, links, costs of accesses, devices
     account_of_plan(g, machine, plan)            the judge: flaws, totals, memory, intervals, overwrites
     best_plan(g, machine, mode, most, goal)      (least total, plan); mode "free" | "first" | "staged" | "slots"
     plan_in_scope(g, machine, plan, mode, most)  is a plan what that mode and these limits allow?
@@ -34,11 +34,13 @@ class Machine:
     budgets: list  # by memory; None: no limit
     compute: list  # by memory: None if nothing is computed there, else by node a cost or None
     links: dict = field(default_factory=dict)  # by (from, to): by node a cost
-    access: list = None  # of one device: by memory and node the duration of a read or a write
+    access: list = None  # by memory and node the duration of a read or a write; without devices: all are of one
+    device: list = None  # by memory the first one of its device, in which an output lies in one memory at a time
 
     def __post_init__(self):
-        self.one_device = self.access is not None
         self.numbers = range(len(self.budgets))
+        if self.device is None:
+            self.device = [m if self.access is None else 0 for m in self.numbers]
 
     def computes(self, v, m):
         return self.compute[m] is not None and self.compute[m][v] is not None
@@ -64,7 +66,7 @@ def account_of_plan(g, machine, plan):
     flaws, copies, totals = [], [], [0, 0, 0]
 
     def latest(v, m):
-        return next((c for c in reversed(copies) if c[0] == v and (machine.one_device or c[1] == m)), None)
+        return next((c for c in reversed(copies) if c[0] == v and machine.device[c[1]] == machine.device[m]), None)
 
     for t, (v, m, source) in enumerate(plan, 1):
         if kind := _impossible(g, machine, latest, v, m, source):
@@ -75,7 +77,7 @@ def account_of_plan(g, machine, plan):
             flaws += [("missing-input", t)] * (len(g.pred[v]) - len(there))
             flaws += [("apart", t)] * _apart(g, machine, copies, there, t, v, m)
             duration, energy = machine.compute[m][v]
-            if machine.one_device and v == g.first[v]:
+            if machine.access and v == g.first[v]:
                 duration += sum(machine.access[copy[1]][u] for u, copy in there.items())
                 duration += sum(machine.access[m][w] for w in g.outs[v])
             cost, read = (duration, energy, 0), list(there.values())
@@ -102,7 +104,8 @@ def _impossible(g, machine, latest, v, m, source):
         return None if machine.computes(v, m) else "cannot-compute"
     if (source, m) not in machine.links:
         return "no-link"
-    return None if latest(v, source) else "missing-copy"
+    copy = latest(v, source)
+    return None if copy and copy[1] == source else "missing-copy"
 
 
 def _apart(g, machine, copies, there, t, v, m):
@@ -111,8 +114,7 @@ def _apart(g, machine, copies, there, t, v, m):
     if v != g.first[v]:
         w, k, start, _, source = copies[-1] if copies else (v, m, None, None, None)
         flaws += not (start == t - 1 and k == m and source is None and g.first[w] == g.first[v])
-    if machine.one_device:
-        flaws += sum(len({there[u][1] for u in group if u in there}) > 1 for group in g.groups[v])
+    flaws += sum(len({there[u][1] for u in group if u in there}) > 1 for group in g.groups[v])
     return flaws
 
 
@@ -138,7 +140,7 @@ def _stage_after(g, machine, mode, comp, at, action):
     or copied to where something is computed, or not, and the k-th computed; other copies at any time.
     "slots": see below."""
     if mode == "slots":
-        return _slot_after(g, comp, at, action)
+        return _slot_after(g, machine, comp, at, action)
     v, m, source = action
     place = g.order.index(v)
     if source is None and not comp >> v & 1 and comp != sum(1 << w for w in g.order[:place]):
@@ -152,21 +154,22 @@ def _stage_after(g, machine, mode, comp, at, action):
     return (stage, slot) if comp >> g.order[stage - 1] & 1 and stage < g.n and place <= stage else None
 
 
-def _slot_after(g, comp, at, action):
-    """An operation has in a stage first its computations, by memory and output, then copies, by output and memory;
-    stage k is one of the first k operations, and what is new is of the last of them."""
+def _slot_after(g, machine, comp, at, action):
+    """An operation has in a stage first its computations, by device and output, then copies, by output and device, each
+    output once on a device; stage k is one of the first k operations, and what is new is of the last of them."""
     v, m, source = action
-    operations = [u for u in g.order if g.of[u] is None]
+    operations, d = [u for u in g.order if g.of[u] is None], machine.device[m]
     place = operations.index(g.first[v])
     output = [u for u in g.order if g.first[u] == g.first[v]].index(v)
-    slot = (place, 0, m, output) if source is None else (place, 1, output, m)
+    slot = (place, 0, d, output) if source is None else (place, 1, output, d)
     stage, latest = at
-    if place > stage or slot <= latest:
-        stage += 1
+    brought = latest[-1] if latest[:1] == (place,) else ()
+    if place > stage or slot <= latest or (v, d) in brought:
+        stage, brought = stage + 1, ()
         if not comp >> operations[stage - 1] & 1 or stage == len(operations) or place > stage:
             return None
     is_first = source is None and not comp >> v & 1
-    return None if is_first and place != stage else (stage, slot)
+    return None if is_first and place != stage else (stage, (*slot, (*brought, (v, d))))
 
 
 class Steps:
@@ -197,14 +200,17 @@ class Steps:
         g, machine, (there, comp, _) = self.g, self.machine, state
         f = made[0]
         lies = {
-            u: k for u in g.pred[f] for k in machine.numbers if (machine.one_device or k == m) and there[k] >> u & 1
+            u: k
+            for u in g.pred[f]
+            for k in machine.numbers
+            if machine.device[k] == machine.device[m] and there[k] >> u & 1
         }
         if len(lies) < len(g.pred[f]) or all(there[m] >> w & 1 for w in made) or (f in g.once and comp >> f & 1):
             return
         if any(len({lies.get(u, m) for u in group}) > 1 for w in made for group in g.groups[w]):
             return
         duration, energy = (sum(machine.compute[m][w][which] for w in made) for which in (0, 1))
-        if machine.one_device:
+        if machine.access:
             duration += sum(machine.access[k][u] for u, k in lies.items()) + sum(
                 machine.access[m][w] for w in g.outs[f]
             )
@@ -225,16 +231,16 @@ class Steps:
                 return
             comp |= 0 if action[2] is not None else 1 << action[0]
         comp |= new if actions[0][2] is None else 0
-        if self.machine.one_device:
-            there = tuple(each & ~new for each in there)
+        of = self.machine.device
+        there = tuple(each & ~new if k != m and of[k] == of[m] else each for k, each in enumerate(there))
         for some in kept(self.size_of, self.g, must, there[m] & ~must & ~new, self.rooms[m] - taken):
             yield costs, ((*there[:m], some & ~gone | new, *there[m + 1 :]), comp, at), actions
 
 
 def plan_in_scope(g, machine, plan, mode="free", most=None):
     """Is the plan in stages of the input order, if that is asked, and no retention interval too many? `most`: by memory
-    and node, in the first memory of one device."""
-    made = Counter((v, 0 if machine.one_device else m) for v, m, _ in plan)
+    and node, in the first memory of a device."""
+    made = Counter((v, machine.device[m]) for v, m, _ in plan)
     if most is not None and any(number > most[m][v] for (v, m), number in made.items()):
         return False
     if any(number > 1 for v, number in Counter(v for v, _, source in plan if source is None).items() if v in g.once):
@@ -255,7 +261,7 @@ MOST_STATES = 60_000
 def best_plan(g, machine, mode="free", most=None, goal="duration", caps=None, states=MOST_STATES):
     """(least total, plan), or None if there is none; MemoryError: too many states.
 
-    most: retention intervals, by memory and node; of one device, in its first memory. caps: the most of some totals."""
+    most: retention intervals, by memory and node; of a device, in its first memory. caps: the most of some totals."""
     if most is not None:  # without limits first: often that is within them
         found = best_plan(g, machine, mode, None, goal, caps, states)
         if found is None or plan_in_scope(g, machine, found[1], mode, most):
@@ -294,7 +300,7 @@ def _least(g, machine, v, which):
     if TOTALS[which] == "traffic":
         return 0
     least = min(machine.compute[m][v][which] for m in machine.numbers if machine.computes(v, m))
-    if which or not machine.one_device or v != g.first[v]:
+    if which or not machine.access or v != g.first[v]:
         return least
     return least + sum(min(row[u] for row in machine.access) for u in [*g.pred[v], *g.outs[v]])
 
@@ -302,7 +308,7 @@ def _least(g, machine, v, which):
 def _counted(g, machine, made, actions):
     more = list(made)
     for v, m, _ in actions if made else ():
-        more[v + (0 if machine.one_device else m * g.n)] += 1
+        more[v + machine.device[m] * g.n] += 1
     return tuple(more)
 
 

@@ -9,7 +9,16 @@ import paging_cases
 import pools_cases
 import pytest
 from few import few
-from machine_cases import best_of, draw_plan, draw_platform, least_of_all_plans, machine_of, mutated
+from machine_cases import (
+    best_of,
+    draw_featured,
+    draw_mixed_platform,
+    draw_plan,
+    draw_platform,
+    least_of_all_plans,
+    machine_of,
+    mutated,
+)
 from soaking.exact import account, best
 from soaking.exact_plans import Machine, account_of_plan, best_plan
 from soaking.exact_questions import draw_graph, exact_graph
@@ -38,7 +47,7 @@ def compared(platform, tiny, plan):
 @pytest.mark.parametrize("seed", few(range(3000), 150))
 def test_the_judge_and_an_account_from_the_definition_agree(seed):
     rng = random.Random(f"plan {seed}")
-    platform = draw_platform(rng)
+    platform = draw_platform(rng) if seed % 4 else draw_mixed_platform(rng, draw_featured(rng))
     tiny, machine = exact_graph(platform.graph), machine_of(platform)
     plan = draw_plan(rng, tiny, machine)
     found, expected = compared(platform, tiny, plan)
@@ -78,9 +87,9 @@ def test_plans_of_one_memory_are_schedules(seed):
 @pytest.mark.parametrize("seed", few(range(400), 25))
 def test_the_best_plan_is_the_least_of_all_plans(seed):
     rng = random.Random(f"all {seed}")
-    platform = draw_platform(rng, 3)
-    while len(platform.memories) > 2 or len(platform.graph.nodes) > 4:
-        platform = draw_platform(rng, 3)
+    platform = draw_platform(rng, 3) if seed % 3 else draw_mixed_platform(rng, draw_featured(rng, 2))
+    while len(platform.memories) > 2 + (seed % 3 == 0) or len(platform.graph.nodes) > 4 - (seed % 3 == 0):
+        platform = draw_platform(rng, 3) if seed % 3 else draw_mixed_platform(rng, draw_featured(rng, 2))
     tiny, machine = exact_graph(platform.graph), machine_of(platform)
     most = 7 if tiny.n * len(machine.budgets) <= 6 else 6
     found, least = best_plan(tiny, machine), least_of_all_plans(tiny, machine, most)

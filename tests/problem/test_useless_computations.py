@@ -19,7 +19,7 @@ from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.staged.search import LocalSearch
 from moccasin_mzn.heuristics.staged.state import NONE, problem_of, sequence_of, stages_of
-from moccasin_mzn.machine.devices.data import StageSlots, stages_of_plan
+from moccasin_mzn.machine.data import StageSlots, stages_of_plan
 from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.machine.paging.search import problem_of as paging_problem_of
 from moccasin_mzn.machine.paging.search import set_of

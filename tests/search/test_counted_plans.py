@@ -46,7 +46,7 @@ def test_counted_plans_are_the_same_every_time_and_right(name, seed, order):
     best = best_of(problem)
     if found.valid:
         assert best is not None and found.duration >= best.totals[0]
-    scope = "free" if order == "free" else "slots" if form.name == "devices" else "staged"
+    scope = "free" if order == "free" else "slots" if form.name == "machine" else "staged"
     assert found.status != "infeasible" or best_of(problem, scope) is None
     if found.status == "optimal" and order == "free":
         assert found.duration == best.totals[0]

@@ -14,7 +14,7 @@ from moccasin_mzn.api.solve import solve_problem, solve_with_arenas
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.formulation import MachineFormulation
 from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.machine.platforms import CopyCosts, Device, device_platform
 from moccasin_mzn.problem.budget import Budget
@@ -107,7 +107,7 @@ def test_devices_in_any_order(no_head_start):
     devices = {"gpu": Device(Budget.of(14)), "ram": Device(Budget.of(9), computes=False)}
     platform = device_platform(graph, devices, CopyCosts(), 22)
     problem = PlanProblem(Instance.build(graph, 14, order="free"), platform)
-    result = solve_problem(problem, DevicesFormulation(), ONLY)
+    result = solve_problem(problem, MachineFormulation(), ONLY)
     assert (result.status, result.value) == ("optimal", 13)
     assert judge_plan(platform, result.plan).feasible
 
@@ -151,7 +151,7 @@ def test_a_first_memory_that_cannot_compute_everything():
     memories = [Memory(name, 22, of) for name, of in zip("pq", durations, strict=True)]
     links = tuple(Link(a, 1 - a, (0,) * 5, (0,) * 5) for a in range(2))
     problem = PlanProblem(Instance.build(graph, 22, order="free"), Platform(graph, tuple(memories), links))
-    result = solve_problem(problem, DevicesFormulation(), replace(ONLY, time_limit=5))
+    result = solve_problem(problem, MachineFormulation(), replace(ONLY, time_limit=5))
     assert result.found and judge_plan(problem.platform, result.plan).feasible
 
 
@@ -163,7 +163,7 @@ def test_one_memory_is_proven_alone(slow):
     links = (Link(0, 1, graph.sizes, graph.sizes),) if slow else ()
     platform = Platform(graph, (Memory("local", 6, graph.durations), *slow), links)
     problem = PlanProblem(Instance.build(graph, 6, order="free"), platform)
-    result = solve_problem(problem, DevicesFormulation(), replace(ONLY, time_limit=5))
+    result = solve_problem(problem, MachineFormulation(), replace(ONLY, time_limit=5))
     assert (result.status, result.value) == ("optimal", oracle.best_free_order(graph, 6, 2))
 
 

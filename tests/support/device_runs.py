@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.formulation import MachineFormulation
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
@@ -17,7 +17,7 @@ def proven(
     problem: PlanProblem, staged: bool, solver: str = "cp-sat", incumbent: Plan | None = None
 ) -> tuple[str, int | None]:  # fmt: skip
     """How a run ended, and its best value; every solution on the way must be a plan that the judge accepts."""
-    form, values = DevicesFormulation(staged), []
+    form, values = MachineFormulation(staged), []
     data = form.data(problem)
 
     def judge(solution) -> None:

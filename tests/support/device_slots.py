@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from machine_cases import draw_platform
+from machine_cases import draw_featured, draw_mixed_platform, draw_platform
+from paging_cases import crowded
 
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -27,6 +28,15 @@ def draw_device_problem(seed: int, nodes: int = 5) -> PlanProblem:
     limits = {"max_traffic": rng.randint(0, 2 * graph.total_size)} if rng.random() < 0.25 else {}
     limits |= {"max_energy": rng.randint(0, 6 * n)} if rng.random() < 0.2 else {}
     return PlanProblem(instance, platform, Goal(rng.choice(["duration"] * 4 + ["energy", "traffic"]), **limits))
+
+
+def draw_mixed_problem(seed: int, nodes: int = 5) -> PlanProblem:
+    """Graphs with all features on a device with several memories, another memory, and links between them."""
+    rng = random.Random(f"mixed {seed}")
+    graph = crowded(rng, nodes)[0] if rng.random() < 0.4 else draw_featured(rng, rng.randint(3, 4))
+    platform = draw_mixed_platform(rng, graph)
+    counts = (rng.choice([1, 2, 2, 3]),) * len(graph.nodes)
+    return PlanProblem(Instance(graph, graph.input_order(), max(1, graph.total_size), counts), platform)
 
 
 def _scarce(rng: random.Random, platform: Platform) -> Platform:

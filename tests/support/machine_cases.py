@@ -12,6 +12,7 @@ from soaking.exact_plans import Machine, Steps, account_of_plan, best_plan
 from soaking.exact_questions import draw_graph, exact_graph, read_as_one
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Link, Memory, Platform
 
@@ -56,13 +57,13 @@ def machine_of(platform: Platform) -> Machine:
         [list(memory.accesses or (0 for _ in nodes)) for memory in platform.memories]
         if platform.has_accesses
         else None,
+        [*platform.devices],
     )
 
 
 def draw_platform(rng: random.Random, nodes: int = 4) -> Platform:
     """A small graph, often in place, with several outputs or inputs that are read as one, on up to three memories."""
-    graph = draw_graph(rng, nodes)
-    graph = (rng.random() < 0.5 and read_as_one(rng, graph)) or graph
+    graph = draw_featured(rng, nodes)
     memories = rng.choice([1, 2, 2, 3])
     peak = max(1, sum(graph.sizes))
     budgets = [rng.choice([None, None, rng.randint(0, peak), max(graph.working_sets)]) for _ in range(memories)]
@@ -85,6 +86,34 @@ def draw_platform(rng: random.Random, nodes: int = 4) -> Platform:
         for a in range(memories) for b in range(memories) if a != b and rng.random() < 0.9
     ]  # fmt: skip
     return Platform(graph, places, links)
+
+
+def draw_featured(rng: random.Random, nodes: int = 4) -> ComputationGraph:
+    """A small graph, often in place, with several outputs or inputs that are read as one."""
+    graph = draw_graph(rng, nodes)
+    return (rng.random() < 0.5 and read_as_one(rng, graph)) or graph
+
+
+def draw_mixed_platform(rng: random.Random, graph: ComputationGraph) -> Platform:
+    """A device with two memories, another memory, which computes or not, and links between them."""
+    least, peak = max(graph.working_sets), simulate(graph, graph.input_order()).peak
+    devices, total = rng.choice([(0, 0, 2), (0, 1, 1)]), rng.randint(least, max(least, (least + peak) // 2))
+    budgets = [rng.randint(0, total), None, rng.choice([None, least, least, peak // 2])]
+    budgets[1] = total - budgets[0] if rng.random() < 0.9 else least
+    slow = [rng.choice([1, 3]) * duration for duration in graph.durations]
+    kinds = {1: rng.choice([None, slow, slow]), 2: graph.durations}  # by the number of its memories
+    places = []
+    for m, device in enumerate(devices):
+        count = devices.count(device)
+        accesses = [rng.choice([0, 1, size, 2 * size]) for size in graph.sizes] if count > 1 else None
+        places.append(Memory(f"m{m}", budgets[m if devices[1] == 0 else (m - 1)], kinds[count], accesses=accesses))
+    scale = rng.choice([0, 1, 5, 20])
+    costs = [[scale * rng.choice([1, size]) for size in graph.sizes] for _ in places]
+    links = [
+        Link(a, b, costs[a], [0] * len(slow))
+        for a, b in product(range(3), repeat=2) if devices[a] != devices[b] and rng.random() < 0.8
+    ]  # fmt: skip
+    return Platform(graph, places, links, devices)
 
 
 def _energies(rng: random.Random, graph: ComputationGraph, durations: list[int | None]) -> list[int | None]:

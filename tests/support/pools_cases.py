@@ -1,4 +1,4 @@
-"""Random problems of one device with several memories, and what the models prove of them."""
+"""Random problems of one device with several memories."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ from cases import draw_case
 
 import moccasin_mzn as mz
 from moccasin_mzn.machine.platforms import MemoryPool, pools_platform
-from moccasin_mzn.machine.pools.formulation import PoolsFormulation
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Memory, Plan, Platform
-from moccasin_mzn.solvers.minizinc.run import Limits, OutputListener, dzn_text, run_model
-from moccasin_mzn.solvers.minizinc.solvers import find_backend
+from moccasin_mzn.problem.platform import Memory, Platform
 
 GRAPH = mz.ComputationGraph(
     nodes=["a", "b", "c", "d"], durations=[4, 3, 2, 5], sizes=[8, 8, 4, 4],
@@ -52,25 +48,3 @@ def draw_pools(seed: int, memories: int = 2, most_nodes: int = 5) -> PlanProblem
     }
     platform = pools_platform(graph, pools, peak)
     return PlanProblem(instance, platform)
-
-
-def proven(problem: PlanProblem, staged: bool, solver: str = "cp-sat", incumbent: Plan | None = None):
-    """How a run of the model ended, and its best value; each solution is a plan that the judge accepts."""
-    form, values = PoolsFormulation(staged), []
-    data = form.data(problem)
-
-    def judge(solution) -> None:
-        plan = form.plan(data, solution)
-        simulation = judge_plan(problem.platform, plan, problem.goal)
-        assert simulation.violations == ()
-        assert form.out_of_scope(problem, plan) is None
-        assert problem.value(simulation) == form.objective(data, solution.objective)
-        values.append(problem.value(simulation))
-
-    limit = problem.value(judge_plan(problem.platform, incumbent)) if incumbent else None
-    limits = Limits(120, 1 if solver == "cp-sat" else None, 0)
-    outcome = run_model(
-        find_backend(solver), form.file, dzn_text(form.data_items(data, incumbent, limit)), limits,
-        OutputListener(judge, lambda bound: None),
-    )  # fmt: skip
-    return outcome.status, values[-1] if values else None

@@ -9,7 +9,8 @@ A staged plan is also a table of what is done in which slot, in which actions ar
     source                   None          gpu              None          cpu              None
 
 Nodes and stages are numbered from 1 along the input order, memories from 0. Slots of computations are the memories,
-those of copies the memories plus their number: see `devices.data.stages_of_plan`. A stage is one of an operation.
+those of copies the memories plus their number: see `machine.data.stages_of_plan`. A stage is one of an operation. Of
+slots for several memories of one device, a plan uses one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from itertools import permutations
 from operator import itemgetter
 
 from moccasin_mzn.base.clock import Deadline, Turns, seconds_by
-from moccasin_mzn.machine.devices.data import StageSlots, stages_of_plan
+from moccasin_mzn.machine.data import StageSlots, stages_of_plan
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -40,7 +41,7 @@ def slots_of(stages: StageSlots, plan: Plan) -> Slots:
     """Return the table of a staged plan."""
     number = {v: k for k, v in enumerate(stages.order, 1)}
     return {
-        (stage, number[action.node], action.memory + stages.memories * (action.source is not None)): action.source
+        (stage, number[action.node], action.memory + len(stages.devices) * (action.source is not None)): action.source
         for stage, action in zip(stages_of_plan(stages, plan), plan, strict=True)
     }
 
@@ -48,7 +49,7 @@ def slots_of(stages: StageSlots, plan: Plan) -> Slots:
 def plan_of(stages: StageSlots, slots: Slots) -> Plan:
     """Return the plan of a table: its actions by stage, operation and slot."""
     rows = [
-        (stage, Action(stages.order[v - 1], slot % stages.memories, source))
+        (stage, Action(stages.order[v - 1], slot % len(stages.devices), source))
         for (stage, v, slot), source in slots.items()
     ]
     rows.sort(key=lambda row: stages.event(*row))
@@ -311,7 +312,7 @@ class Improver:
     def __init__(self, problem: PlanProblem, plan: Plan, rng: random.Random) -> None:
         self.problem, self.rng, self.platform = problem, rng, problem.platform
         self.stages = StageSlots.of(problem)
-        self.count = self.stages.memories
+        self.count = len(self.stages.devices)
         number = {v: k for k, v in enumerate(problem.instance.order, 1)}
         self.inputs = [[], *([number[u] for u in self.platform.graph.predecessors[v]] for v in problem.instance.order)]
         graph, stage = self.platform.graph, self.stages.operation
@@ -342,7 +343,7 @@ class Improver:
             return False
         plan = pruned_plan(self.platform, plan)
         value = valued(self.problem, plan)
-        if value is None or value > self.value:
+        if value is None or value > self.value or not _is_staged(self.problem, plan):
             return False
         self.plan, self.value, self.slots = plan, value, slots_of(self.stages, plan)
         return True

@@ -42,7 +42,10 @@ ARRAYS = tuple(part.name for part in fields(PagedIntervals))
 
 @dataclass(frozen=True)
 class PagingFormulation(PlanFormulation[PagingData]):
-    """Paging together with recomputation.
+    """Paging together with recomputation: `MachineFormulation` where one memory computes and another one only stores.
+
+    A declared special case, as its models are smaller, and sooner at a proof (docs/architecture.md has the figures):
+    writes to slow memory take no events, and what is read back is a boolean of a second interval.
 
     The general form has every plan with at most C_v intervals in local memory and one in slow memory as a solution,
     or one that is as good. The staged one has those in stages of the input order, where what is read back takes the

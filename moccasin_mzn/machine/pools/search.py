@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from moccasin_mzn.base.clock import Deadline, seconds_by
 from moccasin_mzn.machine.pools.assign import NOWHERE, Assignment, Item
-from moccasin_mzn.machine.pools.data import budgets_of, one_memory
+from moccasin_mzn.machine.pools.bound import budgets_of, one_memory
 from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.placing import joined

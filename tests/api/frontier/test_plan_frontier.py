@@ -17,7 +17,7 @@ from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.api.frontier.sweep import SweepPlan, sweep
 from moccasin_mzn.api.frontier.variants import Plans
 from moccasin_mzn.graphs.formats.node_link import write_graph
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.formulation import MachineFormulation
 from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -97,7 +97,7 @@ def least_in_any_order(problem: PlanProblem) -> int | None:
 @pytest.mark.slow
 def test_the_frontier_of_devices_is_that_of_brute_force():
     problem = device_problem(21, cpu=6)
-    front = sweep(Plans(problem, ALONE, formulation=DevicesFormulation(staged=False)), SweepPlan(100, SECONDS))
+    front = sweep(Plans(problem, ALONE, formulation=MachineFormulation(staged=False)), SweepPlan(100, SECONDS))
     assert_front(front, problem, least_in_any_order)
     assert (front.least_bound, front.points[0].duration, front.points[-1].duration) == (0, 84, 28)
 
@@ -106,7 +106,7 @@ def test_the_frontier_of_devices_is_that_of_brute_force():
 def test_a_point_of_devices_is_what_brute_force_finds():
     problem = device_problem(21, cpu=6)
     front = sweep(
-        Plans(problem, ALONE, formulation=DevicesFormulation(staged=False)), SweepPlan(budgets=(4, 6), seconds=SECONDS)
+        Plans(problem, ALONE, formulation=MachineFormulation(staged=False)), SweepPlan(budgets=(4, 6), seconds=SECONDS)
     )
     assert [point.duration for point in front.points] == [least_in_any_order(at(problem, 4)), 28]
     assert (front.proven, front.least_bound) == (2, 0)
@@ -116,7 +116,7 @@ def test_a_point_of_devices_is_what_brute_force_finds():
 
 def test_the_least_budget_is_for_what_no_other_memory_computes():
     def least(problem: PlanProblem) -> int:
-        return Plans(problem, ALONE, formulation=DevicesFormulation()).least
+        return Plans(problem, ALONE, formulation=MachineFormulation()).least
 
     assert (least(device_problem(None)), least(device_problem(21)), least(device_problem(21, cpu=5))) == (6, 0, 6)
     assert Plans(paging_problem(u_graph(), 6), ALONE, formulation=PagingFormulation()).least == 6
@@ -126,11 +126,11 @@ def test_the_input_order_may_be_longer_than_the_least_duration():
     problem = device_problem(21)
     places = (Memory("slow", 6, (9,) * 4), Memory("fast", 6, (7,) * 4))
     problem = replace(problem, platform=replace(problem.platform, memories=places))
-    assert Plans(problem, ALONE, formulation=DevicesFormulation()).input_increase == 4 * 2
+    assert Plans(problem, ALONE, formulation=MachineFormulation()).input_increase == 4 * 2
     nowhere = replace(
         problem, platform=replace(problem.platform, memories=device_problem(None).platform.memories[::-1])
     )
-    assert Plans(nowhere, ALONE, formulation=DevicesFormulation()).input_increase is None
+    assert Plans(nowhere, ALONE, formulation=MachineFormulation()).input_increase is None
 
 
 @pytest.mark.full

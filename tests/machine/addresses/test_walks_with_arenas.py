@@ -10,9 +10,8 @@ from few import few
 from flat_plans import draw_graph, draw_plan, draw_platform, misdone
 
 from moccasin_mzn.machine.addresses.arrange_plans import plan_with_arenas
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.formulation import MachineFormulation
 from moccasin_mzn.machine.paging.formulation import PagingFormulation
-from moccasin_mzn.machine.pools.formulation import PoolsFormulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -20,7 +19,7 @@ from moccasin_mzn.problem.verdict import verdict
 from moccasin_mzn.search.options import Effort
 from moccasin_mzn.search.result import Result, Seconds
 
-FORMS = {"paging": PagingFormulation(), "devices": DevicesFormulation(True), "pools": PoolsFormulation(True)}
+FORMS = {"paging": PagingFormulation(), "devices": MachineFormulation(), "pools": MachineFormulation()}
 WALKS = 30
 
 

@@ -10,8 +10,8 @@ from machine_cases import best_of
 
 from moccasin_mzn.formulations.checkers import run_checker
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.machine.devices.data import COMPUTED, encode
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.data import encode
+from moccasin_mzn.machine.formulation import MachineFormulation, plan_solution
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -38,35 +38,27 @@ PLAN: Plan = (
 
 def solution_of(problem: PlanProblem, plan: Plan, staged: bool = False) -> dict:
     """Data and arrays, as a solver would leave them."""
-    form = DevicesFormulation(staged)
+    form = MachineFormulation(staged)
     data = form.data(problem)
-    intervals = encode(data, plan)
     simulation = judge_plan(problem.platform, plan, problem.goal)
-    totals = zip(OBJECTIVES, data.scales, strict=True)
-    sources = [link.source + 1 for link in problem.platform.links]
-    targets = [link.target for link in problem.platform.links]
-    rows = zip(intervals.active, intervals.source, data.intervals, strict=True)
-    return {
-        **form.data_items(data),
-        "active": intervals.active,
-        "start": intervals.start,
-        "end": intervals.end,
-        "computed": [a and s == COMPUTED for a, s in zip(intervals.active, intervals.source, strict=True)],
-        "copied": [
-            [active and source == s and m == t for s, t in zip(sources, targets, strict=True)]
-            for active, source, (_, m, _) in rows
-        ],
-        **{f"total_{what}": simulation.total(what) // scale for what, scale in totals},
-    }
+    return {**form.data_items(data), **plan_solution(data, encode(data, plan), simulation)}
+
+
+def two_memories() -> tuple[PlanProblem, Plan]:
+    """a and b, which c reads; b lies in slow memory, where it is written and read, c is written there too."""
+    graph = ComputationGraph(list("abc"), [1, 1, 1], [2, 2, 1], [(0, 2), (1, 2)])
+    fast, slow = (Memory(name, 4, [1] * 3, accesses=[cost] * 3) for name, cost in (("fast", 0), ("slow", 3)))
+    problem = PlanProblem(Instance(graph, (0, 1, 2), 4, (2, 2, 2)), Platform(graph, (fast, slow), devices=(0, 0)))
+    return problem, (Action(0, 0), Action(1, 1), Action(2, 1))
 
 
 PROBLEM = small_problem()
-SOLUTION = solution_of(PROBLEM, PLAN)
+SOLUTION, LIES = solution_of(PROBLEM, PLAN), solution_of(*two_memories())
 
 
 def at(node: int, memory: int, rank: int = 1) -> int:
     """Where an interval is in the arrays."""
-    return DevicesFormulation(False).data(PROBLEM).intervals.index((node + 1, memory, rank))
+    return MachineFormulation(False).data(PROBLEM).intervals.index((node + 1, memory, rank))
 
 
 def changed(array: str, where: int, value) -> dict:
@@ -76,8 +68,9 @@ def changed(array: str, where: int, value) -> dict:
 
 
 def test_devices_checker_accepts_a_solution_by_hand():
-    verdict = run_checker("devices.mzc.mzn", SOLUTION)
+    verdict = run_checker("machine.mzc.mzn", SOLUTION)
     assert verdict == "CORRECT: duration 18, energy 26, traffic 2, peaks 3 2"
+    assert run_checker("machine.mzc.mzn", LIES) == "CORRECT: duration 12, energy 3, traffic 0, peaks 2 3"
 
 
 DAMAGED = {
@@ -91,7 +84,7 @@ DAMAGED = {
         "node 2 comes to memory 2 over a link to 1",
     ),
     "ends early": (changed("end", at(A, GPU), 0), "the copy of node 1 of event 1 ends before, at 0"),
-    "input gone": (changed("end", at(A, GPU), 5), "node 4 at event 6 reads node 1, which is not in memory 1"),
+    "input gone": (changed("end", at(A, GPU), 5), "node 4 at event 6 reads node 1, which is not on device 1"),
     "source gone": (
         changed("end", at(B, GPU), 2),
         "node 2 is copied at event 3 from memory 1, but is not there",
@@ -104,8 +97,25 @@ DAMAGED = {
     "over a limit": ({**SOLUTION, "limit": [100, 25, 100]}, "energy 26 is over the limit 25"),
     "no device": (
         {**SOLUTION, "compute_duration": [[1, 3], [2, 6], [-1, -1], [4, -1]]},
-        "node 3 cannot be computed in memory 2",
+        "node 3 cannot be computed on device 2",
     ),
+    "elsewhere": (
+        changed("lies", at(A, GPU), [False, True]),
+        "the copy of node 1 of event 1 is in 0 memories of its device",
+    ),
+    "read as one": (
+        {**LIES, "joined": [1], "joined_to": [2]},
+        "node 3 at event 3 reads nodes 1 and 2 as one, not from one memory",
+    ),
+    "in two memories": (
+        {**LIES, "lies": [[True, True], *LIES["lies"][1:]]},
+        "the copy of node 1 of event 1 is in 2 memories of its device",
+    ),
+    "not accessed": (
+        {**LIES, "access_cost": [[0] * 3] * 2},
+        "total_duration is 12, the actions take 3",
+    ),
+    "too much in slow memory": ({**LIES, "memory_budget": [4, 1]}, "memory 2 at event 2 is over 1 of memory 2"),
 }
 
 
@@ -115,7 +125,7 @@ DAMAGED = {
 )
 def test_devices_checker_rejects_damaged_solutions(damage):
     solution, complaint = DAMAGED[damage]
-    assert run_checker("devices.mzc.mzn", solution) == f"INCORRECT: {complaint}"
+    assert run_checker("machine.mzc.mzn", solution) == f"INCORRECT: {complaint}"
 
 
 @pytest.mark.slow
@@ -126,10 +136,10 @@ def test_devices_checker_accepts_best_plans(seed):
     if found is None:
         return
     plan = found.plan
-    data = DevicesFormulation(False).data(problem)
+    data = MachineFormulation(False).data(problem)
     if encode(data, plan).active.count(True) < len(plan):
         return  # with needless actions, which the arrays leave out
-    verdict = run_checker("devices.mzc.mzn", solution_of(problem, plan))
+    verdict = run_checker("machine.mzc.mzn", solution_of(problem, plan))
     simulation = judge_plan(problem.platform, plan)
     totals = [simulation.total(what) // scale for what, scale in zip(OBJECTIVES, data.scales, strict=True)]
     peaks = " ".join(str(peak // data.scales[2]) for peak in simulation.peaks)

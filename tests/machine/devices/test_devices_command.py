@@ -30,7 +30,7 @@ def test_solve_command_plans_two_devices(command, graph, tmp_path):
     options = ["--copy-time", "0.5", "--threads", 1, "--seed", 0, "--check", "--output", plan]
     status, out, _ = command("solve", graph, "--device", "gpu=6", "--device", "cpu=4", *options)
     assert status == 0
-    assert "devices.mzc.mzn: CORRECT: duration 18, energy 16, traffic 4, peaks 6 and 4" in out
+    assert "machine.mzc.mzn: CORRECT: duration 18, energy 16, traffic 4, peaks 6 and 4" in out
     answer = json.loads(plan.read_text())
     assert (answer["status"], answer["duration"], answer["copies"]) == (
         "optimal",
@@ -123,7 +123,7 @@ def test_amounts_in_powers_of_1000(command, graph):
         ),
         (
             ["--device", "gpu=6", "--device", "cpu=6", "--formulation", "checkmate"],
-            "devices are formulated as staged or general, not as checkmate",
+            "several memories are formulated as staged or general, not as checkmate",
         ),
     ],
 )

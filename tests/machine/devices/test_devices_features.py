@@ -13,9 +13,9 @@ from outputs_oracle import draw_operations, overwriting_outputs
 import moccasin_mzn as mz
 from moccasin_mzn.formulations.checkers import run_checker
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.machine.devices.data import COMPUTED, StageSlots, devices_data, encode, stages_of_plan
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
+from moccasin_mzn.machine.data import StageSlots, encode, machine_data, stages_of_plan
 from moccasin_mzn.machine.devices.search import Greedy, plan_of, search_plans, slots_of
+from moccasin_mzn.machine.formulation import MachineFormulation, plan_solution
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -132,17 +132,17 @@ def test_a_stage_is_one_of_an_operation(plan, stages):
 def test_an_operation_may_come_to_where_one_of_its_outputs_was_copied():
     """In a memory where all fits each output comes once, but for a first one that is computed for the others' sake."""
     for staged in (True, False):
-        data = devices_data(problem_of(SPLIT, 10), staged)
+        data = machine_data(problem_of(SPLIT, 10), staged)
         assert [row[CPU] for row in data.most] == [1, 2, 1, 1, 1, 1]
         assert [row[GPU] for row in data.most] == [2, 2, 2, 2, 2, 1]
     alone = PlanProblem(problem_of(SPLIT, None).instance, Platform(SPLIT, [Memory("only", None, SPLIT.durations)]))
-    assert devices_data(alone, True).most == ((1,),) * 6
+    assert machine_data(alone, True).most == ((1,),) * 6
 
 
 def test_a_workspace_makes_a_stage_crowded():
     for gpu, most in ((11, 1), (10, 2)):  # sizes are 7, and the workspace 4
-        assert devices_data(problem_of(WORKING, gpu), True).most[0][GPU] == most
-        assert devices_data(problem_of(WORKING, gpu), False).most[0][GPU] == most
+        assert machine_data(problem_of(WORKING, gpu), True).most[0][GPU] == most
+        assert machine_data(problem_of(WORKING, gpu), False).most[0][GPU] == most
 
 
 def test_the_order_of_a_problem_has_outputs_side_by_side():
@@ -198,21 +198,10 @@ def test_the_search_alone_finds_the_best_plans(graph, gpu, copy, least):
 
 def solution_of(problem: PlanProblem, plan) -> dict:
     """Data and arrays of a plan, as a solver with free events would leave them."""
-    form = DevicesFormulation(staged=False)
+    form = MachineFormulation(staged=False)
     data = form.data(problem)
-    intervals = encode(data, plan)
-    simulation = judge_plan(problem.platform, plan)
-    links = problem.platform.links
-    return {
-        **form.data_items(data),
-        "active": intervals.active, "start": intervals.start, "end": intervals.end,
-        "computed": [a and s == COMPUTED for a, s in zip(intervals.active, intervals.source, strict=True)],
-        "copied": [
-            [a and (s, m) == (link.source + 1, link.target) for link in links]
-            for a, s, (_, m, _) in zip(intervals.active, intervals.source, data.intervals, strict=True)
-        ],
-        "total_duration": simulation.duration, "total_energy": simulation.energy, "total_traffic": simulation.traffic,
-    }  # fmt: skip
+    solution = plan_solution(data, encode(data, plan), judge_plan(problem.platform, plan))
+    return {**form.data_items(data), **solution}
 
 
 APART = (Action(X), Action(S), Action(W), Action(R), Action(Y), Action(Z))
@@ -229,9 +218,9 @@ CHECKED = [
 @pytest.mark.parametrize(("graph", "gpu", "plan", "figures"), CHECKED)
 def test_the_checker_counts_as_the_judge_does(graph, gpu, plan, figures):
     problem = problem_of(graph, gpu)
-    assert run_checker("devices.mzc.mzn", solution_of(problem, plan)) == f"CORRECT: {figures}"
-    verdict = DevicesFormulation(True).checked(problem, plan, judge_plan(problem.platform, plan), None)
-    assert verdict[0].startswith(f"devices.mzc.mzn: CORRECT: duration {figures.split()[1].strip(',')}")
+    assert run_checker("machine.mzc.mzn", solution_of(problem, plan)) == f"CORRECT: {figures}"
+    verdict = MachineFormulation(True).checked(problem, plan, judge_plan(problem.platform, plan), None)
+    assert verdict[0].startswith(f"machine.mzc.mzn: CORRECT: duration {figures.split()[1].strip(',')}")
 
 
 @pytest.mark.few(2)
@@ -251,4 +240,4 @@ def test_the_checker_counts_as_the_judge_does(graph, gpu, plan, figures):
 )
 def test_the_checker_rejects_what_is_over_or_apart(graph, gpu, plan, changes, complaint):
     solution = {**solution_of(problem_of(graph, gpu), plan), **changes}
-    assert run_checker("devices.mzc.mzn", solution) == f"INCORRECT: {complaint}"
+    assert run_checker("machine.mzc.mzn", solution) == f"INCORRECT: {complaint}"

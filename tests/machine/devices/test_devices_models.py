@@ -15,7 +15,7 @@ from few import few
 from machine_cases import best_of
 
 from moccasin_mzn.api.solve import solve_problem
-from moccasin_mzn.machine.devices.data import decode, devices_data, encode
+from moccasin_mzn.machine.data import decode, encode, machine_data
 from moccasin_mzn.machine.paging.formulation import PagingFormulation
 from moccasin_mzn.machine.platforms import PagingCosts, paging_platform
 from moccasin_mzn.problem.instance import Instance
@@ -75,7 +75,7 @@ def test_a_best_plan_is_a_solution_of_the_reduced_data(seed):
     for staged, expected in ((True, best_of(problem, "slots")), (False, best_of(problem))):
         if expected is None:
             continue
-        data = devices_data(problem, staged)
+        data = machine_data(problem, staged)
         intervals = encode(data, expected.plan)
         assert intervals is not None
         simulation = judge_plan(problem.platform, decode(data, intervals), problem.goal)

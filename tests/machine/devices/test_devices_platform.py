@@ -11,10 +11,10 @@ from machine_cases import best_of
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.machine.data import StageSlots, machine_data
 from moccasin_mzn.machine.devices import search
-from moccasin_mzn.machine.devices.data import StageSlots, devices_data
-from moccasin_mzn.machine.devices.formulation import DevicesFormulation
 from moccasin_mzn.machine.devices.search import Greedy, Improver, moved_out, plan_of, search_plans, slots_of
+from moccasin_mzn.machine.formulation import MachineFormulation
 from moccasin_mzn.machine.platforms import (
     CopyCosts,
     Device,
@@ -57,7 +57,7 @@ def test_budgets_beyond_64_bits_are_those_of_all_outputs():
     huge = Budget.parse("9" * 24)
     platform = device_platform(graph, {"gpu": Device(huge), "cpu": Device(huge, Fraction(2))}, CopyCosts(), 6)
     problem = PlanProblem(Instance.build(graph, 6), platform)
-    assert devices_data(problem, staged=True).budgets == (3, 3)
+    assert machine_data(problem, staged=True).budgets == (3, 3)
 
 
 def test_slow_memory_besides():
@@ -137,7 +137,7 @@ def test_greedy_moves_out_what_is_read_last():
     assert simulation.violations == ()
     assert simulation.duration == problem.platform.graph.total_duration
     assert {action.node for action in plan if action.source is not None} == {0}
-    assert DevicesFormulation().out_of_scope(problem, plan) is None
+    assert MachineFormulation().out_of_scope(problem, plan) is None
 
 
 def test_greedy_computes_where_that_costs_least():
@@ -150,7 +150,7 @@ def test_greedy_computes_where_that_costs_least():
     simulation = judge_plan(platform, plan)
     assert simulation.violations == ()
     assert [(action.node, action.memory) for action in plan if action.source is None] == [(0, 0), (1, 1), (2, 1)]
-    assert DevicesFormulation().out_of_scope(problem, plan) is None
+    assert MachineFormulation().out_of_scope(problem, plan) is None
 
 
 def test_greedy_without_a_way_back():
@@ -180,7 +180,7 @@ def test_plans_found_by_search_are_staged_plans_and_no_better_than_the_best(seed
     for plan in found:
         simulation = judge_plan(problem.platform, plan, problem.goal)
         assert simulation.violations == ()
-        assert DevicesFormulation().out_of_scope(problem, plan) is None
+        assert MachineFormulation().out_of_scope(problem, plan) is None
         assert problem.value(simulation) >= expected.totals[OBJECTIVES.index(problem.goal.objective)]
 
 

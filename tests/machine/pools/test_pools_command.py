@@ -16,9 +16,9 @@ from moccasin_mzn.api.frontier.variants import Plans
 from moccasin_mzn.api.request import Request, request_from_json
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.deploy.source import placed
+from moccasin_mzn.machine.formulation import MachineFormulation
 from moccasin_mzn.machine.platforms import parse_pool
 from moccasin_mzn.machine.pools.assign import Assignment, Item
-from moccasin_mzn.machine.pools.formulation import PoolsFormulation
 from moccasin_mzn.problem.files.plan_format import runtime_plan
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -80,7 +80,7 @@ def test_accesses_are_for_one_device():
 
 def test_a_request_survives_its_text():
     problem = draw_pools(3)
-    request = Request(problem, SearchOptions(), PoolsFormulation(staged=False))
+    request = Request(problem, SearchOptions(), MachineFormulation(staged=False))
     again = request_from_json(request.to_json())
     assert again == request and again.problem.platform.devices == (0,) * len(again.problem.platform.memories)
 
@@ -162,7 +162,7 @@ def test_a_memory_is_read_from_its_text():
 def test_no_plan_is_below_the_floor_of_a_frontier(seed):
     """The first memory is what is varied: with one unit less than the floor there is no plan."""
     problem = draw_pools(seed, most_nodes=4)
-    plans = Plans(problem, SearchOptions(), formulation=PoolsFormulation())
+    plans = Plans(problem, SearchOptions(), formulation=MachineFormulation())
     if plans.least > 0:
         assert best_of(plans.at(plans.least - 1)) is None
 

@@ -1,4 +1,5 @@
-"""One device with several memories: models, search and judge against brute force, on random problems."""
+"""One device with several memories: bounds, search and judge against brute force, on random problems; the model is in
+`test_devices_exact`."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ from dataclasses import replace
 import pytest
 from few import few
 from machine_cases import best_of
-from pools_cases import draw_pools, proven
+from pools_cases import draw_pools
 
 from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.machine.pools.data import decode, encode, one_memory, pools_data
-from moccasin_mzn.machine.pools.formulation import PoolsFormulation
+from moccasin_mzn.machine.data import machine_data
+from moccasin_mzn.machine.formulation import MachineFormulation
+from moccasin_mzn.machine.pools.bound import one_memory
 from moccasin_mzn.machine.pools.search import PoolsSearch
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
@@ -23,7 +25,6 @@ from moccasin_mzn.problem.platform import Memory, Platform
 from moccasin_mzn.search.options import SearchOptions
 
 needs_minizinc = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
-FORMS = [pytest.param(True, id="staged"), pytest.param(False, id="general")]
 
 
 def best(problem, staged):
@@ -36,37 +37,6 @@ def best(problem, staged):
     return found.plan, found.totals[0]
 
 
-@needs_minizinc
-@pytest.mark.parametrize("staged", FORMS)
-@pytest.mark.parametrize("seed", [*few(range(30), keep=range(4)), *few(range(30, 300), keep=(), mark=pytest.mark.slow)])
-def test_models_of_pools_find_the_best_plan(seed, staged):
-    problem = draw_pools(seed, memories=2 + (seed % 5 == 4), most_nodes=4 if seed % 5 == 4 else 5)
-    expected = best(problem, staged)
-    if expected is None:
-        assert proven(problem, staged) == ("infeasible", None)
-        return
-    plan, value = expected
-    start = plan if seed % 2 and PoolsFormulation(staged).out_of_scope(problem, problem.pruned(plan)) is None else None
-    assert proven(problem, staged, incumbent=start) == ("optimal", value)
-
-
-@pytest.mark.parametrize("seed", few(range(120), keep=range(40)))
-def test_a_best_plan_of_pools_is_a_solution_of_the_reduced_data(seed):
-    """What the data leaves out may not cost anything: a plan as good as the best one has its place in them."""
-    problem = draw_pools(seed)
-    for staged in (True, False):
-        expected = best(problem, staged)
-        if expected is None:
-            continue
-        form = PoolsFormulation(staged)
-        data = form.data(problem)
-        plan = problem.pruned(expected[0])
-        if any(plan.count(a) > 1 for a in plan) or len(plan) > sum(data.model.max_computations):
-            continue
-        again = decode(data.model, encode(problem.platform, data.model, plan, staged))
-        assert len(again) < len(plan) or again == plan
-
-
 @pytest.mark.parametrize("seed", few(range(100), keep=range(30)))
 def test_bounds_of_pools_are_none_above_the_best_plan(seed):
     problem = draw_pools(seed)
@@ -74,7 +44,7 @@ def test_bounds_of_pools_are_none_above_the_best_plan(seed):
         expected = best(problem, staged)
         if expected is not None:
             assert problem.least_value() <= expected[1]
-            assert PoolsFormulation(staged).instant_bound(problem) <= expected[1]
+            assert MachineFormulation(staged).instant_bound(problem) <= expected[1]
             assert problem.instance.baseline  # it has one
 
 
@@ -101,7 +71,7 @@ def test_the_search_of_pools_finds_the_best_plan_of_a_small_graph(seed):
     PoolsSearch(problem, seed).run(found.append, stop)
     for plan in found:
         assert problem.judge(plan).feasible
-        assert PoolsFormulation().out_of_scope(problem, plan) is None
+        assert MachineFormulation().out_of_scope(problem, plan) is None
     if expected is None:
         assert not found
     else:
@@ -112,13 +82,13 @@ def test_the_search_of_pools_finds_the_best_plan_of_a_small_graph(seed):
 @pytest.mark.parametrize("seed", few(range(20), keep=range(1)))
 def test_all_searches_together_prove_the_best_plan(seed):
     problem, options = draw_pools(seed), SearchOptions(time_limit=60, threads=2)
-    result = solve_problem(problem, PoolsFormulation(), options)
+    result = solve_problem(problem, MachineFormulation(), options)
     expected = best(problem, staged=True)
     if expected is None:
         assert result.status == "infeasible"
         return
     assert (result.status, result.value) == ("optimal", expected[1])
-    assert PoolsFormulation(staged=False).check_plan(problem, result.answer, result.simulation).startswith("pools")
+    assert MachineFormulation(staged=False).check_plan(problem, result.answer, result.simulation).startswith("machine")
 
 
 @pytest.mark.parametrize("offset", range(-3, 4))
@@ -135,7 +105,7 @@ def test_bounds_of_pools_are_exact_for_large_costs(offset):
         problem = PlanProblem(
             Instance.build(graph, "100%", max_computations=1), Platform(graph, memories, devices=(0, 0))
         )
-        assert PoolsFormulation().instant_bound(problem) <= best_of(problem, "staged").totals[0]
+        assert MachineFormulation().instant_bound(problem) <= best_of(problem, "staged").totals[0]
 
 
 def test_the_budget_of_all_memories_together_is_no_more_than_there_is():
@@ -143,5 +113,5 @@ def test_the_budget_of_all_memories_together_is_no_more_than_there_is():
     for seed in range(20):
         problem = draw_pools(seed, memories=3)
         memories = tuple(replace(memory, budget=None) for memory in problem.platform.memories)
-        model = pools_data(replace(problem, platform=replace(problem.platform, memories=memories)), staged=True).model
-        assert model.budget == sum(model.size) + max(model.workspace, default=0)
+        data = machine_data(replace(problem, platform=replace(problem.platform, memories=memories)), staged=True)
+        assert data.budget == sum(data.sizes) + max(data.workspaces, default=0)

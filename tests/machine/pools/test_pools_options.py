@@ -152,7 +152,7 @@ def test_a_file_of_one_device_is_its_platform(command, graph, plan):
     known = json.loads(plan.read_text())
     found = solved(command, graph, "--platform", plan, *SHORT)
     assert (found["platform"], found["goal"]) == (known["platform"], known["goal"])
-    assert (found["status"], found["duration"], found["formulation"]) == ("optimal", LEAST, "pools")
+    assert (found["status"], found["duration"], found["formulation"]) == ("optimal", LEAST, "machine")
     status, out, _ = command("frontier", graph, "--platform", plan, "--budget", 20, "--time-limit", 5, "--json")
     assert status == 0 and json.loads(out)["points"][0]["tdi_percent"] == 0
 
