@@ -22,6 +22,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["MOCCASIN_OPERATORS"] = "off"  # what tests measure is not for the user's own plans, nor the other way round
+SEEDS = 16
+"""The most cases that run by default of a test which takes a seed."""
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
 
@@ -53,12 +55,15 @@ def pytest_sessionstart(session):
 
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(config, items):
-    """Mark as `full` all but a few cases of a test marked `few(count)`, of those that would run by default."""
+    """Mark as `full` all but a few cases of a test marked `few(count)`, and all but `SEEDS` of one that takes a seed,
+    of those that would run by default."""
     cases: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
         mark = item.get_closest_marker("few")
-        if mark and not any(item.iter_markers("slow")) and not any(item.iter_markers("full")):
-            cases.setdefault((item.nodeid.partition("[")[0], *mark.args), []).append(item)
+        takes_a_seed = type(getattr(getattr(item, "callspec", None), "params", {}).get("seed")) is int
+        keep = mark.args[0] if mark else SEEDS if takes_a_seed else None
+        if keep is not None and not any(item.iter_markers("slow")) and not any(item.iter_markers("full")):
+            cases.setdefault((item.nodeid.partition("[")[0], keep), []).append(item)
     for (_, keep), those in cases.items():
         for place in spread(len(those))[keep:]:
             those[place].add_marker(pytest.mark.full)

@@ -82,6 +82,7 @@ def test_a_least_budget_names_the_schedules_that_it_is_least_of():
 
 
 @pytest.mark.parametrize("seed", few(few(range(3000), keep=300, mark=pytest.mark.slow), keep=8))
+@pytest.mark.few(3)
 def test_what_is_claimed_of_the_least_is_so(seed):
     graph, most, free = draw_any(seed), 1 + seed % 3, seed % 5 < 2
     instance = Instance.build(graph, "100%", order="free" if free else "input", max_computations=most)
@@ -103,6 +104,7 @@ def test_the_least_budget_of_any_order_is_no_larger_than_that_of_one():
 
 
 @pytest.mark.parametrize("tile", few(["auto", 1], [1]))
+@pytest.mark.full
 def test_parts_need_less_than_layers(tile):
     found = mz.solve(IMAGES, "least", tile=tile, time_limit=8, threads=1, seed=0, search="only")
     assert found.valid and found.budget < WHOLE / 2 and found.graph.parts is not None

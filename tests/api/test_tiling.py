@@ -188,6 +188,7 @@ def test_auto_is_never_worse_than_given_parts(share):
     assert found.valid and found.duration == GRAPH.total_duration
 
 
+@pytest.mark.full
 def test_the_least_budget_in_parts_is_never_worse_than_given_parts():
     auto = mz.solve(GRAPH, "least", tile="auto", time_limit=4, seed=0)
     assert all(auto.peak <= mz.solve(GRAPH, "least", tile=rows, time_limit=1, seed=0).peak for rows in (2, 8))
@@ -282,6 +283,7 @@ def test_tilings_are_tried_from_fine_to_coarse_and_are_all_of_few_rows(side):
 
 @pytest.mark.parametrize("side", few([21, 16, 13, 24], keep=1))
 @pytest.mark.parametrize("share", few([0.4, 0.6, 0.5, 0.3, 0.25], keep=2))
+@pytest.mark.few(1)
 def test_auto_is_never_worse_than_given_parts_in_the_same_work(side, share):
     """Each tiling has one turn of the same plans: no parts of 1 to 8 rows do better than the ones that are chosen."""
     graph = image_network(side)

@@ -187,6 +187,7 @@ def test_an_arena_is_judged_by_what_is_asked(tmp_path):
         runs_of(write(tmp_path, HEAD + BUFFERS))
 
 
+@pytest.mark.full
 def test_plans_are_judged_by_what_is_asked(tmp_path):
     """Not by what a process claims to have been asked: a plan for other costs is no answer."""
     quick = PAGING.replace('["0.1x", "inf"]', '0\nsearch = "only"\nuntil_gap = "99%"')
@@ -299,7 +300,7 @@ def parallel_network():
     )  # fmt: skip
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("options", "extension"),
     [("in_place = true", "--in-place"), ("tile = 4", "--tile 4"), ('tile = "4x4"', "--tile 4x4"),

@@ -128,6 +128,7 @@ def draw_hub(seed: int) -> ComputationGraph:
 
 
 @pytest.mark.parametrize("seed", few(range(100), keep=3))
+@pytest.mark.few(1)
 def test_bound_of_a_node_that_reads_many_is_never_above_the_least_of_any_order(seed):
     drawn = map(draw_hub, range(300 * seed, 300 * seed + 300))
     above = [graph for graph in drawn if least_at_once(graph).memory > graph.largest_working_set().memory]

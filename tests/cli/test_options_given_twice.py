@@ -35,6 +35,7 @@ def test_all_commands_refuse_repeated_options():
 
 
 @pytest.mark.parametrize(("path", "option"), OPTIONS)
+@pytest.mark.few(60)
 def test_options_given_twice_are_refused(path, option, capsys):
     """The parser alone is asked: nothing runs."""
     context = click.Context(dict(commands())[path])

@@ -89,6 +89,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("link", ["itself", "another path", "symbolic", "hard"])
 @pytest.mark.parametrize(("words", "name"), PAIRS)
+@pytest.mark.few(60)
 def test_an_input_is_no_output(command, folder, words, name, link):
     before = Path(name).read_bytes()
     output = Path("link" + Path(name).suffix)

@@ -46,7 +46,10 @@ def run(text, status=0):
     return ran.stdout
 
 
-@pytest.mark.parametrize("out", ["a 'folder'", pytest.param("my data.dzn", marks=pytest.mark.full), "-odd"])
+@pytest.mark.parametrize(
+    "out",
+    ["a 'folder'", pytest.param("my data.dzn", marks=pytest.mark.full), pytest.param("-odd", marks=pytest.mark.full)],
+)
 def test_export_prints_what_solves_its_files(command, here, out):
     status, reported, _ = command("export", NAME, "--budget", 10, f"--output={out}")
     lines = reported.splitlines()

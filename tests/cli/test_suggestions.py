@@ -219,6 +219,7 @@ def test_a_misspelt_file_names_that_which_is_there(command, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("name", few(list(NETWORKS), keep=2))
+@pytest.mark.few(1)
 def test_the_name_of_a_network_as_a_graph_names_the_command_that_makes_it(command, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     for words in (["solve"], ["solve", "--budget", "0.9"], ["info"], ["validate"], ["compare", "--budget", "0.9"]):

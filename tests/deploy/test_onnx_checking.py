@@ -146,6 +146,7 @@ def test_a_model_that_does_not_run_is_not_written(tmp_path, command, how):
     assert operators(onnx.load(new))[0] == "a = Gather(t, x)"
 
 
+@pytest.mark.full
 def test_without_onnxruntime_models_are_written_with_a_note(tmp_path, command, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)  # as if it were not installed
     path, new = written(tmp_path, model_of([node("Relu", ["x"], ["y"])], ["y"]))
@@ -336,6 +337,7 @@ if "moccasin_mzn.deploy.onnx_running" in sys.orig_argv:
      (2, "SIGABRT", "the new model does not run: ONNX Runtime ends its process: Aborted"),
      (2, "SIGKILL", "the new model does not run: ONNX Runtime ends its process: Killed")],
 )  # fmt: skip
+@pytest.mark.few(1)
 def test_a_crash_is_an_error_of_one_line_and_nothing_is_written(run, name, expected, command, tmp_path, monkeypatch):
     path, new = written(tmp_path, model_of([node("Relu", ["x"], ["a"]), node("Exp", ["a"], ["y"])], ["y"]))
     before = new.write_bytes(b"before")

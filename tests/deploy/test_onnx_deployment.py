@@ -131,6 +131,7 @@ def test_what_a_file_declares_is_set_together_with_its_inputs(tmp_path, command,
     assert declared == [[*each.shape] for each in found] == [[batch, 5, 4], [batch, 3]]
 
 
+@pytest.mark.full
 def test_what_is_open_in_branches_is_closed_or_forgotten(tmp_path, command):
     graphs = branches("x", "x")
     for graph in graphs.values():
@@ -158,6 +159,7 @@ def test_schedules_of_reduced_graphs(tmp_path, command):
     assert [each.split()[0] for each in operators(onnx.load(new))] == ["a", "b", "c", "a__2", "d"]
 
 
+@pytest.mark.full
 def test_random_numbers_that_are_drawn_once_are_no_hindrance(tmp_path, command):
     nodes = [*NODES, node("RandomUniformLike", ["d"], ["e"]), node("Add", ["d", "e"], ["f"])]
     model, schedule, new = written(tmp_path, model_of(nodes, ["f"]), list("abcadef"))

@@ -228,6 +228,7 @@ def test_models_of_old_operator_sets_are_refused():
 
 
 @pytest.mark.parametrize("how", few(["2", "auto", "2x8"], keep=("auto",)))
+@pytest.mark.full
 def test_the_command_writes_a_model_in_parts(tmp_path, command, how):
     net = Model((1, 3, 16, 16), 1)
     x = "x"

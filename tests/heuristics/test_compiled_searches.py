@@ -182,6 +182,7 @@ def test_while_another_process_compiles_none_is_begun(tmp_path, monkeypatch, cap
     ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_info_waits_for_no_compiling(python):
     """It prints the bound that needs no compiled search, and says so; the process that it begins is the only one."""
     say = "a better bound on the peak of all orders is not sought: the search for orders is still being compiled"

@@ -54,6 +54,7 @@ def test_the_table_compares_with_the_order_that_is_given(command, layered, tmp_p
     assert out.count("100.000 %") == 3 and "0.000 %" in out
 
 
+@pytest.mark.full
 def test_info_shows_the_bound_on_the_peak_of_any_order(command, layered):
     graph = read_graph(layered)
     cuts = CutBound(graph_arrays(graph, graph.input_order()))

@@ -32,6 +32,7 @@ def span() -> tuple[int, int]:
     return text.index("## Training steps within a budget"), text.index("data/execution.svg)")
 
 
+@pytest.mark.full
 def test_the_picture_has_each_point_of_the_page(tmp_path):
     points = script.read_points(PAGE)
     made = tmp_path / "execution.svg"

@@ -42,6 +42,7 @@ def made(checkout, target, **variables):
 
 
 @pytest.mark.parametrize("name", few(NAMES, keep=1))
+@pytest.mark.few(1)
 def test_names_of_files_arrive_as_they_are(checkout, name):
     nodes = [{"id": node, "duration": 1, "size": 1} for node in "ab"]
     document = {"format": "moccasin-graph", "nodes": nodes, "edges": [{"source": "a", "target": "b"}]}

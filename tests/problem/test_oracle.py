@@ -73,6 +73,7 @@ def test_counts_may_differ_by_node():
 
 
 @given(tiny_graphs(), st.integers(0, 30), st.integers(1, 3))
+@pytest.mark.full
 def test_witnesses_attain_the_optimum(graph, budget, most):
     order = graph.input_order()
     for best in (fixed_order_schedule(graph, order, budget, most), free_order_schedule(graph, budget, most)):

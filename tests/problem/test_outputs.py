@@ -265,6 +265,7 @@ def test_of_a_tiled_graph_operations_with_several_outputs_stay_whole():
     )
 
 
+@pytest.mark.full
 def test_a_schedule_is_found_where_only_outputs_apart_would_be_cheaper():
     """The right part is read late: it is kept, or the operation computed again; never made later from what is there."""
     graph = ComputationGraph(

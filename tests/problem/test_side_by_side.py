@@ -166,6 +166,7 @@ def test_solved_with_addresses(seed):
         *few([seed for seed in range(30, 200) if draw_joining(seed)], 0, mark=pytest.mark.slow),
     ],
 )
+@pytest.mark.few(1)
 def test_the_joint_model_states_what_lies_side_by_side(seed, staged):
     """Against brute force over the offsets of all copies, in which who reads several as one needs them side by side."""
     whole, found = draw_joining(seed)
@@ -185,6 +186,7 @@ def test_the_joint_model_states_what_lies_side_by_side(seed, staged):
 @needs_minizinc
 @settings(max_examples=examples(6), deadline=None)
 @given(schedules(4), st.sampled_from([1, 2, 4]))
+@pytest.mark.full
 def test_the_checker_of_schedules_judges_what_lies_side_by_side(case, alignment):
     """It does not know blocks: the same offsets are right, and wrong where one copy is moved to where nothing lies."""
     _, found, sequence = case

@@ -61,6 +61,7 @@ def test_the_same_seed_gives_the_same_result_on_a_busy_machine(nodes, order, cou
     assert simulation.feasible and simulation.duration == first[2] >= first[3]
 
 
+@pytest.mark.full
 def test_another_process_gives_the_same_result():
     """Where hashes of texts, and so the order of sets, differ."""
     code = """

@@ -128,6 +128,7 @@ def test_local_search_and_bounds_race_too():
     assert result.racers[0].ending in ("proof", "stopped")
 
 
+@pytest.mark.full
 def test_a_proof_that_nothing_fits(tmp_path, command):
     case = draw_case(31)  # which is not seen at once
     assert least_duration(case, "staged") is None

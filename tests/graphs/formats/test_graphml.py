@@ -291,6 +291,7 @@ def test_graphml_rejects_truncated_files(cut):
     assert message.endswith("(is the file cut short?)")
 
 
+@pytest.mark.full
 def test_deep_nesting_is_no_trouble():
     deep = "<x>" * 200_000 + "</x>" * 200_000
     assert parse_text(document(node(more=deep))).nodes == ("a",)

@@ -30,6 +30,7 @@ def write(folder, nodes, inputs, outputs, initializers=(), version=17):
     return path
 
 
+@pytest.mark.full
 def test_every_operator_of_a_network_gets_a_time(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -22,6 +22,7 @@ def figures(found: mz.Result) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("order", ["input", "free"])
 @pytest.mark.parametrize("seed", few(range(60), keep=(13,)))
+@pytest.mark.few(1)
 def test_counted_arenas_are_the_same_every_time_and_right(seed, order):
     graph = drawn(f"counted arenas {seed}", 4, largest=4)
     budget = max(graph.working_sets) + seed % 3
@@ -82,6 +83,7 @@ def test_counted_arenas_of_plans_are_the_same_every_time_and_right(seed, name):
 
 @pytest.mark.parametrize("name", ["paging", "devices", "memories"])
 @pytest.mark.parametrize("seed", few(range(20), keep=(3,)))
+@pytest.mark.few(1)
 def test_arenas_of_plans_have_a_least_budget_and_a_frontier(seed, name):
     graph = drawn(f"least of arenas {seed}", 4, largest=4)
     low = max(graph.working_sets)

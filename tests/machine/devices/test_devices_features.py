@@ -79,6 +79,7 @@ def test_models_count_what_takes_memory(staged, graph, gpu, copy, least):
 
 @pytest.mark.parametrize("staged", FORMS)
 @pytest.mark.parametrize(("graph", "gpu"), [(WORKING, 5), (PLACED, 5), (SPLIT, 7)])
+@pytest.mark.few(3)
 def test_what_fits_nowhere_is_infeasible(staged, graph, gpu):
     assert proven(problem_of(graph, gpu, 0), staged) == ("infeasible", None)
 

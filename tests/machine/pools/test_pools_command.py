@@ -112,6 +112,7 @@ def least_duration():
 
 
 @needs_minizinc
+@pytest.mark.full
 def test_python_takes_memories(graph):
     result = mz.solve(GRAPH, memories={"fast": "12B", "slow": mz.MemoryPool("8B", 2)}, time_limit=30)
     assert (result.status, result.duration) == ("optimal", least_duration())

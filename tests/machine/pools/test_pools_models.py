@@ -59,6 +59,7 @@ def test_a_plan_is_no_shorter_than_its_schedule_in_one_memory(seed):
 
 
 @pytest.mark.parametrize("seed", few(few(range(60), keep=range(30), mark=pytest.mark.slow), keep=range(6)))
+@pytest.mark.few(3)
 def test_the_search_of_pools_finds_the_best_plan_of_a_small_graph(seed):
     """Which is no promise, but so small a graph leaves little to miss."""
     problem = draw_pools(seed)
