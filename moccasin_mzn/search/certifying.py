@@ -119,7 +119,7 @@ class _About:
 
     @property
     def faster(self) -> list[list[int]]:
-        """Of memories of one device those that accesses take less in than in the others, beginning with the fastest."""
+        """Memories of one device, those where accesses take less than in the others, beginning with the fastest."""
         if self.memories is None or any(one["device"] for one in self.memories["memories"]):
             return []
         takes = [sum(one["accesses"] or ()) for one in self.memories["memories"]]
