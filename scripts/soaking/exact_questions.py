@@ -320,8 +320,10 @@ def addresses(rng: random.Random) -> Answered:
 
 
 def certificates(rng: random.Random) -> Answered:
-    """Proofs in files, in exact integers."""
+    """Proofs in files, in exact integers; sometimes of plans that copy to slow memory."""
     asked = Asked(rng, 5)
+    if rng.random() < 0.3:
+        return _certificate_of_paging(asked)
     budget = asked.budget()
     with tempfile.TemporaryDirectory(prefix="exact-") as folder:
         file = Path(folder) / "certificate.json"
@@ -334,6 +336,24 @@ def certificates(rng: random.Random) -> Answered:
     else:
         asked.expect(exact is None or proven.bound <= exact[0], f"certified bound {proven.bound}, but {exact}")
     return asked.answered(Feature.CERTIFICATE)
+
+
+def _certificate_of_paging(asked: Asked) -> Answered:
+    rng, budget, slow = asked.rng, asked.budget(), asked.budget()
+    rate = rng.choice([0, 1, Fraction(1, 2), 3])
+    costs = [(ceil(size * rate), 0) for size in asked.graph.sizes]
+    here = [(duration, 0) for duration in asked.graph.durations]
+    machine = Machine([budget, slow], [here, None], {(0, 1): costs, (1, 0): costs})
+    with tempfile.TemporaryDirectory(prefix="exact-") as folder:
+        file, time = Path(folder) / "certificate.json", str(float(rate))
+        mz.solve(asked.graph, budget, slow_memory=slow, paging={"out_time": time, "in_time": time}, **asked.how,
+                 search="only", threads=1, time_limit=0.5, certificate=file)  # fmt: skip
+        proven = mz.check_certificate(asked.graph, file)
+    exact = best_plan(asked.tiny, machine, "free" if "any order" in proven.scope else "first")
+    too_much = proven.bound is None or (exact is not None and proven.bound > exact[0])
+    asked.expect(exact is None or not too_much, f"certified bound {proven.bound}, but {exact}")
+    asked.expect(proven.duration is None or (exact is not None and proven.duration >= exact[0]), f"a plan of {proven}")
+    return asked.answered(Feature.CERTIFICATE, Feature.PAGING)
 
 
 # --- Several memories, buffers, parts -------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from fractions import Fraction
+from math import ceil
 
 import pytest
 from few import few
@@ -53,6 +55,8 @@ def document_of(platform: Platform, way: str, goal: str, rng: random.Random, fou
     graph, (best, plan) = platform.graph, found or (None, None)
     actions = None if plan is None else tuple(Action(*step) for step in plan)
     about = _About(Instance.build(graph, 1), best, None, machine_document(platform, goal, actions))
+    if way != "in blocks" and about.faster and rng.random() < 0.8:
+        about = replace(about, memories={**about.memories, "near": rng.choice(about.faster)})
     if way == "in blocks":
         instance, one = about.in_one_memory(blocks=True)
         stages = Stages.of(instance.relaxed)
@@ -157,7 +161,15 @@ def machine(local=12, back=1, away=1, **more):
     links = [{"source": 0, "target": 1, "costs": [away] * 4}, {"source": 1, "target": 0, "costs": [back] * 4}]
     memories = [{"name": "local", "device": 0, "budget": local, "costs": [5, 1, 1, 1], "accesses": None},
                 {"name": "slow", "device": 1, "budget": None, "costs": None, "accesses": None}]  # fmt: skip
-    return {"goal": "duration", "nodes": list("xabz"), "plan": None, "memories": memories, "links": links, **more}
+    return {
+        "goal": "duration",
+        "nodes": list("xabz"),
+        "plan": None,
+        "near": [0],
+        "memories": memories,
+        "links": links,
+        **more,
+    }
 
 
 def one_of(document, blocks):
@@ -180,11 +192,16 @@ def test_the_least_of_devices_and_accesses_counts():
     one = {"device": 0, "costs": [5, 1, 1, 1]}
     memories = [{"name": "fast", "budget": 3, "accesses": [0, 1, 2, 0], **one},
                 {"name": "large", "budget": 9, "accesses": [1, 3, 2, 4], **one}]  # fmt: skip
-    one = one_of(machine(memories=memories, links=[]), False)
+    one = one_of(machine(memories=memories, links=[], near=[0, 1]), False)
     assert (one.budget, one.once, one.graph.durations) == (12, 8 + 2 * 1 + 2 * 2, (5, 1 + 1, 1 + 1 + 2, 1 + 2))
+    one = one_of(machine(memories=memories, links=[]), False)  # or they lie in the other one, z without a reader
+    assert (one.budget, one.once, one.graph.durations) == (3, 8 + 2 * 1 + 2 * 2, (3, 2, 0, 3)) and not one.at_hand
+    for near, blocks in (([0], True), ([], False), ([1, 0], False), ([2], False)):
+        with pytest.raises(CertificateError, match="near"):
+            one_of(machine(memories=memories, links=[], near=near), blocks)
     memories = [{"name": "gpu", "device": 0, "budget": 3, "costs": [5, 1, None, 1], "accesses": None},
                 {"name": "cpu", "device": 1, "budget": None, "costs": [9, 0, 3, 4], "accesses": None}]  # fmt: skip
-    one = one_of(machine(memories=memories), False)
+    one = one_of(machine(memories=memories, near=[0, 1]), False)
     assert (one.budget, one.graph.durations, one.is_computed) == (3 + CHAIN.total_size, (5, 0, 3, 1), True)
 
 
@@ -236,3 +253,21 @@ def test_plans_are_accepted_if_they_are_the_judges(first):
         else:
             assert plan_total(graph, machine_in(graph, document), None) == judged.totals[0]
     assert kinds >= {"none", "over-budget", "never-computed", "missing-input"}
+
+
+@pytest.mark.parametrize(("rate", "added"), [(1, 5), (0, 0), (Fraction(1, 4), 3), (9, 5)])
+def test_what_does_not_fit_in_the_faster_memory_costs_accesses_or_a_recomputation(rate, added):
+    """While b is computed, x is in the slow memory, written once and read twice, or is computed once more."""
+    edges = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)]
+    graph = ComputationGraph(tuple("xabcz"), (5, 9, 30, 1, 1), (4, 1, 7, 1, 1), edges)
+    slow = [ceil(size * rate) for size in graph.sizes]
+    memories = Memory("fast", 10, graph.durations), Memory("slow", None, graph.durations, accesses=slow)
+    platform = Platform(graph, memories, devices=(0, 0))
+    about = _About(Instance.build(graph, 1), None, None, machine_document(platform, "duration"))
+    assert about.faster == ([[0]] if rate else [])
+    bounds = []
+    for near in (None, *about.faster):
+        one = about if near is None else replace(about, memories={**about.memories, "near": near})
+        document = json.loads(certificate_text(certificate(replace(one.prove(bool), graph=graph), None)))
+        bounds.append(check_certificate(graph, document).bound)
+    assert max(bounds) == best_plan(exact_graph(graph), machine_of(platform))[0] == 46 + added

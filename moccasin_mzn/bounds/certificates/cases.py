@@ -101,7 +101,13 @@ class Residues:
 class Pool:
     """All inequalities known, and where others come from."""
 
-    def __init__(self, moments: Moments, budget: int) -> None:
+    def __init__(self, moments: Moments, budget: int, at_hand: bool = True) -> None:
+        """None are known.
+
+        Args:
+            at_hand: is what a computation reads and writes in memory? If not, it counts as computed more than once.
+        """
+        self.at_hand = at_hand
         self.moments, self.budget, self.graph = moments, budget, moments.graph
         self.covers: list[Cover] = []
         self._demand = np.zeros(0, np.int64)
@@ -153,12 +159,21 @@ class Pool:
         self._add(found)
         return bool(found)
 
+    def needed(self, cover: Cover) -> list[tuple[int, int]]:
+        """What a computation needs that may not be in memory: nodes, each with the memory that it takes there."""
+        if self.at_hand:
+            return []
+        inputs = self.graph.predecessors[cover.node]
+        return [(cover.node, self.moments.own[cover.node]), *((u, self.graph.sizes[u]) for u in inputs)]
+
     def _add(self, cuts: list[FlowCut]) -> None:
         weights = np.zeros((len(cuts), len(self.graph.nodes)), np.int64)
         covers = [Cover.of(cut, self.moments, self.budget) for cut in cuts]
         for row, cover in zip(weights, covers, strict=True):
             nodes, amounts = cover.arcs["again"]
             row[nodes] = amounts
+            for u, amount in self.needed(cover):
+                row[u] += math.ceil(cover.price * amount)
         self.covers += covers
         self._demand = np.append(self._demand, [cover.demand for cover in covers]).astype(np.int64)
         self._weights = np.vstack([self._weights, weights])
@@ -200,7 +215,7 @@ class Multipliers:
 
 @dataclass(frozen=True, eq=False)
 class Relaxed:
-    """A solution of the relaxation."""
+    """A solution of the relaxation; all nodes and no duals where GLOP finds none."""
 
     values: Array
     """float64[n], 0 for nodes that are decided."""
@@ -214,9 +229,6 @@ def relax(left: Residues, durations: Sequence[int], known: Sequence[int]) -> Rel
     Args:
         durations: by node.
         known: indices of inequalities to begin with.
-
-    Raises:
-        RuntimeError: GLOP fails.
     """
     used = [k for k in known if left.demand[k] > 0]
     while True:
@@ -244,8 +256,9 @@ def _solve(left: Residues, durations: Sequence[int], used: Sequence[int]) -> Rel
     for constraint, row in zip(constraints, rows, strict=True):
         for u in np.flatnonzero(row).tolist():
             constraint.SetCoefficient(columns[u], float(row[u]))
-    if solver.Solve() != solver.OPTIMAL:
-        raise RuntimeError("GLOP finds no optimum")
+    if solver.Solve() != solver.OPTIMAL:  # by rounding, as all nodes together meet everything
+        values[nodes] = 1.0
+        return Relaxed(values, {})
     for u, column in columns.items():
         values[u] = column.solution_value()
     duals = {k: one.dual_value() * unit / int(left.demand[k]) for k, one in zip(used, constraints, strict=True)}

@@ -87,7 +87,7 @@ def prove(
     kind, least = (True, graph.total_duration) if one is None else (one.is_computed, one.once)
     network = MomentNetwork(less, (), kind) if order is None else OrderedNetwork(less, order, kind)
     moments = Moments(network)
-    pool = Pool(moments, budget + more)
+    pool = Pool(moments, budget + more, one is None or one.at_hand)
     top = Cases(pool, None if duration is None else (duration - least) // moments.unit, stop).run()
     added = proven(top)
     return Proof(
@@ -159,8 +159,14 @@ def certificate(
     return document
 
 
-def machine_document(platform: Platform, goal: str, plan: Plan | None = None) -> JsonObject:
-    """Return the machine of plans as certificates have it, with what the goal counts: a duration, energy or traffic."""
+def machine_document(
+    platform: Platform, goal: str, plan: Plan | None = None, near: Sequence[int] | None = None
+) -> JsonObject:  # fmt: skip
+    """Return the machine of plans as certificates have it, with what the goal counts: a duration, energy or traffic.
+
+    Args:
+        near: the memories that count as one; None: all in which something is computed.
+    """
     n = len(platform.graph.nodes)
 
     def costs(of: Memory | Link) -> Sequence[int | None] | None:
@@ -173,9 +179,11 @@ def machine_document(platform: Platform, goal: str, plan: Plan | None = None) ->
         for one, device in zip(platform.memories, platform.devices, strict=True)
     ]
     links = [{"source": one.source, "target": one.target, "costs": costs(one)} for one in platform.links]
-    nodes = platform.graph.nodes
+    nodes, memories_of = platform.graph.nodes, platform.memories
+    if near is None:
+        near = [k for k, one in enumerate(memories_of) if any(cost is not None for cost in one.durations or ())]
     actions = None if plan is None else [(nodes[one.node], one.memory, one.source) for one in plan]
-    return as_json({"goal": goal, "nodes": nodes, "plan": actions, "memories": memories, "links": links})
+    return as_json({"goal": goal, "nodes": nodes, "plan": actions, "near": near, "memories": memories, "links": links})
 
 
 def as_json(value: Json) -> Json:
@@ -224,7 +232,11 @@ def _sums(pool: Pool, used: Sequence[int]) -> tuple[list[int], list[Json]]:
     covers = [pool.covers[k] for k in used]
     sights = list(dict.fromkeys(cover.node for cover in covers))
     reads = "leaves" if pool.moments.network.is_computed else "waits"
-    return sights, [_sum(pool.graph, cover, sights.index(cover.node), reads) for cover in covers]
+    entries = [_sum(pool.graph, cover, sights.index(cover.node), reads) for cover in covers]
+    for entry, cover in zip(entries, covers, strict=True):
+        j, by = sights.index(cover.node), cover.price.numerator
+        entry["sum"] += [["lies", j, pool.graph.nodes[u], by * amount] for u, amount in pool.needed(cover)]
+    return sights, entries
 
 
 def _sum(graph: ComputationGraph, cover: Cover, j: int, reads: str) -> JsonObject:

@@ -37,9 +37,7 @@ from dataclasses import dataclass
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.certificate_values import CertificateError, Json, read, require, shown
 from moccasin_mzn.problem.judges.certified_graphs import CHANGES, certified_graph
-from moccasin_mzn.problem.judges.certified_machines import machine_in
-from moccasin_mzn.problem.judges.certified_memories import in_one_memory
-from moccasin_mzn.problem.judges.certified_plans import plan_total
+from moccasin_mzn.problem.judges.certified_plans import certified_plans
 from moccasin_mzn.problem.judges.certified_schedules import schedule_duration
 
 FORMAT, VERSION = "moccasin-certificate", 2
@@ -55,6 +53,7 @@ _RULES = {
     "closes": ("seen reader", 1, "+before.u -before.w"),
     "waits": ("seen reader", 1, "+held.u +later.u -before.u +before.w"),
     "leaves": ("seen reader", 2, "+held.u +later.u -before.u +before.w -later.w"),
+    "lies": ("seen alone at-hand whole", 1, "+held.u"),  # or again
     "comes": ("seen alone", 1, "-later.u"),  # or again in a later block
     "sight": ("seen alone is-sight", "held", ""),
     "reads": ("old reader new-reader", 1, "+again.u +held<.u"),
@@ -126,14 +125,12 @@ def check_certificate(graph: ComputationGraph, document: Json) -> Proven:
     rules = _Rules(graph, budget, order, read("sights", document["sights"], [graph]), document["blocks"])
     once, goal = graph.total_duration, "duration"
     if MEMORIES in more:
+        one, duration = certified_plans(graph, document[MEMORIES], order, rules.blocks)
         _same("schedule", document["schedule"], None)
-        machine = machine_in(graph, document[MEMORIES])
-        duration = plan_total(graph, machine, order)
         _same("duration", document["duration"], duration)
-        one = in_one_memory(graph, machine, rules.blocks)
         require(budget == one.budget, f"budget is {budget}, but that of the memories is {one.budget}")
         graph, once, goal, about = one.graph, one.once, one.goal, ", ".join(filter(None, (about, one.text)))
-        rules.graph, rules.is_computed = graph, one.is_computed
+        rules.graph, rules.is_computed, rules.at_hand = graph, one.is_computed, one.at_hand
     entries = read("inequalities", document["inequalities"], [None])
     known = [rules.inequality(f"inequalities[{k}]", entry) for k, entry in enumerate(entries)]
     leaves = _tree(graph, read("tree", document["tree"], [None]), known, claimed, once)
@@ -177,7 +174,7 @@ class _Rules:
 
     def __init__(self, graph: ComputationGraph, budget: int, order: Json, sights: list[int], blocks: Json) -> None:
         self.graph, self.budget, self.sights, self.blocks = graph, budget, sights, blocks
-        self.is_computed = True  # what is in memory again
+        self.is_computed = self.at_hand = True  # what is in memory again; is in memory what a computation needs?
         places = [order.index(v) for v in sights if order]
         along = type(blocks) is bool and (not blocks or (order is not None and places == sorted(set(places))))
         require(along, f"blocks is {shown(blocks)}, but the sights are not along an order")
@@ -212,20 +209,23 @@ class _Rules:
         holds = {
             "seen": seen, "is-sight": seen and u == self.sights[j], "old": u in old, "old-reader": w in old,
             "new-reader": w not in old and not (seen and w in self.sides[j][1]),
-            "alone": w is None,
-            "reader": u is not None and w in self.graph.successors[u],
+            "whole": not self.blocks, "at-hand": seen and u in (v := self.sights[j], *self.graph.predecessors[v]),
+            "alone": w is None, "reader": u is not None and w in self.graph.successors[u],
         }  # fmt: skip
         there_is = all(holds.get(need) for need in needs.split()) and (self.is_computed or name not in _OF_COMPUTED)
         require(there_is, f"{where}: there is no such rule")
         terms = [word.partition(".") for word in text.split()]
         ones = [((one.strip("+-<"), j - ("<" in one), u if of == "u" else w), one[0] == "+") for one, _, of in terms]
         ones += [(("again", i, u), True) for i in blocks if name == "comes" and (i > j or not self.blocks)]
+        ones += [(("again", 0, u), True)] * (name == "lies")
         if type(least) is int:
             return _left(dict.fromkeys(ones, 1), least, self._known)
-        own, size = {u, *self.graph.predecessors[u]}, self.graph.sizes
+        own, size = {u, *self.graph.predecessors[u]} if self.at_hand else set(), self.graph.sizes
         rest = {((least, j, v), False): size[v] for v in (old if "old" in needs else range(len(size))) if v not in own}
         spared = size[u] if (self.graph.overwritable or {u: ()})[u] else 0
         demand = sum(rest.values()) + sum(size[v] for v in own) + self.graph.workspace_of[u] - spared - self.budget
+        if not self.at_hand:
+            rest[(least, j, u), False] += self.graph.workspace_of[u] - spared
         return _left({**rest, **dict.fromkeys(ones, max(0, demand))}, demand, self._known)
 
     def _known(self, variable: Variable) -> bool | None:
@@ -236,8 +236,8 @@ class _Rules:
         v, (before, after) = self.sights[j], self.sides[j]
         at_hand = u == v or u in self.graph.predecessors[v]
         if (kind == "held" and at_hand) or (kind == "before" and u in before):
-            return True
-        return False if u == v or u in after or (kind == "later" and at_hand) else None
+            return True if self.at_hand or kind == "before" else None
+        return False if u == v or u in after or (kind == "later" and at_hand and self.at_hand) else None
 
 
 def _left(weights: dict[Json, int], demand: int, value: Callable[[Variable], bool | None]) -> Inequality:

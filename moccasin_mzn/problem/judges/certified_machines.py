@@ -8,13 +8,13 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.certificate_values import Json, read, require, shown
 
 MACHINE: Json = {
-    "goal": str, "nodes": [None], "plan": None,
+    "goal": str, "nodes": [None], "plan": None, "near": [0],
     "memories": [{"name": str, "device": 0, "budget": None, "costs": None, "accesses": None}],
     "links": [{"source": 0, "target": 0, "costs": [0]}],
 }  # fmt: skip
 """Costs and accesses by node are in the order of "nodes", which has all ids; null: no budget, not computed there, no
 accesses, no plan. The device of a memory is the first memory that it shares one with. A plan has actions: node, memory,
-and the memory that it is copied from, or null."""
+and the memory that it is copied from, or null. Near are the memories that count as one, see `certified_memories`."""
 GOALS = "duration", "energy", "traffic"
 
 
@@ -33,6 +33,7 @@ class Machine:
     """By the memories that they lead from and to, what copies cost."""
     plan: list[tuple[int, int, int | None]] | None
     """Node, memory, and the memory that it is copied from; None: it is computed."""
+    near: list[int]
 
 
 def machine_in(graph: ComputationGraph, document: Json) -> Machine:
@@ -67,7 +68,9 @@ def machine_in(graph: ComputationGraph, document: Json) -> Machine:
         counted = all(row == sizes for row in links.values()) and not any(map(any, costs))
         require(counted, "memories: costs are not the traffic of copies")
     plan = None if form["plan"] is None else _plan(graph, form["plan"], len(memories))
-    return Machine(goal, [one["name"] for one in memories], devices, budgets, costs, accesses, links, plan)
+    return Machine(
+        goal, [one["name"] for one in memories], devices, budgets, costs, accesses, links, plan, form["near"]
+    )
 
 
 def _by_node(where: str, order: list[int], given: Json, missing: int | None, nulls: bool = False) -> Json:

@@ -6,7 +6,10 @@ more, and is near again later was recomputed, or copied from a memory that is no
 before. This costs at least the least of these: a duration, an energy, or, of copies alone, a size. What is copied back
 reads no inputs: rules about what is recomputed do not hold then.
 
-In memories of one device each computation reads and writes in addition, for which the least access is counted.
+In memories of one device each computation reads and writes in addition, for which the least access is counted. There
+some of them may be near. An output that lies elsewhere at the first computation of a node was written there, and is
+read there by all that read it, as nothing is copied, unless it is recomputed; so what that computation itself reads and
+writes is near, or costs that or a recomputation.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ class OneMemory:
     """All near memories together have it."""
     is_computed: bool
     """Is what is near again computed, in any case?"""
+    at_hand: bool
+    """Is what a computation reads and writes near?"""
     goal: str
     """The total that is bounded: "duration", "energy" or "traffic"."""
     text: str
@@ -46,7 +51,10 @@ def in_one_memory(graph: ComputationGraph, machine: Machine, blocks: bool) -> On
         CertificateError: a node is not computed anywhere, or costs are too large.
     """
     count, n = range(len(machine.budgets)), range(len(graph.nodes))
-    near = [k for k in count if any(cost is not None for cost in machine.costs[k])]
+    computing = [k for k in count if any(cost is not None for cost in machine.costs[k])]
+    near, at_hand = machine.near, machine.near == computing
+    some = near == sorted(set(near) & set(computing)) != [] and not any(machine.devices) and not blocks
+    require(at_hand or some, "memories.near: these do not count as one")
     for v in n:
         require(any(machine.costs[k][v] is not None for k in near), f"memories: {graph.nodes[v]} is computed in none")
     own = [min(cost for k in near if (cost := machine.costs[k][v]) is not None) for v in n]
@@ -59,6 +67,11 @@ def in_one_memory(graph: ComputationGraph, machine: Machine, blocks: bool) -> On
     if not is_computed:
         trips = [min(row[v] for row in back) + (0 if blocks else min(row[v] for row in away)) for v in n]
         again = list(map(min, once, trips))
+    if not at_hand:
+        far = [min(machine.accesses[k][v] for k in count if k not in near) - access[v] for v in n]
+        reads = [sum(graph.operation_of[w] == w for w in graph.successors[v]) for v in n]  # others take no time
+        again = [min(once[v], far[v] * (1 + reads[v])) for v in n]
+        is_computed = False
     try:
         least = replace(graph, durations=tuple(again), computed_once=(), device_durations={})
     except InputError as error:
@@ -67,4 +80,4 @@ def in_one_memory(graph: ComputationGraph, machine: Machine, blocks: bool) -> On
     budget = sum(everything if (of := machine.budgets[k]) is None else of for k in near)
     limits = ("no limit" if of is None else of for of in machine.budgets)
     names = ", ".join(f"{name}: {limit}" for name, limit in zip(machine.names, limits, strict=True))
-    return OneMemory(least, sum(once), budget, is_computed, machine.goal, f"in plans on {names}")
+    return OneMemory(least, sum(once), budget, is_computed, at_hand, machine.goal, f"in plans on {names}")

@@ -7,8 +7,21 @@ a memory, in place of an earlier one on its device; it ends when its copy is rea
 from __future__ import annotations
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.judges.certificate_values import require
-from moccasin_mzn.problem.judges.certified_machines import Machine
+from moccasin_mzn.problem.judges.certificate_values import Json, require
+from moccasin_mzn.problem.judges.certified_machines import Machine, machine_in
+from moccasin_mzn.problem.judges.certified_memories import OneMemory, in_one_memory
+
+
+def certified_plans(
+    graph: ComputationGraph, document: Json, order: list[int] | None, blocks: bool
+) -> tuple[OneMemory, int | None]:
+    """Return what plans on the machine of a certificate need at least, and what its plan takes; None: it has none.
+
+    Raises:
+        CertificateError: it is no machine, or no plan within the budgets.
+    """
+    machine = machine_in(graph, document)
+    return in_one_memory(graph, machine, blocks), plan_total(graph, machine, order)
 
 
 def plan_total(graph: ComputationGraph, machine: Machine, order: list[int] | None) -> int | None:
