@@ -5,7 +5,7 @@
 Each row is a problem and a formulation that takes it; all formulations of a problem have the same optimum. Without
 graphs they are random layered ones. Local memory, or both memories of one device together, hold the least that any
 computation takes and `--share` of what the peak has beyond that; a copy or an access takes half a mean duration for a
-mean size. There is no search and no warm start beside the model. Work is in CP-SAT's deterministic seconds, with one
+mean size. The model is alone, without search or warm start. Work is in CP-SAT's deterministic seconds, with one
 thread, the same on every machine; CPU seconds are of MiniZinc, and of all that follows. A dash is no plan within the
 work.
 """

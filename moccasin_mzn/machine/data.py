@@ -94,7 +94,7 @@ class MachineData:
 
     @property
     def budget(self) -> int:
-        """That of all memories of the device that computes; if several do, all that there is."""
+        """All memories of the device that computes hold this together; if several do, it is all that there is."""
         of, platform = self.slots.devices, self.problem.platform
         computing = {d for d, memory in zip(of, platform.memories, strict=True) if memory.durations is not None}
         everything = sum(self.sizes) + max(self.workspaces, default=0)

