@@ -55,7 +55,7 @@ def checker_lines(result: Result) -> list[str]:
     from moccasin_mzn.formulations.searched import PlanFormulation
     from moccasin_mzn.formulations.solution_checkers import check_schedule
     from moccasin_mzn.machine.addresses.allocate import check_arena
-    from moccasin_mzn.machine.addresses.joint import check_placed, is_modelled
+    from moccasin_mzn.machine.addresses.joint import check_placed, is_checked
     from moccasin_mzn.problem.plan_problem import PlanProblem
 
     problem, solution, form = result.problem, result.solution, result.formulation
@@ -66,7 +66,7 @@ def checker_lines(result: Result) -> list[str]:
         assert isinstance(form, PlanFormulation)
         lines = form.checked(problem, result.plan, result.simulation, solution)
     else:
-        if arenas is not None and problem.graph.adjacent is not None and is_modelled(problem.graph):
+        if arenas is not None and is_checked(problem.graph, result.sequence):
             lines = [check_placed(result.instance, result.sequence, result.simulation, arenas)]
         else:
             lines = [check_schedule(result.instance, result.sequence, result.simulation)]
