@@ -84,8 +84,8 @@ MOST_CHECKED = 1000
 def is_modelled(graph: ComputationGraph) -> bool:
     """True if the joint models have all that an arena of the graph has.
 
-    They compute all outputs of an operation, one after the other, which then overwrites no input. One that may
-    overwrite one while further outputs are dropped is none of theirs.
+    The models list all outputs of an operation, one after the other, so that it overwrites no input: they do not have
+    the schedules in which it does, while further outputs are dropped.
     """
     overwriting = (v for v, inputs in enumerate(graph.overwritable or ()) if inputs)
     return graph_features(graph) <= JOINT.handles and not any(graph.outputs_of[v] for v in overwriting)
@@ -166,7 +166,7 @@ class _Joint:
         self.sequence: tuple[int, ...] | None = None
         self.arena: Arena | None = None
         self.duration: int | None = None
-        """That of the latest solution."""
+        """The duration of the latest solution, in the graph's duration unit."""
         self.bound = 0
 
     def items(self, form: Formulation, sequence: Sequence[int] | None, arena: Arena | None) -> dict[str, Value]:
