@@ -66,13 +66,13 @@ def checker_lines(result: Result) -> list[str]:
 
 @singledispatch
 def _verdicts(problem: Problem, result: Result, arenas: Arena | None) -> list[str]:
-    """Return the verdicts on a schedule, with its places where inputs are read as one, and on the model's solution."""
+    """Return the verdicts on a schedule, with its places where the checker knows them, and on the model's solution."""
     from moccasin_mzn.formulations.checkers import check_solution
     from moccasin_mzn.formulations.solution_checkers import check_schedule
-    from moccasin_mzn.machine.addresses.joint import check_placed, is_modelled
+    from moccasin_mzn.machine.addresses.joint import check_placed, is_checked
 
     solution, form = result.solution, result.formulation
-    if arenas is not None and problem.graph.adjacent is not None and is_modelled(problem.graph):
+    if arenas is not None and is_checked(problem.graph, result.sequence):
         lines = [check_placed(result.instance, result.sequence, result.simulation, arenas)]
     else:
         lines = [check_schedule(result.instance, result.sequence, result.simulation)]

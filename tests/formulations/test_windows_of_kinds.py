@@ -46,6 +46,7 @@ def drawn(seed: int, kind: str, operations: int = 4) -> tuple[Instance, tuple[in
     return draw_with(f"{kind} {seed}", KINDS[kind], operations)
 
 
+@pytest.mark.few(6)
 @EACH_KIND
 @pytest.mark.parametrize("seed", few(few(range(300), keep=range(40), mark=pytest.mark.slow), keep=3))
 def test_a_window_of_any_kind_is_solved_to_what_brute_force_finds(seed, kind):
@@ -55,6 +56,7 @@ def test_a_window_of_any_kind_is_solved_to_what_brute_force_finds(seed, kind):
         check(cut, Solved(cut, solver_for(cut, seed)), brute_force(cut))
 
 
+@pytest.mark.few(2)
 @EACH_KIND
 @pytest.mark.parametrize("seed", few(few(range(100), keep=range(10), mark=pytest.mark.slow), keep=1))
 def test_the_whole_window_is_the_whole_instance_of_any_kind(seed, kind):
@@ -67,6 +69,7 @@ def test_the_whole_window_is_the_whole_instance_of_any_kind(seed, kind):
         check(cut, Solved(cut, "cp-sat"), expected)
 
 
+@pytest.mark.few(2)
 @EACH_KIND
 @pytest.mark.parametrize("seed", few(few(range(60), keep=range(12), mark=pytest.mark.slow), keep=1))
 def test_a_window_of_any_kind_with_less_freedom_is_no_worse(seed, kind):
@@ -81,7 +84,7 @@ def test_a_window_of_any_kind_with_less_freedom_is_no_worse(seed, kind):
 
 
 @EACH_KIND
-@pytest.mark.parametrize("seed", few(range(200), keep=40))
+@pytest.mark.parametrize("seed", few(range(200), keep=10))
 def test_decoding_the_incumbent_of_any_kind_gives_it_back(seed, kind):
     """But for recomputations that are of no use; what is outside the window stays."""
     instance, sequence = drawn(2000 + seed, kind, operations=6)
@@ -99,6 +102,7 @@ def test_decoding_the_incumbent_of_any_kind_gives_it_back(seed, kind):
     assert behind == 0 or found[-behind:] == sequence[-behind:]
 
 
+@pytest.mark.few(1)
 @EACH_KIND
 @pytest.mark.parametrize("seed", few(few(range(40), keep=6, mark=pytest.mark.slow), keep=1))
 def test_the_incumbent_of_a_window_of_any_kind_is_a_solution(tmp_path, seed, kind):
@@ -230,7 +234,7 @@ def improved(instance: Instance, sequence: tuple[int, ...], most: int) -> Board:
 
 @pytest.mark.few(1)
 @EACH_KIND
-@pytest.mark.parametrize("seed", few(range(8), keep=1))
+@pytest.mark.parametrize("seed", few(range(4), keep=1))
 def test_a_search_in_windows_ends_with_the_best_of_a_small_graph(seed, kind):
     """A window of all stages is the last one."""
     instance, sequence = drawn(5000 + seed, kind)

@@ -29,11 +29,12 @@ from moccasin_mzn.graphs.graph import TOTAL_LIMIT
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.machine.addresses import ADDRESSES
 from moccasin_mzn.machine.addresses.allocate import least_arena
-from moccasin_mzn.machine.addresses.joint import MOST_COMPUTATIONS, is_modelled, solve_jointly
+from moccasin_mzn.machine.addresses.joint import MOST_COMPUTATIONS, WITH_PLACES, is_modelled, solve_jointly
 from moccasin_mzn.machine.addresses.release import Reserved, Window, near_by, released, runs, windows
 from moccasin_mzn.machine.addresses.reports import Reports
 from moccasin_mzn.machine.addresses.search import search_arena
 from moccasin_mzn.problem.arena import Arena, Buffer, check_buffers
+from moccasin_mzn.problem.features import graph_features
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.placing import placing_of
@@ -366,7 +367,7 @@ class _Schedules(Arrangement):
     @property
     def _is_plain(self) -> bool:
         """True if each retention interval has a buffer of its own, and there are no others."""
-        return is_modelled(self.problem.graph) and self.problem.graph.adjacent is None
+        return not graph_features(self.problem.graph) & WITH_PLACES
 
     def _lower(self, first: Result, rounds: int) -> None:
         """Search at lower memory budgets: the highest one whose schedule has an arena that fits is bisected for; where
