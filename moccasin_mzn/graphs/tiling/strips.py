@@ -22,9 +22,9 @@ from moccasin_mzn.graphs.operators import Operator, Reach
 from moccasin_mzn.graphs.tiling.axes import tiling_axes
 from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, steps
 
-SMALL = 4
+SMALL = 2
 """A layer that takes at most such a part of the budget ends a zone, if it is no larger than its inputs."""
-FINE = 16
+FINE = 32
 """Parts take at most such a part of the budget, as far as columns can be cut."""
 LEAST_WIDTH = 2
 """Columns of the narrowest strips of a layer that ends a zone."""
@@ -103,18 +103,29 @@ class _Images:
         return _Borders(tuple(map(max, *ends, ends[0])), tuple(map(min, *begins, begins[0])), frozenset(points))
 
 
-def strips(graph: ComputationGraph, count: int, budget: int) -> dict[int, Cuts]:
+def strips_within(graph: ComputationGraph, count: int, budget: int) -> dict[int, Cuts]:
+    """The cuts for up to `count` strips where what is large or small is so in comparison with a budget, in the graph's
+    size unit.
+
+    Raises:
+        InputError: as `cutting.tile`.
+    """
+    return strips(graph, count, budget // SMALL, budget // FINE)
+
+
+def strips(graph: ComputationGraph, count: int, small: int, most: int) -> dict[int, Cuts]:
     """The cuts for up to `count` strips: single rows, and columns where strips overlap or parts would be large.
 
     Args:
-        budget: in the graph's size unit; what is large or small is so in comparison with it.
+        small: layers of up to so much end zones, if they are no larger than their inputs; in the graph's size unit.
+        most: the size of a part at most, as far as columns make it smaller.
 
     Raises:
         InputError: as `cutting.tile`.
     """
     check_operators_known(graph)
     images, cuts = _Images(graph), dict[int, Cuts]()
-    zones = images.zones(budget // SMALL)
+    zones = images.zones(small)
     chosen, borders = _even(images, zones, count), dict[int, _Borders]()
     for v in reversed(graph.input_order()):
         rows, columns, _ = images.axes[v]
@@ -127,7 +138,7 @@ def strips(graph: ComputationGraph, count: int, budget: int) -> dict[int, Cuts]:
             borders[v] = images.borders(v, borders) if at is None else _Borders(at, at, frozenset(at))
             points = borders[v].points.union(borders[v].ends, borders[v].begins)
             place = max(1, graph.sizes[v] // (shape[rows] * shape[columns]))
-            own[columns] = _refined(points, shape[columns], max(1, budget // FINE // place))
+            own[columns] = _refined(points, shape[columns], max(1, most // place))
         cuts[v] = {axis: points for axis, points in own.items() if len(points) > 2}
     return {v: own for v, own in cuts.items() if own}
 
