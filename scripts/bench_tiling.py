@@ -144,9 +144,9 @@ def row_of(name: str, budget: int, parts: str, arguments: argparse.Namespace) ->
         tiled, budget, order="free", max_computations="auto", time_limit=arguments.time_limit, seed=arguments.seed,
         threads=2, if_none="stop",
     )  # fmt: skip
-    factor = f"{found.duration / tiled.total_duration:.3f}" if found.sequence else "none found"
+    factor = f"{found.duration / tiled.total_duration:.4f}" if found.sequence else "none found"
     peak = f"{found.peak:,}" if found.sequence else "-"
-    bound = f"{(found.bound or tiled.total_duration) / tiled.total_duration:.3f}"
+    bound = f"{(found.bound or tiled.total_duration) / tiled.total_duration:.4f}"
     mark = published_at(CHAINS[name], budget)
     return [name, parts, str(len(tiled.nodes)), f"{budget:,}", mark, factor, bound, peak, f"{found.seconds:.0f}"]
 
