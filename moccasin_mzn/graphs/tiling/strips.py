@@ -15,7 +15,7 @@ zone: they begin strips anew, elsewhere the overlaps of many layers would add up
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.operators import Operator, Reach
