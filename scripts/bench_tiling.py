@@ -2,7 +2,7 @@
 
     python scripts/bench_tiling.py [NETWORK[@BYTES] ...] [--time-limit 120] [--seed 0]
 
-For each budget the parts are single rows, or these cut into columns of some hundred bytes.
+For each budget the parts are single rows, or these cut into columns of some hundred bytes, or where strips overlap.
 
 The layers are those of msf-CNN (Huang et al., NeurIPS 2025), `analysis_optimization.py`: int8, a byte an element; the
 network's input and its last output take no memory. Its points are the published ones of its own model, MACs over those
@@ -20,6 +20,7 @@ from row_tables import print_columns
 import moccasin_mzn as mz
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.graphs.tiling.cutting import cut, steps
+from moccasin_mzn.graphs.tiling.strips import strips_within
 
 CONVOLUTION, DEPTHWISE = "conv", "depthwise"
 Layer = tuple[str, int, int, int, int]
@@ -43,8 +44,8 @@ class Chain:
     layers: tuple[Layer, ...]
     published: tuple[tuple[int, float], ...]
     """Bytes, and MACs over those of computing everything once."""
-    budgets: tuple[tuple[int, int | None], ...]
-    """Bytes, and the most bytes of a part; None: whole rows."""
+    budgets: tuple[tuple[int, str], ...]
+    """Bytes, and the parts: `rows`, `600 B` for rows cut into columns of so many bytes at most, or `3 strips`."""
 
 
 def _mobilenet() -> tuple[Layer, ...]:
@@ -70,7 +71,8 @@ CHAINS = {
         144, _mobilenet(),
         ((181_440, 1.0), (67_905, 1.097), (25_674, 1.253), (21_288, 1.297), (15_340, 1.382), (13_926, 1.563),
          (7_887, 1.679)),
-        ((18_580, None), (15_340, 600), (13_926, 600), (12_000, 600), (8_560, 200)),
+        ((18_580, "rows"), (15_340, "2 strips"), (13_926, "2 strips"), (12_000, "600 B"), (12_000, "2 strips"),
+         (8_560, "3 strips"), (7_887, "4 strips")),
     ),
     "vww5": Chain(
         80, _mcunet(
@@ -78,7 +80,7 @@ CHAINS = {
             (24, 40, 6, 2, 3, 7), (40, 40, 6, 1, 3, 7), (40, 48, 6, 1), (48, 48, 4, 1), (48, 96, 5, 2, 2, 5),
             (96, 96, 5, 1), (96, 96, 4, 1), (96, 160, 3, 1, 3, 7),
         ),
-        ((32_792, 1.039), (13_376, 1.345), (12_000, 1.957)), ((13_120, 500), (12_000, 500)),
+        ((32_792, 1.039), (13_376, 1.345), (12_000, 1.957)), ((13_120, "500 B"), (12_000, "2 strips")),
     ),
     "mcunet": Chain(
         176, _mcunet(
@@ -87,7 +89,7 @@ CHAINS = {
             (40, 48, 5, 1, 2, 5), (48, 48, 5, 1, 3, 7), (48, 48, 5, 1), (48, 96, 6, 2), (96, 96, 5, 1, 3, 7),
             (96, 96, 4, 1), (96, 160, 5, 1, 3, 7),
         ),
-        ((94_184, 1.455), (62_880, 2.020), (42_643, 2.695)), ((56_320, None), (42_643, 900)),
+        ((94_184, 1.455), (62_880, 2.020), (42_643, 2.695)), ((56_320, "rows"), (42_643, "3 strips")),
     ),
 }  # fmt: skip
 
@@ -121,29 +123,31 @@ def published_at(chain: Chain, budget: int) -> str:
     return f"{min(within):.3f}" if within else "-"
 
 
-def parts_of(graph: mz.ComputationGraph, most: int | None) -> mz.ComputationGraph:
-    """Single rows, cut into columns of a number of bytes at most."""
+def parts_of(graph: mz.ComputationGraph, budget: int, parts: str) -> mz.ComputationGraph:
+    """Single rows, cut into columns of a number of bytes at most, or for a number of strips."""
+    amount = 0 if parts == "rows" else int(parts.split()[0])
+    if parts.endswith("strips"):
+        return cut(graph, strips_within(graph, amount, budget))
     cuts: dict[int, dict[int, tuple[int, ...]]] = {}
     for v, operator in enumerate(graph.operators or ()):
         assert operator is not None
         rows, columns, channels = operator.shape
-        width = columns if most is None else max(1, most // channels)
+        width = max(1, amount // channels) if amount else columns
         cuts[v] = {0: steps(rows, 1), 1: steps(columns, width)}
     return cut(graph, cuts)
 
 
-def row_of(name: str, budget: int, most: int | None, arguments: argparse.Namespace) -> list[str]:
+def row_of(name: str, budget: int, parts: str, arguments: argparse.Namespace) -> list[str]:
     """Solve for one budget; the cells of its row."""
-    tiled = parts_of(graph_of(name), most)
+    tiled = parts_of(graph_of(name), budget, parts)
     found = mz.solve(
         tiled, budget, order="free", max_computations="auto", time_limit=arguments.time_limit, seed=arguments.seed,
         threads=2, if_none="stop",
     )  # fmt: skip
-    factor = f"{found.duration / tiled.total_duration:.3f}" if found.sequence else "none found"
+    factor = f"{found.duration / tiled.total_duration:.4f}" if found.sequence else "none found"
     peak = f"{found.peak:,}" if found.sequence else "-"
-    bound = f"{(found.bound or tiled.total_duration) / tiled.total_duration:.3f}"
+    bound = f"{(found.bound or tiled.total_duration) / tiled.total_duration:.4f}"
     mark = published_at(CHAINS[name], budget)
-    parts = "rows" if most is None else f"{most} B"
     return [name, parts, str(len(tiled.nodes)), f"{budget:,}", mark, factor, bound, peak, f"{found.seconds:.0f}"]
 
 
@@ -159,9 +163,9 @@ def main(given: Sequence[str] | None = None) -> None:
 def rows(arguments: argparse.Namespace) -> Iterator[list[str]]:
     for one in arguments.networks or CHAINS:
         name, _, budget = one.partition("@")
-        for amount, most in CHAINS[name].budgets:
+        for amount, parts in CHAINS[name].budgets:
             if not budget or amount == int(budget):
-                yield row_of(name, amount, most, arguments)
+                yield row_of(name, amount, parts, arguments)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
+from streams import drawn_layers
 from working import working
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.operators import Part
 from moccasin_mzn.heuristics.free_order.moves import SequenceMix, move, undo_to
 from moccasin_mzn.heuristics.free_order.search import OrderAnnealing
 from moccasin_mzn.heuristics.free_order.state import (
@@ -22,6 +25,7 @@ from moccasin_mzn.heuristics.free_order.state import (
     MOST_SLOTS,
     empty_state,
     load,
+    parts_beside,
     problem_of,
     sequence_of,
     slots_of,
@@ -71,6 +75,81 @@ def test_the_account_of_a_state_is_the_simulators_after_every_move_and_undoing_i
             moved += after != before
             before = after
     assert moved > 20
+
+
+def streamed(seed):
+    """Layers in parts, more or less in the order in which they are read."""
+    graph, layers = drawn_layers(seed)
+    shapes = [(layers.band[v], layers.band[v] + 1) for v in range(len(graph.nodes))]
+    columns = [(column, column + 1) for column in layers.column]
+    parts = [Part(f"layer {x}", box) for x, *box in zip(layers.layer, shapes, columns, strict=True)]
+    return Instance.build(replace(graph, parts=parts), 0.7, max_computations=3, order="free")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_moves_of_parts_and_those_beside_them_are_accounted_for_and_undone_exactly(seed):
+    instance = streamed(seed)
+    problem = problem_of(instance)
+    state = empty_state(problem, parts_beside(instance))
+    load(problem, state, slots_of(instance, problem, instance.order))
+    before = assert_account_is_the_simulators(instance, problem, state)
+    generator, trail, room = np.array([seed + 1], np.uint64), np.zeros((256, 2), np.int64), np.zeros((4, 5), np.int64)
+    for step in range(120):
+        mix = SequenceMix(beside=0.5, chain=0.0 if step % 2 else 0.3)
+        length = move(problem, state, generator, mix, 0.5, 50.0, trail, room)
+        after = assert_account_is_the_simulators(instance, problem, state)
+        if step % 3 == 0:
+            undo_to(problem, state, trail, length, 0)
+            assert assert_account_is_the_simulators(instance, problem, state) == before
+        else:
+            before = after
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 1), (4, 2), (5, 3)])
+def test_parts_beside_are_those_of_the_same_layer_and_columns_in_the_rows_below_and_above(rows, columns):
+    boxes = [((row, row + 1), (column, column + 1)) for row in range(rows) for column in range(columns)]
+    parts = [*(Part(name, box) for name in ("a", "b") for box in boxes), None]
+    count = len(boxes)
+    edges = [*((u, count + v) for u in range(count) for v in range(u % 2, count)), (2 * count - 1, 2 * count)]
+    graph = ComputationGraph(range(len(parts)), (1,) * len(parts), (1,) * len(parts), edges, parts=parts)
+    instance = Instance.build(graph, "100%", order="free")
+    below, above = parts_beside(instance).tolist()
+    for k, v in enumerate(instance.order):
+        for beside, step in ((below[k], 1), (above[k], -1)):
+            part = graph.parts[v]
+            begin = None if part is None or rows == 1 else part.box[0][0] + step
+            if begin is None or not 0 <= begin < rows:
+                assert beside == -1
+            else:
+                assert graph.parts[instance.order[beside]] == Part(part.layer, ((begin, begin + 1), part.box[1]))
+
+
+def test_graphs_without_parts_have_none_beside():
+    assert parts_beside(instance_of(1)).shape == (2, 0)
+
+
+def test_one_move_recomputes_the_overlap_of_many_rows_and_one_takes_that_back():
+    rows = 12
+    edges = [(u, rows + v) for v in range(rows) for u in (v - 1, v, v + 1) if 0 <= u < rows]
+    parts = [Part(name, ((v, v + 1),)) for name in ("a", "b") for v in range(rows)]
+    graph = ComputationGraph(range(2 * rows), (1,) * 2 * rows, (1,) * 2 * rows, edges, parts=parts)
+    instance = Instance.build(graph, 4, max_computations=4, order="free")
+    problem = problem_of(instance)
+    state, layer_by_layer = empty_state(problem, parts_beside(instance)), tuple(range(2 * rows))
+    trail, room = np.zeros((256, 2), np.int64), np.zeros((4, 5), np.int64)
+    most = least = 0
+    for seed in range(200):
+        load(problem, state, slots_of(instance, problem, layer_by_layer))
+        generator = np.array([seed], np.uint64)
+        move(problem, state, generator, SequenceMix(beside=1.0), 0.5, 1.0, trail, room)
+        added = state.totals[LENGTH] - 2 * rows
+        most = max(most, added)
+        for _ in range(4):
+            if added > 4:
+                move(problem, state, generator, SequenceMix(beside=1.0), 0.5, 1.0, trail, room)
+                least = max(least, added - (state.totals[LENGTH] - 2 * rows))
+        assert_account_is_the_simulators(instance, problem, state)
+    assert most > rows // 2 and least > 4
 
 
 SHAPES = {

@@ -18,6 +18,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph, WorkingSet
 from moccasin_mzn.graphs.operators import Operator
 from moccasin_mzn.graphs.tiling.axes import Axes, tiling_axes
 from moccasin_mzn.graphs.tiling.cutting import Cuts, check_operators_known, cuts_of, nodes_of, steps
+from moccasin_mzn.graphs.tiling.strips import strips_within
 
 MOST_NODES = 20_000
 """Finer tilings, whose graphs have more nodes, are not tried."""
@@ -29,6 +30,8 @@ FEW_ROWS, MANY_ROWS = 8, 64
 other one."""
 SQUARES = (4, 8, 16, 32)
 """Rows and columns of tiles that are tried for any budget."""
+STRIPS = (2, 3, 4)
+"""Numbers of strips that are tried for a budget."""
 Extents = Mapping[int, int]
 """By axis the places of a part."""
 
@@ -54,8 +57,8 @@ def tilings(graph: ComputationGraph, budget: int) -> Iterator[dict[int, Cuts]]:
 
 
 def candidates(graph: ComputationGraph, budget: int | None, *, coarse_first: bool = False) -> list[dict[int, Cuts]]:
-    """The cuts of all tilings that are worth a trial: parts of a fixed number of rows, tiles, and those for a budget;
-    fine ones of up to `MANY_NODES` first, then coarser ones, then finer ones.
+    """The cuts of all tilings that are worth a trial: parts of a fixed number of rows, tiles, those for a budget, and
+    those for strips; fine ones of up to `MANY_NODES` first, then coarser ones, then finer ones.
 
     Args:
         budget: in the graph's size unit; None: the largest working set.
@@ -68,6 +71,8 @@ def candidates(graph: ComputationGraph, budget: int | None, *, coarse_first: boo
     longest = max((extent for one in graph.operators or () if one is not None for extent in one.shape), default=1)
     fixed = [cuts_of(graph, rows=rows) for rows in _heights(longest, MANY_ROWS if coarse_first else FEW_ROWS)]
     fixed += [cuts_of(graph, rows=side, columns=side) for side in SQUARES if side < longest]
+    if budget is not None:
+        fixed += [strips_within(graph, count, budget) for count in STRIPS]
     for cuts in fixed:
         kept = {v: {axis: points for axis, points in own.items() if len(points) > 2} for v, own in cuts.items()}
         found.append({v: own for v, own in kept.items() if own})
