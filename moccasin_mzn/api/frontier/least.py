@@ -16,7 +16,7 @@ from moccasin_mzn.api.frontier.questions import WORKING_SETS, BudgetAnswer, Budg
 from moccasin_mzn.api.frontier.sweep import seek_least
 from moccasin_mzn.api.frontier.variants import FITTING, Rematerialization, fitting_schedule
 from moccasin_mzn.base.clock import Deadline, never
-from moccasin_mzn.bounds.least_budget import least_budget_bound, retained_bound
+from moccasin_mzn.bounds.least_budget import retained_bound
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.construction import judged
 from moccasin_mzn.problem.instance import Instance
@@ -50,12 +50,6 @@ class Least:
     """With as many computations as were tried."""
     interrupted: bool
     """By the user."""
-
-
-def prepare_least(instance: Instance) -> None:
-    """Do what is kept once it is done, and takes seconds for large graphs, so that no search spends its time on it."""
-    ready(*compiled_for(instance.free_order))
-    least_budget_bound(instance.graph)
 
 
 def with_computations(instance: Instance, schedule: Sequence[int]) -> Instance:
