@@ -11,9 +11,10 @@ from pools_cases import GRAPH, PLATFORM, draw_pools
 
 import moccasin_mzn as mz
 from moccasin_mzn.base.errors import InputError
+from moccasin_mzn.machine.problems import problem_in_file
 from moccasin_mzn.problem.files.plans import ClaimedPlan, goal_document, plan_document, platform_document
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Action, Goal, Memory, Platform
+from moccasin_mzn.problem.platform import Action, Goal, Link, Memory, Platform
 
 ONCE = 14 + 2 * 8 + 8 + 2 * 8 + 2 * 4 + 4
 """Every node of it computed once, with an access that takes 1 for a unit of size."""
@@ -155,6 +156,18 @@ def test_a_file_of_one_device_is_its_platform(command, graph, plan):
     assert (found["status"], found["duration"], found["formulation"]) == ("optimal", LEAST, "machine")
     status, out, _ = command("frontier", graph, "--platform", plan, "--budget", 20, "--time-limit", 5, "--json")
     assert status == 0 and json.loads(out)["points"][0]["tdi_percent"] == 0
+
+
+@pytest.mark.parametrize("name", ["pools", "devices", "machine", "paging", None])
+def test_a_file_names_a_formulation_of_any_version(plan, name):
+    """Those of one device were of the formulation pools, those of several of devices."""
+    plan.write_text(json.dumps({**json.loads(plan.read_text()), "formulation": name}))
+    assert problem_in_file(GRAPH, "input", plan, "staged", 2)[1].name == "machine"
+    local, links = Memory("local", 12, GRAPH.durations), [Link(a, 1 - a, [1] * 4, [0] * 4) for a in range(2)]
+    paged = platform_document(Platform(GRAPH, (local, Memory("slow", None)), links))
+    plan.write_text(json.dumps({"platform": paged, "goal": {}, "formulation": name}))
+    expected = "paging" if name == "paging" else "machine"
+    assert problem_in_file(GRAPH, "input", plan, "staged", 2)[1].name == expected
 
 
 @pytest.mark.parametrize(
