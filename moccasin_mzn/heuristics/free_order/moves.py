@@ -17,7 +17,7 @@ from moccasin_mzn.heuristics.free_order.state import (
     last_read,
     last_read_of_any,
     latest_start,
-    longest_held,
+    longest_retained,
     maker,
     next_start,
     remove,
@@ -54,7 +54,7 @@ class SequenceMix(NamedTuple):
 
 BLOCK = 6
 """Computations that are moved together at most."""
-HELD = 2
+RETAINED = 2
 """Positions for which a part is retained between two reads at least, if it is to be recomputed with those beside it."""
 
 
@@ -241,11 +241,11 @@ def _add_beside(problem, state, mix, penalty, temperature, generator, trail, len
     row, count = below(generator, np.int64(2)), np.int64(1) << below(generator, np.int64(7))
     while count > 0 and u != NONE and read != NONE and 4 * length < len(trail):
         slot = slot_at(problem, state.pos, u, NONE) if maker(problem, u) == u else NONE
-        if slot != NONE and read - last_read(problem, state, u, start, read) > HELD:
+        if slot != NONE and read - last_read(problem, state, u, start, read) > RETAINED:
             length = _add_chain(problem, state, slot, read, mix, penalty, temperature, generator, trail, length, stack)
         u, count = state.beside[row, u], count - 1
         if u != NONE:
-            read = longest_held(problem, state, u)
+            read = longest_retained(problem, state, u)
             start = latest_start(problem, state, u, read) if read != NONE else np.int64(NONE)
     return length
 

@@ -195,7 +195,7 @@ def first_read(problem, state, u, begin):
 
 
 @compiled
-def longest_held(problem, state, u):
+def longest_retained(problem, state, u):
     """The read of u before which a copy of it is retained for most positions without one; NONE if u is not read."""
     found, most = np.int64(NONE), np.int64(0)
     for at in range(problem.succ_ptr[u], problem.succ_ptr[u + 1]):
@@ -204,9 +204,9 @@ def longest_held(problem, state, u):
             read = state.pos[slot]
             if read == NONE:
                 continue
-            held = read - last_read(problem, state, u, latest_start(problem, state, u, read), read)
-            if held > most:
-                found, most = read, held
+            lasts = read - last_read(problem, state, u, latest_start(problem, state, u, read), read)
+            if lasts > most:
+                found, most = read, lasts
     return found
 
 
