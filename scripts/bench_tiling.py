@@ -45,7 +45,7 @@ class Chain:
     published: tuple[tuple[int, float], ...]
     """Bytes, and MACs over those of computing everything once."""
     budgets: tuple[tuple[int, str], ...]
-    """Bytes, and the parts: `rows`, `600 B` for rows cut into columns of so many bytes at most, or `3 strips`."""
+    """Bytes, and the parts: `rows`, `600 B` for rows cut into columns of at most that amount, or `3 strips`."""
 
 
 def _mobilenet() -> tuple[Layer, ...]:

@@ -25,7 +25,7 @@ from moccasin_mzn.heuristics.free_order.state import (
     MOST_SLOTS,
     empty_state,
     load,
-    parts_beside,
+    parts_alongside,
     problem_of,
     sequence_of,
     slots_of,
@@ -87,15 +87,15 @@ def streamed(seed):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_moves_of_parts_and_those_beside_them_are_accounted_for_and_undone_exactly(seed):
+def test_moves_of_parts_and_those_alongside_them_are_accounted_for_and_undone_exactly(seed):
     instance = streamed(seed)
     problem = problem_of(instance)
-    state = empty_state(problem, parts_beside(instance))
+    state = empty_state(problem, parts_alongside(instance))
     load(problem, state, slots_of(instance, problem, instance.order))
     before = assert_account_is_the_simulators(instance, problem, state)
     generator, trail, room = np.array([seed + 1], np.uint64), np.zeros((256, 2), np.int64), np.zeros((4, 5), np.int64)
     for step in range(120):
-        mix = SequenceMix(beside=0.5, chain=0.0 if step % 2 else 0.3)
+        mix = SequenceMix(alongside=0.5, chain=0.0 if step % 2 else 0.3)
         length = move(problem, state, generator, mix, 0.5, 50.0, trail, room)
         after = assert_account_is_the_simulators(instance, problem, state)
         if step % 3 == 0:
@@ -106,26 +106,26 @@ def test_moves_of_parts_and_those_beside_them_are_accounted_for_and_undone_exact
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 1), (4, 2), (5, 3)])
-def test_parts_beside_are_those_of_the_same_layer_and_columns_in_the_rows_below_and_above(rows, columns):
+def test_parts_alongside_are_those_of_the_same_layer_and_columns_in_the_rows_below_and_above(rows, columns):
     boxes = [((row, row + 1), (column, column + 1)) for row in range(rows) for column in range(columns)]
     parts = [*(Part(name, box) for name in ("a", "b") for box in boxes), None]
     count = len(boxes)
     edges = [*((u, count + v) for u in range(count) for v in range(u % 2, count)), (2 * count - 1, 2 * count)]
     graph = ComputationGraph(range(len(parts)), (1,) * len(parts), (1,) * len(parts), edges, parts=parts)
     instance = Instance.build(graph, "100%", order="free")
-    below, above = parts_beside(instance).tolist()
+    below, above = parts_alongside(instance).tolist()
     for k, v in enumerate(instance.order):
-        for beside, step in ((below[k], 1), (above[k], -1)):
+        for alongside, step in ((below[k], 1), (above[k], -1)):
             part = graph.parts[v]
             begin = None if part is None or rows == 1 else part.box[0][0] + step
             if begin is None or not 0 <= begin < rows:
-                assert beside == -1
+                assert alongside == -1
             else:
-                assert graph.parts[instance.order[beside]] == Part(part.layer, ((begin, begin + 1), part.box[1]))
+                assert graph.parts[instance.order[alongside]] == Part(part.layer, ((begin, begin + 1), part.box[1]))
 
 
-def test_graphs_without_parts_have_none_beside():
-    assert parts_beside(instance_of(1)).shape == (2, 0)
+def test_graphs_without_parts_have_none_alongside():
+    assert parts_alongside(instance_of(1)).shape == (2, 0)
 
 
 def test_one_move_recomputes_the_overlap_of_many_rows_and_one_takes_that_back():
@@ -135,18 +135,18 @@ def test_one_move_recomputes_the_overlap_of_many_rows_and_one_takes_that_back():
     graph = ComputationGraph(range(2 * rows), (1,) * 2 * rows, (1,) * 2 * rows, edges, parts=parts)
     instance = Instance.build(graph, 4, max_computations=4, order="free")
     problem = problem_of(instance)
-    state, layer_by_layer = empty_state(problem, parts_beside(instance)), tuple(range(2 * rows))
+    state, layer_by_layer = empty_state(problem, parts_alongside(instance)), tuple(range(2 * rows))
     trail, room = np.zeros((256, 2), np.int64), np.zeros((4, 5), np.int64)
     most = least = 0
     for seed in range(200):
         load(problem, state, slots_of(instance, problem, layer_by_layer))
         generator = np.array([seed], np.uint64)
-        move(problem, state, generator, SequenceMix(beside=1.0), 0.5, 1.0, trail, room)
+        move(problem, state, generator, SequenceMix(alongside=1.0), 0.5, 1.0, trail, room)
         added = state.totals[LENGTH] - 2 * rows
         most = max(most, added)
         for _ in range(4):
             if added > 4:
-                move(problem, state, generator, SequenceMix(beside=1.0), 0.5, 1.0, trail, room)
+                move(problem, state, generator, SequenceMix(alongside=1.0), 0.5, 1.0, trail, room)
                 least = max(least, added - (state.totals[LENGTH] - 2 * rows))
         assert_account_is_the_simulators(instance, problem, state)
     assert most > rows // 2 and least > 4

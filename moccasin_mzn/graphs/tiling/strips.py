@@ -9,7 +9,7 @@ Lines of a strip take a share of the memory that whole lines take, and what both
 kept until the second strip, or recomputed there, which is what a schedule decides. A layer that is larger than all
 that it reads is rather recomputed there: it is cheaper to keep what it is made of, so what that must have is cut out
 there too. A layer that reads places one by one passes on where it is cut. Layers that fit into memory as a whole end a
-zone: they begin strips anew, elsewhere the overlaps of many layers would add up to a strip.
+zone: they have strips of their own, as the overlaps of many layers would add up to a strip.
 """
 
 from __future__ import annotations

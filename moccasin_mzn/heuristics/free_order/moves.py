@@ -17,7 +17,7 @@ from moccasin_mzn.heuristics.free_order.state import (
     last_read,
     last_read_of_any,
     latest_start,
-    longest_held,
+    longest_retained,
     maker,
     next_start,
     remove,
@@ -48,14 +48,14 @@ class SequenceMix(NamedTuple):
     """How many inputs it considers at most."""
     tries: int = 16
     """Reads looked at until one lies across a position over the budget."""
-    beside: float = 0.03
-    """Chance that a recomputation is added, or taken away, and the same is done with parts beside it in its layer."""
+    alongside: float = 0.03
+    """Chance that a recomputation is added, or taken away, and the same is done with parts alongside it."""
 
 
 BLOCK = 6
 """Computations that are moved together at most."""
-HELD = 2
-"""Positions for which a part is retained between two reads at least, if it is to be recomputed with those beside it."""
+RETAINED = 2
+"""Positions for which a part is retained between two reads at least, if it is to be recomputed with others."""
 
 
 @compiled
@@ -234,32 +234,32 @@ def _random_repeat(problem, state, generator):
 
 
 @compiled
-def _add_beside(problem, state, mix, penalty, temperature, generator, trail, length, stack):
-    """Compute a part once more before a read, and parts beside it, one after the other, each before the read for which
-    it is retained longest: what overlaps is recomputed along a layer, and no longer kept."""
+def _add_alongside(problem, state, mix, penalty, temperature, generator, trail, length, stack):
+    """Compute a part once more before a read, and parts alongside it, one after the other, each before the read for
+    which it is retained longest: what overlaps is recomputed along a layer, and no longer kept."""
     u, start, read, _ = _pick_read(problem, state, generator, mix.tries)
     row, count = below(generator, np.int64(2)), np.int64(1) << below(generator, np.int64(7))
     while count > 0 and u != NONE and read != NONE and 4 * length < len(trail):
         slot = slot_at(problem, state.pos, u, NONE) if maker(problem, u) == u else NONE
-        if slot != NONE and read - last_read(problem, state, u, start, read) > HELD:
+        if slot != NONE and read - last_read(problem, state, u, start, read) > RETAINED:
             length = _add_chain(problem, state, slot, read, mix, penalty, temperature, generator, trail, length, stack)
-        u, count = state.beside[row, u], count - 1
+        u, count = state.alongside[row, u], count - 1
         if u != NONE:
-            read = longest_held(problem, state, u)
+            read = longest_retained(problem, state, u)
             start = latest_start(problem, state, u, read) if read != NONE else np.int64(NONE)
     return length
 
 
 @compiled
-def _remove_beside(problem, state, generator, trail, length):
-    """Take a recomputation away, and one of each of the parts beside it: what overlaps is kept along a layer."""
+def _remove_alongside(problem, state, generator, trail, length):
+    """Take a recomputation away, and one of each of the parts alongside it: what overlaps is kept along a layer."""
     slot = _random_repeat(problem, state, generator)
     row, count = below(generator, np.int64(2)), np.int64(1) << below(generator, np.int64(7))
     v = problem.slot_node[slot] if slot != NONE else np.int64(NONE)
     while count > 0 and v != NONE and 4 * length < len(trail):
         if slot != NONE and _may_go(problem, state, slot):
             length = _remove(problem, state, slot, trail, length)
-        v, count, slot = state.beside[row, v], count - 1, np.int64(NONE)
+        v, count, slot = state.alongside[row, v], count - 1, np.int64(NONE)
         if v != NONE and state.used[v] > 1:
             for other in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
                 if state.pos[other] != NONE and (slot == NONE or state.pos[other] > state.pos[slot]):
@@ -365,10 +365,10 @@ def move(problem, state, generator, mix, penalty, temperature, trail, stack):
         stack: see `_add_chain`.
     """
     kind, length = unit(generator), 0
-    if state.beside.shape[1] > 0 and unit(generator) < mix.beside:
+    if state.alongside.shape[1] > 0 and unit(generator) < mix.alongside:
         if kind < 0.5:
-            return _add_beside(problem, state, mix, penalty, temperature, generator, trail, length, stack)
-        return _remove_beside(problem, state, generator, trail, length)
+            return _add_alongside(problem, state, mix, penalty, temperature, generator, trail, length, stack)
+        return _remove_alongside(problem, state, generator, trail, length)
     if kind >= mix.remove:
         return _move_order(problem, state, kind, mix, generator, trail, length)
     if kind < mix.swap or kind >= mix.add:

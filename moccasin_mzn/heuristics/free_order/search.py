@@ -27,7 +27,7 @@ from moccasin_mzn.heuristics.free_order.state import (
     LENGTH,
     empty_state,
     enter,
-    parts_beside,
+    parts_alongside,
     problem_of,
     sequence_of,
     slots_of,
@@ -106,7 +106,7 @@ class OrderAnnealing(Annealing[Sequence[int], np.ndarray]):
     def __init__(self, instance: Instance, seed: int = 0, first: Sequence[int] | None = None) -> None:
         self.instance = instance
         self._problem = problem_of(instance)
-        self._state = empty_state(self._problem, parts_beside(instance))
+        self._state = empty_state(self._problem, parts_alongside(instance))
         self._best = np.zeros(len(self._problem.slot_node) + 1, np.int64)
         self._trail = np.zeros((TRAIL, 2), np.int64)
         self._stack = np.zeros((SequenceMix().depth + 1, 5), np.int64)

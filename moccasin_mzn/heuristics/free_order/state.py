@@ -42,7 +42,7 @@ class SequenceState(NamedTuple):
     """Number of computations of each node."""
     totals: np.ndarray
     """Duration of all computations; sum over positions of the memory over the budget; number of positions."""
-    beside: np.ndarray
+    alongside: np.ndarray
     """By node the part of the same layer below it, and the one above it, NONE if there is none: two rows, of no columns
     where nothing is a part. It never changes."""
 
@@ -97,26 +97,26 @@ def sequence_of(instance: Instance, problem: ProblemArrays, slots: np.ndarray) -
     return instance.graph.with_all_outputs([instance.order[k] for k in problem.slot_node[slots].tolist()])
 
 
-def parts_beside(instance: Instance) -> np.ndarray:
-    """For each node, numbered along the input order, the parts beside it, as `SequenceState` has them."""
+def parts_alongside(instance: Instance) -> np.ndarray:
+    """For each node, numbered along the input order, the parts alongside it, as `SequenceState` has them."""
     if instance.graph.parts is None:
         return np.zeros((2, 0), np.int64)
     layers = layers_of(instance.graph, instance.order)
     places = zip(layers.layer, layers.column, layers.band, strict=True)
     number = {v: k for k, v in enumerate(instance.order)}
     at = {place: number[v] for v, place in enumerate(places)}
-    beside = np.full((2, len(number)), NONE, np.int64)
+    alongside = np.full((2, len(number)), NONE, np.int64)
     for (layer, column, band), k in at.items():
         for row, step in ((0, 1), (1, -1)):
-            beside[row, k] = at.get((layer, column, band + step), NONE)
-    return beside
+            alongside[row, k] = at.get((layer, column, band + step), NONE)
+    return alongside
 
 
-def empty_state(problem: ProblemArrays, beside: np.ndarray | None = None) -> SequenceState:
+def empty_state(problem: ProblemArrays, alongside: np.ndarray | None = None) -> SequenceState:
     """No computation at all.
 
     Args:
-        beside: see `parts_beside`; None: nothing is a part.
+        alongside: see `parts_alongside`; None: nothing is a part.
     """
     slots = len(problem.slot_node)
     return SequenceState(
@@ -125,7 +125,7 @@ def empty_state(problem: ProblemArrays, beside: np.ndarray | None = None) -> Seq
         pos=np.full(slots, NONE, np.int64),
         used=np.zeros(len(problem.duration), np.int64),
         totals=np.zeros(3, np.int64),
-        beside=np.zeros((2, 0), np.int64) if beside is None else beside,
+        alongside=np.zeros((2, 0), np.int64) if alongside is None else alongside,
     )
 
 
@@ -195,7 +195,7 @@ def first_read(problem, state, u, begin):
 
 
 @compiled
-def longest_held(problem, state, u):
+def longest_retained(problem, state, u):
     """The read of u before which a copy of it is retained for most positions without one; NONE if u is not read."""
     found, most = np.int64(NONE), np.int64(0)
     for at in range(problem.succ_ptr[u], problem.succ_ptr[u + 1]):
@@ -204,9 +204,9 @@ def longest_held(problem, state, u):
             read = state.pos[slot]
             if read == NONE:
                 continue
-            held = read - last_read(problem, state, u, latest_start(problem, state, u, read), read)
-            if held > most:
-                found, most = read, held
+            lasts = read - last_read(problem, state, u, latest_start(problem, state, u, read), read)
+            if lasts > most:
+                found, most = read, lasts
     return found
 
 
