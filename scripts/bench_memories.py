@@ -1,4 +1,4 @@
-"""Networks in parts on SRAM and PSRAM: bytes read and written in PSRAM, beside whole layers, and parts in SRAM alone.
+"""Networks in parts on SRAM and PSRAM: bytes read and written in PSRAM, next to whole layers, and parts in SRAM alone.
 
     python scripts/bench_memories.py [NETWORK ...] [--kib 32,64,128] [--time-limit 60] [--seed 0]
     python scripts/bench_memories.py --combined [--time-limit 60]
@@ -12,7 +12,7 @@ a byte read or written there takes as long as 4 multiply-adds, one in SRAM as lo
 
 `--combined`: DenseNet121 in place in two memories of one device with offsets, and a training step of ResNet50 in place,
 with workspaces, on two devices. There batch normalizations, activations and additions may overwrite an input, and a
-convolution takes an eighth of its output in addition while it runs; each beside the same without running in place.
+convolution takes an eighth of its output in addition while it runs; each next to the same without running in place.
 """
 
 from __future__ import annotations

@@ -36,10 +36,14 @@ _LONGEST = 10.0
 """The most seconds of the plans of one tiling."""
 
 
+def _problem_of(request: Request) -> PlanProblem:
+    assert isinstance(request.problem, PlanProblem)
+    return request.problem
+
+
 def alone(request: Request) -> Request:
     """Return the question about the first memory alone; its schedules are plans, or what plans are made of."""
-    problem = request.problem
-    assert isinstance(problem, PlanProblem)
+    problem = _problem_of(request)
     place, instance = problem.platform.memories[0], instance_alone(problem)
     if instance is None or place.budget is None:
         instance = replace(problem.instance, budget=problem.instance.baseline.peak, free_order=True)
@@ -58,8 +62,7 @@ class Planned:
     value: float = field(default=math.inf, init=False)
 
     def __post_init__(self) -> None:
-        assert isinstance(self.request.problem, PlanProblem)
-        self.problem = self.request.problem
+        self.problem = _problem_of(self.request)
 
     @property
     def rank(self) -> tuple[float, int]:
