@@ -147,7 +147,9 @@ def test_a_platform_of_whole_layers_is_refused_for_parts(tmp_path):
 
 
 @pytest.mark.parametrize("seconds", [0.01, 20])
-@pytest.mark.parametrize("place", [{"budget": 0.5, "paging": {"out_time": 1}}, {"devices": {"a": "0.5:1", "b": "0.6:2"}}])
+@pytest.mark.parametrize(
+    "place", [{"budget": 0.5, "paging": {"out_time": 1}}, {"devices": {"a": "0.5:1", "b": "0.6:2"}}]
+)
 def test_a_choice_that_ends_at_once_excludes_nothing(place, seconds):
     """Whole layers are over these budgets, parts are not: that is no answer about what was not tried."""
     assert mz.solve(GRAPH, **place, order="free").status == "infeasible"
