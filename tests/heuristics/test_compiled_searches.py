@@ -138,7 +138,7 @@ def test_the_first_solve_waits_for_no_compiling(python, tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("alone", [["--search", "only"], ["--paging", "--order", "free"]])
+@pytest.mark.parametrize("alone", [["--search", "only"], ["--paging", "--page-out-time", "1", "--order", "free"]])
 def test_where_there_is_only_our_search_it_is_compiled_before_the_clock(python, alone):
     """Plans in any order have the models only inside a search for orders."""
     status, out, err = python(*SOLVE, *alone, "--time-limit", "20")
