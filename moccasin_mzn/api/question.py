@@ -26,6 +26,7 @@ from moccasin_mzn.api.modes import asked, refuse_ways
 from moccasin_mzn.api.request import Request, StrategyOptions
 from moccasin_mzn.api.tiling import (
     AUTO_IS_SEARCHED,
+    AUTO_IS_TRIED,
     LAYERS,
     Target,
     Tiles,
@@ -120,6 +121,8 @@ class Question(ProblemOptions):
             check_order(self.order)
             if self.tiles.rows is None and (self._are_given or Feature.FRONTIER in self.as_feature):
                 raise InputError(AUTO_IS_SEARCHED)
+            if self.tiles.rows is None and self.how.get("iterations") is not None:
+                raise InputError(f"{self.spelled('iterations')}: {AUTO_IS_TRIED}")
         self.limit  # noqa: B018 (an option is refused here, if at all)
         if isinstance(self.budget, str) and not is_least(self.budget):
             Budget.parse(self.budget)

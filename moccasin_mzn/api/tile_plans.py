@@ -22,7 +22,7 @@ from moccasin_mzn.base.clock import Deadline
 from moccasin_mzn.formulations.searched import PlanFormulation
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.platform import Plan, plan_of_sequence
 from moccasin_mzn.search.counted import BestPlan
 from moccasin_mzn.search.options import Options
@@ -65,9 +65,11 @@ class Planned:
         self.problem = _problem_of(self.request)
 
     @property
-    def rank(self) -> tuple[float, int]:
-        """The least is best."""
-        return self.value, len(self.problem.graph.nodes)
+    def rank(self) -> tuple[float, ...]:
+        """The least is best. Without a plan what has none for sure comes last, as others may just not be tried yet."""
+        if self.best is not None:
+            return self.value, len(self.problem.graph.nodes)
+        return math.inf, why_impossible(self.problem) is not None, *self.trial.rank
 
     @property
     def done(self) -> bool:

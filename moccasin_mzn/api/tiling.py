@@ -259,6 +259,7 @@ class _Choice:
 
 
 AUTO_IS_SEARCHED = "tile auto is for searches in any order, within one budget: give rows such as 4, or 4x16"
+AUTO_IS_TRIED = "tile auto tries parts by the clock: give rows such as 4, or 4x16"
 
 
 def cut_for_all(graph: ComputationGraph, tiles: Tiles) -> ComputationGraph:

@@ -144,3 +144,14 @@ def test_a_platform_of_whole_layers_is_refused_for_parts(tmp_path):
     memories = MemoryOptions(platform=tmp_path / "plan.json")
     with pytest.raises(mz.InputError, match="plan.json"):
         Question.of({"tile": 2}, memories=memories).request(GRAPH)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 20])
+@pytest.mark.parametrize(
+    "place", [{"budget": 0.5, "paging": {"out_time": 1}}, {"devices": {"a": "0.5:1", "b": "0.6:2"}}]
+)
+def test_a_choice_that_ends_at_once_excludes_nothing(place, seconds):
+    """Whole layers are over these budgets, parts are not: that is no answer about what was not tried."""
+    assert mz.solve(GRAPH, **place, order="free").status == "infeasible"
+    found = mz.solve(GRAPH, **place, tile="auto", search="only", time_limit=seconds, stop=lambda state: True)
+    assert found.status != "infeasible", found.reason

@@ -138,11 +138,14 @@ def test_the_first_solve_waits_for_no_compiling(python, tmp_path):
 
 
 @pytest.mark.full
-def test_where_there_is_only_our_search_it_is_compiled_before_the_clock(python):
-    status, out, err = python(*SOLVE, "--search", "only", "--time-limit", "20")
+@pytest.mark.parametrize("alone", [["--search", "only"], ["--paging", "--page-out-time", "1", "--order", "free"]])
+def test_where_there_is_only_our_search_it_is_compiled_before_the_clock(python, alone):
+    """Plans in any order have the models only inside a search for orders."""
+    status, out, err = python(*SOLVE, *alone, "--time-limit", "20")
     answer = json.loads(out)
     assert status == 0 and answer["valid"] and answer["seconds"]["total"] < 20
-    assert any(line.startswith("compiling the local search, once") for line in err)
+    assert any(line.startswith("compiling the ") and ", once" in line for line in err)
+    assert not any(line.startswith(BACKGROUND) for line in err)
 
 
 def test_what_is_kept_is_known_by_what_it_depends_on(tmp_path, monkeypatch):

@@ -149,12 +149,15 @@ def test_the_command_line_counts_too(tmp_path, capsys):
             "iterations: they are for the local search and bounds of the formulation",
         ),
         ({"if_none": "more"}, "iterations: if none more tries other problems by the clock: stop"),
+        ({"tile": "auto"}, "iterations: tile auto tries parts by the clock: give rows such as 4, or 4x16"),
+        ({"tile": "auto", "budget": "least"}, "iterations: tile auto tries parts by the clock"),
+        ({"tile": "auto", "paging": {"out_time": 1}}, "iterations: tile auto tries parts by the clock"),
     ],
     ids=str,
 )
 def test_what_cannot_be_counted_is_refused_in_one_sentence(given, message):
     with pytest.raises(mz.InputError) as refused:
-        mz.solve(U_SHAPE, 6, stop=mz.stop.Iterations(1000), **given)
+        mz.solve(U_SHAPE, **{"budget": 6, **given}, stop=mz.stop.Iterations(1000))
     assert str(refused.value).startswith(message) and "\n" not in str(refused.value)
 
 
