@@ -1,4 +1,4 @@
-"""Networks in parts on SRAM and PSRAM: bytes read and written in PSRAM, beside whole layers, and parts in SRAM alone.
+"""Networks in parts on SRAM and PSRAM: bytes read and written in PSRAM, next to whole layers, and parts in SRAM alone.
 
     python scripts/bench_memories.py [NETWORK ...] [--kib 32,64,128] [--time-limit 60] [--seed 0]
 
