@@ -199,6 +199,9 @@ class Drive:
 
         Args:
             begin: seconds count from here, by `time.monotonic()`.
+
+        Raises:
+            BaseException: what the caller's function has raised, in place of an error that there is no answer.
         """
         ended = threading.Event()
 
@@ -214,6 +217,10 @@ class Drive:
             thread.start()
         try:
             yield
+        except Exception as error:
+            if (own := self._own_error) is not None and own is not error:
+                raise own from error
+            raise
         finally:
             ended.set()
             if self.on_progress is not None:
@@ -255,12 +262,16 @@ class Drive:
         """
         status = getattr(answer, "status", "")
         LOGGER.info("%s: ends%s", self.what, f", {status}" if status else "")
-        for error in self.errors:
-            if not isinstance(error, KeyboardInterrupt):
-                raise error
+        if (own := self._own_error) is not None:
+            raise own
         if (interrupted or self.errors) and self.interrupts == "raise":
             raise Interrupted(answer)
         return answer
+
+    @property
+    def _own_error(self) -> BaseException | None:
+        """What the caller's function has raised, but for an interrupt; None: nothing."""
+        return next((error for error in self.errors if not isinstance(error, KeyboardInterrupt)), None)
 
     # Listeners for searches
 

@@ -119,16 +119,17 @@ def smallest(request: Request, seconds: float, stop: Callable[[], bool] = never)
 
 def _counted(request: Request, problem: Instance, options: Options, stop: Callable[[], bool]) -> Smallest:
     """The least peak that searches find which count their work: nothing here asks the clock but for a time limit."""
-    deadline, known = Deadline(options.time_limit), request.start
+    deadline, known, interrupted = Deadline(options.time_limit), request.start, False
 
     def over() -> bool:
-        return stop() or deadline.over()
+        return interrupted or stop() or deadline.over()
 
     if problem.free_order and known is None:
-        known = least_peak_order(
+        found = least_peak_order(
             problem.graph, time_limit=None, seed=options.seed or 0, stop=over, start=problem.order, turns=ORDER_TURNS
-        ).order  # fmt: skip
-    return _within(request, least_schedules(problem, options, Deadline(), over, known=known))
+        )  # fmt: skip
+        known, interrupted = found.order, found.interrupted
+    return _within(request, least_schedules(problem, options, Deadline(), over, known=known), interrupted)
 
 
 def _smallest_of(variant: Variant, request: Request, seconds: float, stop: Callable[[], bool]) -> Smallest:

@@ -20,7 +20,7 @@ from moccasin_mzn.base.clock import Deadline, never
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.tiling.choosing import MANY_NODES
 from moccasin_mzn.heuristics.compiled_searches import STREAMING, ready
-from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
+from moccasin_mzn.heuristics.orders.least_peak import Ordering, least_peak_order
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.placing import padded, placing_of
@@ -92,7 +92,7 @@ class Trial:
     def turn(self, stop: Callable[[], bool]) -> None:
         """Search for a while, with twice the plans of the turn before; first for an order of little peak."""
         if self._turns == 0 and len(self.problem.graph.nodes) <= MANY_NODES:
-            self.judge(tuple(least_peak_order(self._padded, turns=ORDER_TURNS, stop=stop).order))
+            self.judge(_order(least_peak_order(self._padded, turns=ORDER_TURNS, stop=stop)))
         if self.done:
             return
         if (sequence := self.streamed(self._aim, stop)) is not None:
@@ -147,6 +147,13 @@ class Trial:
         return replace(self.request, problem=within, start=self.best)
 
 
+def _order(found: Ordering) -> tuple[int, ...]:
+    """The order that was found; an interrupt, which ended that search, ends the trials as well."""
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return tuple(found.order)
+
+
 CutsT = TypeVar("CutsT")
 
 
@@ -184,8 +191,8 @@ def of_whole_layers(request: Request, deadline: Deadline, weigh: Weigh | None) -
     trial = Trial(request, weigh)
     trial.judge(trial.problem.order)
     if not trial.done:
-        found = least_peak_order(trial.problem.graph, time_limit=deadline.share(ORDER_SHARE, ORDER_SECONDS))
-        trial.judge(tuple(found.order))
+        seconds = deadline.share(ORDER_SHARE, ORDER_SECONDS)
+        trial.judge(_order(least_peak_order(trial.problem.graph, time_limit=seconds)))
     return trial
 
 

@@ -179,15 +179,16 @@ class Criteria:
         for one in given:
             if not _is_one(one):
                 raise InputError(f"stop: expected {_EXPECTED}, got {shown(one)}")
-        seconds = min((one.seconds for one in given if isinstance(one, TimeLimit)), default=None)
-        fraction = max((one.fraction for one in given if isinstance(one, Gap)), default=None)
+        seconds = min((one.seconds for one in given if isinstance(one, TimeLimit) and _is_asked_as(one, TimeLimit)),
+                      default=None)  # fmt: skip
+        fraction = max((one.fraction for one in given if isinstance(one, Gap) and _is_asked_as(one, Gap)), default=None)
         _refuse_other("time limit", "TimeLimit", seconds, None if time_limit == default else time_limit)
         _refuse_other("until gap", "Gap", fraction, until_gap)
         return cls(
             time_limit if seconds is None else seconds,
             until_gap if fraction is None else fraction,
             min((one.count for one in given if isinstance(one, Iterations)), default=None),
-            tuple(one for one in given if not isinstance(one, TimeLimit | Gap | Iterations | Event)),
+            tuple(one for one in given if callable(one) and not _is_asked_as(one, TimeLimit, Gap)),
             tuple(one for one in given if isinstance(one, Event)),
         )
 
@@ -219,10 +220,19 @@ def _is_one(given: object) -> bool:
     return isinstance(given, Iterations | Event) or (callable(given) and not isinstance(given, type))
 
 
+def _is_asked_as(criterion: object, *kinds: type) -> bool:
+    """Return whether it is of one of these classes, and no subclass of it that is called in a way of its own."""
+    return any(isinstance(criterion, kind) and _call_of(type(criterion)) is _call_of(kind) for kind in kinds)
+
+
+def _call_of(kind: type) -> object:
+    return next((vars(one)["__call__"] for one in kind.__mro__ if "__call__" in vars(one)), None)
+
+
 def name_of(criterion: Criterion) -> str:
     """Return what a result names as having ended the search: "NoImprovement(10)", or the name of a function or class
     of the caller's."""
-    if isinstance(criterion, NoImprovement):
+    if _is_asked_as(criterion, NoImprovement):
         return str(criterion)
     name = str(getattr(criterion, "__name__", type(criterion).__name__))
     return name if name.isidentifier() else "a criterion of the caller's"

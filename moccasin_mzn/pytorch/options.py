@@ -90,5 +90,5 @@ def refuse_counted(criteria: Criteria, given: Mapping[str, Any]) -> None:
     Raises:
         InputError: there is one.
     """
-    found = Criteria(iterations=given.get("iterations", criteria.iterations))
-    found.refuse("plans of networks, whose operators are measured", "iterations")
+    for count in (given.get("iterations"), criteria.iterations):
+        Criteria(iterations=count).refuse("plans of networks, whose operators are measured", "iterations")

@@ -10,10 +10,12 @@ from cases import MODELS
 from few import few
 
 import moccasin_mzn as mz
+from moccasin_mzn.api.least import smallest
 from moccasin_mzn.api.question import Question
 from moccasin_mzn.api.tile_trials import Maker, Trial, chosen
 from moccasin_mzn.api.tiling import Target, Tiles, tiling_text
 from moccasin_mzn.base.clock import Deadline
+from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.graphs.operators import Operator, Reach, Read
 from moccasin_mzn.graphs.tiling.choosing import MANY_NODES, candidates, needed_in_any_parts, tilings
 from moccasin_mzn.graphs.tiling.cutting import cut, tile
@@ -353,3 +355,34 @@ def test_the_command_writes_the_graph_of_parts(command, tmp_path):
     assert status == 0 and "2 of 5 layers cut, 11 nodes" in err
     assert command("tile", layers, "--tiles", "4", "-o", parts)[0] == 2
     assert command("solve", layers, "--budget", "0.5", "--tiled", parts)[0] == 2
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------------------
+
+
+def interrupted_once():
+    """A function `stop` in which an interrupt comes, the first time that it is asked."""
+    asked: list[bool] = []
+
+    def stop():
+        asked.append(True)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        return len(asked) > 50
+
+    return stop
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+def test_an_interrupt_while_an_order_is_sought_ends_the_trials(turns):
+    """It ended that search alone, and the trials went on."""
+    graph = tile(image_network(32), 4)
+    requests = (Question("60%", order="free", how={"time_limit": 60}).request(graph) for _ in range(turns))
+    with pytest.raises(KeyboardInterrupt):
+        chosen(requests, Deadline(60), interrupted_once())
+
+
+def test_an_interrupt_while_an_order_is_sought_ends_a_counted_search_for_the_least_budget():
+    question = Question("100%", order="free", how={"search": "only", "threads": 1, "iterations": 100})
+    graph = random_layered(60, 1)
+    assert smallest(question.request(graph), 60, interrupted_once()).interrupted

@@ -17,6 +17,7 @@ from few import few
 from tiny_graphs import graph_of
 
 import moccasin_mzn as mz
+from moccasin_mzn.base.stop import Criteria
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.problem.judges.schedules import judge
 
@@ -193,6 +194,45 @@ def test_a_criterion_of_ones_own_ends_a_search_with_its_best_answer(name):
 def test_what_ended_a_search_has_the_name_of_the_criterion(criterion, name):
     result = mz.solve(GRAPH, 0.8, search="only", time_limit=LONG, stop=criterion)
     assert result.ended_by == name and result.notes[-1] == f"stopped by {name}"
+
+
+class Later(mz.stop.TimeLimit):
+    """A limit that waits for an answer."""
+
+    def __call__(self, state):
+        return state.value is not None and super().__call__(state)
+
+
+class Far(mz.stop.Gap):
+    """A gap in units."""
+
+    def __call__(self, state):
+        return state.value is not None and state.value - state.bound >= self.fraction
+
+
+class Found(mz.stop.NoImprovement):
+    """The first answer will do."""
+
+    def __call__(self, state):
+        return state.value is not None
+
+
+class Whole(mz.stop.Gap):
+    """A gap by another name."""
+
+
+@pytest.mark.parametrize(
+    "criterion", few([Later(0.01), Far(0.5), Found(LONG)], keep=2), ids=lambda one: type(one).__name__
+)
+def test_a_subclass_of_a_criterion_is_asked_in_its_own_way(criterion):
+    """It is not taken for the limit that it is made of, which would end the search at another time."""
+    assert Criteria.of([criterion]) == Criteria(asked=(criterion,))
+    result = mz.solve(GRAPH, 0.8, search="only", stop=[mz.stop.TimeLimit(LONG), criterion])
+    assert result.ended_by == type(criterion).__name__ and result.valid
+
+
+def test_a_subclass_without_a_call_of_its_own_is_the_limit_that_it_is():
+    assert Criteria.of([Whole(0.25)]) == Criteria.of(mz.stop.Gap(0.25)) == Criteria(gap=0.25)
 
 
 def test_criteria_are_the_same_asked_alone():

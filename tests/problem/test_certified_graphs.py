@@ -277,3 +277,20 @@ def test_single_rows_are_as_good_as_any():
         assert proven.about.endswith("in any larger parts along the same axes too") == (rows == 1)
         in_order = prove(made, max(made.working_sets), None, lambda: True, made.input_order())
         assert check_certificate(graph, certificate(in_order, None, (), graph)).about.endswith("parts")
+
+
+def test_only_layers_that_are_cut_are_named():
+    """With one more that is not, tiles of a single place would pass for rows, whose durations sum to those of larger
+    parts: of 2 in four tiles, a column of two takes 1, and its tiles take 0 together, or 2."""
+    graph = generate_network("mobilenet", batch=1, input=(32, 32, 3))
+    shapes = {
+        node: operator.shape for node, operator in zip(graph.nodes, graph.operators or (), strict=True) if operator
+    }
+    tiles, other = [node for node, shape in shapes.items() if min(shape[1:3]) > 1][:2]
+    axes = [[axis, [*range(shapes[tiles][axis] + 1)]] for axis in (1, 2)]
+    about = {"in_place": False, "taken_out": [], "alignment": 1, "graph": ""}
+    assert not certified_graph(graph, {**about, "cut": [[tiles, axes]]}).is_single
+    assert certified_graph(graph, {**about, "cut": [[tiles, axes[:1]]]}).is_single
+    for cut_of in ([[tiles, axes], [other, []]], [[other, []], [tiles, axes]], [[other, []]]):
+        with pytest.raises(CertificateError, match="cannot be cut"):
+            certified_graph(graph, {**about, "cut": cut_of})

@@ -69,6 +69,9 @@ def test_iterations_are_refused_however_they_are_given(door):
     assert refusal(ASKED[door], iterations=9) == (
         "stop: Iterations is not for plans of networks, whose operators are measured"
     )
+    if door == "plan":
+        both = refusal(ASKED[door], iterations=None, stop=mz.stop.Iterations(9))
+        assert both == refusal(ASKED[door], iterations=9)
 
 
 @pytest.mark.parametrize("door", FUNCTIONS)

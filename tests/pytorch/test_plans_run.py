@@ -130,6 +130,19 @@ def test_an_event_ends_the_search_and_keeps_the_plan():
     assert excess(found, found.module(), inputs)[0] == 0
 
 
+def failing(*_):
+    raise ZeroDivisionError("mine")
+
+
+@pytest.mark.parametrize("given", [{"stop": failing}, {"on_progress": failing}], ids=["stop", "on_progress"])
+@pytest.mark.parametrize("budget", [0.3, "least"])
+def test_an_error_of_the_callers_comes_first_where_there_is_no_plan_for_it(given, budget):
+    """It ended the search before anything was found, and a `NoPlanError` hid it."""
+    model, inputs = made(NETWORKS["mlp"])
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        planned(model, inputs, budget, durations="flop", workspaces="none", **given)
+
+
 def test_an_error_of_the_listener_and_an_interrupt_are_raised_when_asked_for():
     model, inputs = made(NETWORKS["mlp"])
     with pytest.raises(ZeroDivisionError, match="mine"):

@@ -33,7 +33,7 @@ def cuts_of(graph: ComputationGraph, entries: list[Json]) -> dict[int, Points]:
         v, axes = read(where, entry[0], graph), read(where, entry[1], [[None]])
         operator = graph.operators[v] if graph.operators else None
         shape = () if operator is None else operator.shape
-        require(v not in cuts and graph.sizes[v] % max(1, prod(shape)) == 0, f"{where} cannot be cut")
+        require(v not in cuts and axes != [] and graph.sizes[v] % max(1, prod(shape)) == 0, f"{where} cannot be cut")
         cuts[v] = {}
         for pair in axes:
             axis, points = (*pair, None, None)[:2]
