@@ -119,12 +119,15 @@ class _About:
 
     @property
     def faster(self) -> list[list[int]]:
-        """Memories of one device, those where accesses take less than in the others, beginning with the fastest."""
+        """Of one device the memories that it computes in, those where accesses take less than in the others, beginning
+        with the fastest."""
         if self.memories is None or any(one["device"] for one in self.memories["memories"]):
             return []
         takes = [sum(one["accesses"] or ()) for one in self.memories["memories"]]
-        steps = sorted(set(takes))[:-1]
-        return [[k for k, amount in enumerate(takes) if amount <= most] for most in steps]
+        costs = machine_in(self.instance.graph, self.memories).costs
+        computing = [k for k, row in enumerate(costs) if any(cost is not None for cost in row)]
+        near = [[k for k in computing if takes[k] <= most] for most in sorted(set(takes))[:-1]]
+        return [some for some in near if some and some != computing]
 
 
 def _enough(proof: Proof, duration: int | None) -> bool:

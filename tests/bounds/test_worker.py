@@ -83,14 +83,18 @@ def test_all_threads_take_over_what_one_looks_for(monkeypatch):
             joined.append(True)
         return bool(joined)
 
-    end = time.monotonic() + 60
-    found = duration_bound(
-        instance, time_limit=60, workers=2, alongside=Alongside(
-            incumbent=lambda: 128_351, may_join=may_join,
-            stop=lambda: (bool(asked) and asked[-1][2] > 1) or time.monotonic() > end,
-        ),
-    )  # fmt: skip
-    assert [workers for *_, workers in asked[-2:]] == [1, 2]
-    (one, most, _), (other, same, _) = asked[-2:]
+    for _ in range(5):  # a question may end by itself just when the second thread could join
+        asked.clear(), joined.clear()
+        end = time.monotonic() + 60
+        found = duration_bound(
+            instance, time_limit=60, workers=2, alongside=Alongside(
+                incumbent=lambda: 128_351, may_join=may_join,
+                stop=lambda: (bool(asked) and asked[-1][2] > 1) or time.monotonic() > end,  # noqa: B023
+            ),
+        )  # fmt: skip
+        assert [workers for *_, workers in asked[-2:]] == [1, 2]
+        (one, most, _), (other, same, _) = asked[-2:]
+        if one is other:
+            break
     assert one is other and most == same
     assert 126_500 < found.value <= 128_351

@@ -39,7 +39,7 @@ def layers(rng: random.Random) -> ComputationGraph:
         shape, reads = (rng.choice([0, 1, 1, 2, 3, 4]), rng.choice([1, 1, 2])), []
         for source in rng.sample(range(len(operators)), min(len(operators), rng.choice([0, 1, 1, 2]))):
             of = operators[source].shape if operators[source] is not None else (1,)
-            if rng.random() < 0.4 and 0 not in of:
+            if rng.random() < 0.4 and 0 not in of and not reads:
                 shape = of
             along = Reach(0, rng.randint(1, 2), rng.randint(1, 3), before=rng.randint(-1, 1))
             own = (
