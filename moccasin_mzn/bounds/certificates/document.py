@@ -167,11 +167,12 @@ def machine_document(
     Args:
         near: the memories that count as one; None: all in which something is computed.
     """
-    n = len(platform.graph.nodes)
 
     def costs(of: Memory | Link) -> Sequence[int | None] | None:
+        if goal == "traffic" and isinstance(of, Link):
+            return platform.graph.sizes
         if goal == "traffic":
-            return platform.graph.sizes if isinstance(of, Link) else of.durations and (0,) * n
+            return of.durations and tuple(None if each is None else 0 for each in of.durations)
         return of.durations if goal == "duration" else of.energies
 
     memories = [
