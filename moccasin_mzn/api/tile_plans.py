@@ -105,13 +105,33 @@ def _either(one: Callable[[], bool], other: Callable[[], bool]) -> bool:
     return one() or other()
 
 
-def best_planned(whole: Request, requests: Iterator[Request], deadline: Deadline, stop: Callable[[], bool]) -> Request:
+def best_planned(
+    whole: Request, requests: Iterator[Request], deadline: Deadline, stop: Callable[[], bool],
+    on_interrupt: Callable[[], None],
+) -> Request:  # fmt: skip
     """Return the request about the parts whose plans cost least; it starts from the best one.
 
     Args:
         whole: the question about whole layers.
         requests: one for each tiling.
+        on_interrupt: called where an interrupt ends the choice.
     """
+    planned: list[Planned] = []
+    try:
+        _plan_all(planned, whole, requests, deadline, stop, on_interrupt)
+    except KeyboardInterrupt:
+        on_interrupt()
+    best = min(planned, key=lambda one: one.rank, default=None)
+    if best is None or (best.best is None and why_impossible(best.problem) is not None):
+        return next(requests, whole)  # which may be of use, and is all that is left
+    return best.started()
+
+
+def _plan_all(
+    planned: list[Planned], whole: Request, requests: Iterator[Request], deadline: Deadline,
+    stop: Callable[[], bool], on_interrupt: Callable[[], None],
+) -> None:  # fmt: skip
+    """Append whole layers, and then the tilings that are nearest to the first memory's budget, each with its plans."""
     assert whole.formulation is not None
     ready(*whole.formulation.compiled)
     asked = dict[int, Request]()
@@ -126,17 +146,16 @@ def best_planned(whole: Request, requests: Iterator[Request], deadline: Deadline
     assert isinstance(first.problem, Instance)
     layers = Trial(first)
     layers.turn(stop)
-    planned = [Planned(whole, layers)]
+    planned.append(Planned(whole, layers))
     planned[0].search(lambda: stop() or layers.done or deadline.over(WHOLE_SHARE))
     if planned[0].done:
-        return planned[0].started()
-    trials = chosen(in_the_first_memory(), deadline.part(ALONE_SHARE), stop, known=[layers])
+        return
+    trials = chosen(in_the_first_memory(), deadline.part(ALONE_SHARE), stop, known=[layers], on_interrupt=on_interrupt)
     nearest = [Planned(asked[id(trial.request)], trial) for trial in trials[:FINALISTS] if trial is not layers]
     for number, one in enumerate(nearest):
         left = deadline.remaining(TRIAL_SHARE)
         turn = Deadline(_LONGEST if left is None else min(_LONGEST, left / (len(nearest) - number)))
-        one.search(partial(_either, stop, turn.over))
         planned.append(one)
+        one.search(partial(_either, stop, turn.over))
         if one.done:
-            break
-    return min(planned, key=lambda one: one.rank).started()
+            return

@@ -198,11 +198,12 @@ def of_whole_layers(request: Request, deadline: Deadline, weigh: Weigh | None) -
 
 def chosen(
     requests: Iterator[Request], deadline: Deadline, stop: Callable[[], bool] = never, weigh: Weigh | None = None,
-    known: Sequence[Trial] = (),
+    known: Sequence[Trial] = (), on_interrupt: Callable[[], None] | None = None,
 ) -> list[Trial]:  # fmt: skip
     """Try tilings for their budget; the best one first. Empty: each has a part that is over the budget.
 
     Args:
+        on_interrupt: called where an interrupt ends the trials; None: it is raised.
         known: trials that were made before.
         weigh: what a schedule takes in addition to its arena; then tilings come from coarse to fine, and the first one
             that is done ends it.
@@ -213,21 +214,29 @@ def chosen(
         return stop() or deadline.over(TRIAL_SHARE)
 
     trials = [*known]
-    for request in requests:
-        trials.append(trial := Trial(request, weigh))
-        trial.turn(over if len(trials) > 1 else stop)  # one has its turn, whatever the limit
-        if over() or (trial.done and weigh is not None):
-            break
-    trials.sort(key=lambda trial: trial.rank)
+    try:
+        for request in requests:
+            trials.append(trial := Trial(request, weigh))
+            trial.turn(over if len(trials) > 1 else stop)  # one has its turn, whatever the limit
+            if over() or (trial.done and weigh is not None):
+                break
+        _go_on(trials, over)
+    except KeyboardInterrupt:
+        if on_interrupt is None:
+            raise
+        on_interrupt()
+    return sorted(trials, key=lambda trial: trial.rank)
+
+
+def _go_on(trials: Sequence[Trial], over: Callable[[], bool]) -> None:
+    """More turns for those that did best, until one of them is done."""
     alive = [trial for trial in trials if not trial.done]
-    while alive and not over() and not trials[0].done:
+    while alive and not over() and not min(trials, key=lambda trial: trial.rank).done:
         alive = sorted(alive, key=lambda trial: trial.rank)[: max(KEPT, len(alive) // 2)]
         for trial in alive:
             if not over():
                 trial.turn(over)
         alive = [trial for trial in alive if not trial.done]
-        trials.sort(key=lambda trial: trial.rank)
-    return trials
 
 
 @dataclass
@@ -268,17 +277,26 @@ class Lowest:
                 self.take(trial)
 
 
-def lowest(requests: Iterator[Request], deadline: Deadline, stop: Callable[[], bool] = never) -> Request | None:
+def lowest(
+    requests: Iterator[Request], deadline: Deadline, stop: Callable[[], bool] = never,
+    on_interrupt: Callable[[], None] | None = None,
+) -> Request | None:  # fmt: skip
     """Try tilings for a low peak; the request for the best one, which starts from its schedule.
 
     Args:
         requests: their budget is that of the whole layers.
+        on_interrupt: called where an interrupt ends the trials; None: it is raised.
     """
     ready(STREAMING)
     found = Lowest(lambda: stop() or (found.best is not None and deadline.over()))
-    for request in requests:
-        found.take(Trial(request))
-        if found.over():
-            break
-    found.take_again()
+    try:
+        for request in requests:
+            found.take(Trial(request))
+            if found.over():
+                break
+        found.take_again()
+    except KeyboardInterrupt:
+        if on_interrupt is None:
+            raise
+        on_interrupt()
     return found.best

@@ -12,10 +12,19 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from moccasin_mzn.api.least import PEAK_SECONDS, PEAK_SHARE, Smallest, is_least, smallest, with_rest, within_least
+from moccasin_mzn.api.least import (
+    PEAK_SECONDS,
+    PEAK_SHARE,
+    SHORTEST,
+    Smallest,
+    is_least,
+    smallest,
+    with_rest,
+    within_least,
+)
 from moccasin_mzn.api.request import Request
 from moccasin_mzn.api.tile_plans import alone, best_planned
 from moccasin_mzn.api.tile_trials import NO_LIMIT, Maker, Weigh, chosen, lowest, of_whole_layers
@@ -139,7 +148,7 @@ def tiled(
     else:
         made = choice.of_rows() if tiles.rows is not None else choice.best(weigh)
     on_note(tiling_text(graph, made.problem.graph, choice.asked))
-    return with_rest(made, begin)
+    return choice.ended(made)
 
 
 def tiled_for_plans(
@@ -159,7 +168,7 @@ def tiled_for_plans(
     choice = _Choice(graph, Tiles(), target.cutting, make, begin, stop)
     made = choice.least_planned(on_note) if is_least else choice.planned()
     on_note(tiling_text(graph, made.problem.graph, choice.asked))
-    return made if is_least else with_rest(made, begin)
+    return made if is_least and not choice.interrupted else choice.ended(made)
 
 
 def _known_at_once(layers: Instance, whole: Collection[int]) -> str:
@@ -184,6 +193,20 @@ class _Choice:
     stop: Callable[[], bool]
     asked: Mapping[int, Cuts] = field(default_factory=dict)
     """The last cuts that were asked for."""
+    interrupted: bool = False
+    """True after an interrupt, which ends all trials."""
+
+    def over(self) -> bool:
+        return self.interrupted or self.stop()
+
+    def interrupt(self) -> None:
+        self.interrupted = True
+
+    def ended(self, made: Request) -> Request:
+        """The request, which has the rest of its time limit, or after an interrupt as good as none."""
+        if self.interrupted:
+            return replace(made, options=replace(made.options, time_limit=SHORTEST))
+        return with_rest(made, self.begin)
 
     def of_rows(self) -> Request:
         """The problem of given parts.
@@ -211,7 +234,7 @@ class _Choice:
                 if need <= request.problem.instance.budget:
                     yield request
 
-        trials = chosen(possible(), deadline, self.stop, weigh, known)
+        trials = chosen(possible(), deadline, self.over, weigh, known, self.interrupt)
         return trials[0].started() if trials else smallest[1]
 
     def planned(self) -> Request:
@@ -219,16 +242,16 @@ class _Choice:
         whole = self.request(self._made({}))
         limit, budget = whole.options.time_limit, whole.problem.platform.memories[0].budget
         deadline = Deadline(NO_LIMIT if limit is None else limit, self.begin)
-        return best_planned(whole, self._requests(budget, deadline), deadline, self.stop)
+        return best_planned(whole, self._requests(budget, deadline), deadline, self.over, self.interrupt)
 
     def least_planned(self, note: Callable[[str], None]) -> Request:
         """The least budget of the first memory, for the tiling of least peak there."""
         whole = self.request(self._made({}))
         limit = whole.options.time_limit
         share = Deadline(PEAK_SECONDS if limit is None else PEAK_SHARE * limit, self.begin).part(LOWEST_SHARE)
-        found = lowest(map(alone, self._requests(None, share)), share, self.stop)
+        found = lowest(map(alone, self._requests(None, share)), share, self.over, self.interrupt)
         parts = whole if found is None else self.request(found.problem.graph)
-        return within_least(parts, note, self.stop, self.begin)
+        return within_least(parts, note, self.over, self.begin)
 
     def least(self) -> Smallest:
         """The tiling of least peak."""
@@ -239,9 +262,9 @@ class _Choice:
             found: Request | None = self.of_rows()
         else:
             share = deadline.part(LOWEST_SHARE)
-            found = lowest(self._requests(None, share), share, self.stop)
+            found = lowest(self._requests(None, share), share, self.over, self.interrupt)
         left = deadline.remaining()
-        return smallest(found or whole, max(_SHORTEST, left or 0.0), self.stop)
+        return smallest(found or whole, max(_SHORTEST, left or 0.0), self.over)
 
     def _requests(self, budget: int | None, deadline: Deadline, *, coarse_first: bool = False) -> Iterator[Request]:
         """One for each tiling, as long as there is time to make it."""
@@ -251,7 +274,7 @@ class _Choice:
 
         maker = Maker(self._made, nodes, deadline)
         tilings = candidates(self.graph, budget, coarse_first=coarse_first)
-        return map(self.request, maker.made(tilings, lambda: self.stop() or deadline.over()))
+        return map(self.request, maker.made(tilings, lambda: self.over() or deadline.over()))
 
     def _made(self, cuts: Mapping[int, Cuts]) -> ComputationGraph:
         self.asked = cuts or self.asked

@@ -382,6 +382,26 @@ def test_an_interrupt_while_an_order_is_sought_ends_the_trials(turns):
         chosen(requests, Deadline(60), interrupted_once())
 
 
+@pytest.mark.parametrize("asked", [0, 3])
+@pytest.mark.parametrize(
+    "how", [{"budget": 0.5}, {"budget": "least"}, {"budget": 0.5, "paging": {"out_time": 1}},
+            {"memories": {"a": 0.4, "b": "inf:3"}}, {"memories": {"a": "least", "b": "64KiB:3"}}],
+)  # fmt: skip
+def test_an_interrupt_ends_the_choice_of_parts_with_the_best_so_far(how, asked, monkeypatch):
+    left = iter(range(asked))
+
+    def interrupted(self, *others):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return turn(self, *others)
+
+    turn = Trial.streamed
+    monkeypatch.setattr(Trial, "streamed", interrupted)
+    found = mz.solve(image_network(16), **how, tile="auto", time_limit=60, search="only", threads=1)
+    assert found.status in ("feasible", "optimal", "unknown") and next(left, None) is None
+    assert found.notes[0].startswith(("tiling: ", "budget: ")) and found.ended_by != "TimeLimit(60)"
+
+
 def test_an_interrupt_while_an_order_is_sought_ends_a_counted_search_for_the_least_budget():
     question = Question("100%", order="free", how={"search": "only", "threads": 1, "iterations": 100})
     graph = random_layered(60, 1)
