@@ -22,7 +22,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["MOCCASIN_OPERATORS"] = "off"  # what tests measure is not for the user's own plans, nor the other way round
-SEEDS = 16
+SEEDS = 12
 """The most cases that run by default of a test which takes a seed."""
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 

@@ -220,7 +220,7 @@ def _compiled_first(board: Board, options: SearchOptions, searches: tuple[Compil
     """
     check_address_space()
     limit, kept = options.time_limit, all(map(is_kept, searches))
-    orders_alone = board.problem.instance.free_order and isinstance(board.problem, PlanProblem)  # no model besides
+    orders_alone = board.problem.instance.free_order and len(board.problem.platform.memories) > 1  # no model besides
     if not kept and (options.search == "only" or orders_alone or is_counted(options) or not can_keep()):
         board.begin += ready(*searches)
     elif kept and limit is not None and limit < SHORT and loading_seconds() <= limit - board.seconds:

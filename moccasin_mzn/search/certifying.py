@@ -119,8 +119,8 @@ class _About:
 
     @property
     def faster(self) -> list[list[int]]:
-        """Of one device the memories that it computes in, those where accesses take less than in the others, beginning
-        with the fastest."""
+        """Memories that one device computes in, those where accesses take less than in the others, beginning with the
+        fastest."""
         if self.memories is None or any(one["device"] for one in self.memories["memories"]):
             return []
         takes = [sum(one["accesses"] or ()) for one in self.memories["memories"]]

@@ -90,6 +90,7 @@ def test_parts_are_chosen_for_several_memories(name, seed):
     assert all(budget is None or peak <= budget for peak, budget in zip(judged.peaks, budgets, strict=True))
 
 
+@pytest.mark.full
 def test_parts_that_need_no_other_memory_are_chosen_at_once():
     found = mz.solve(GRAPH, memories={"a": 0.5, "b": "inf:3"}, tile="auto", time_limit=60, search="only")
     assert found.status == "optimal" and found.duration == found.graph.total_duration and found.peaks["b"] == 0

@@ -183,6 +183,7 @@ def test_what_no_parts_make_smaller_is_a_bound_for_all_parts():
     assert needed_in_any_parts(GRAPH, range(len(GRAPH.nodes))).memory == WHOLE
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("share", [0.5, 0.35, 0.25])
 def test_auto_is_never_worse_than_given_parts(share):
     budget = int(share * WHOLE)
@@ -284,8 +285,7 @@ def test_tilings_are_tried_from_fine_to_coarse_and_are_all_of_few_rows(side):
 
 
 @pytest.mark.parametrize("side", few([21, 16, 13, 24], keep=1))
-@pytest.mark.parametrize("share", few([0.4, 0.6, 0.5, 0.3, 0.25], keep=2))
-@pytest.mark.few(1)
+@pytest.mark.parametrize("share", few([0.4, 0.6, 0.5, 0.3, 0.25], keep=1))
 def test_auto_is_never_worse_than_given_parts_in_the_same_work(side, share):
     """Each tiling has one turn of the same plans: no parts of 1 to 8 rows do better than the ones that are chosen."""
     graph = image_network(side)
@@ -387,6 +387,7 @@ def test_an_interrupt_while_an_order_is_sought_ends_the_trials(turns):
     "how", [{"budget": 0.5}, {"budget": "least"}, {"budget": 0.5, "paging": {"out_time": 1}},
             {"memories": {"a": 0.4, "b": "inf:3"}}, {"memories": {"a": "least", "b": "64KiB:3"}}],
 )  # fmt: skip
+@pytest.mark.few(2)
 def test_an_interrupt_ends_the_choice_of_parts_with_the_best_so_far(how, asked, monkeypatch):
     left = iter(range(asked))
 

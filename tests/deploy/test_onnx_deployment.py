@@ -291,6 +291,7 @@ def test_weights_in_external_files_stay_beside_the_model(tmp_path, command):
     assert session(new).run(["e"], {"x": zeros, "z": zeros})[0].tolist() != [[0.0] * 3] * 2
 
 
+@pytest.mark.full
 def test_another_order_than_that_of_the_file_is_reported(tmp_path, command):
     norm = node("GroupNormalization", ["p", "one", "one"], ["n"], num_groups=1)  # which ONNX Runtime takes apart
     nodes = [*NODES, node("Unsqueeze", ["d", "axis"], ["p"]), norm, node("Squeeze", ["n", "axis"], ["e"])]

@@ -187,6 +187,7 @@ def test_quantized_models_are_the_same_bit_for_bit(model, data):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.few(10)
 def test_every_kind_of_operator_is_split(kind):
     """None is whole whatever is asked for: along some axis each is cut in halves, and computes the same."""
     found = []

@@ -36,6 +36,7 @@ def minizinc(folder, *arguments):
     return run.stdout
 
 
+@pytest.mark.full
 def test_exported_mixed_integer_programs_have_the_optimum(tmp_path, command, graph):
     """Solved as a file, by HiGHS in a process of its own."""
     for kind in ("mps", "lp"):

@@ -126,6 +126,7 @@ def test_paper_model_solves_the_example_at_other_budgets(staged):
 @pytest.mark.parametrize(
     "seed", few(few(range(GRAPHS), keep=range(GRAPHS // 2), mark=pytest.mark.slow), keep=range(1, 4))
 )
+@pytest.mark.few(3)
 def test_optima_are_those_of_our_models_and_of_brute_force(seed, form):
     case = small_case(seed, form)
     instance = Instance.build(case.graph, case.budget, max_computations=case.max_computations)

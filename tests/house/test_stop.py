@@ -174,6 +174,7 @@ OWN = ["solve", "free", "addresses", "plan", "order", "allocate", "race", "plan-
 
 
 @pytest.mark.parametrize("name", few(OWN, keep=AT_ONCE))
+@pytest.mark.few(2)
 def test_a_criterion_of_ones_own_ends_a_search_with_its_best_answer(name):
     settled = Settled()
     result = CALLS[name](stop=[mz.stop.TimeLimit(LONG), settled])
@@ -439,6 +440,7 @@ def test_there_is_a_certificate_of_there_being_no_schedule(tmp_path):
     assert mz.check_certificate(TIGHT, file).bound is None
 
 
+@pytest.mark.full
 def test_models_of_ones_own_are_taken_by_all_that_can(tmp_path):
     model = tmp_path / "my.mzn"
     model.write_text('include "staged.mzn";\n')

@@ -112,6 +112,7 @@ def right(graph: ComputationGraph, document) -> bool:
 
 
 @pytest.mark.parametrize(("way", "seed"), few([(way, seed) for seed in range(150) for way in WAYS], keep=24))
+@pytest.mark.few(10)
 def test_whatever_is_accepted_claims_no_more_than_the_best_plan_takes(way, seed):
     rng = random.Random(f"{way} {seed}")
     platform = drawn(rng)

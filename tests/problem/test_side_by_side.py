@@ -244,6 +244,7 @@ def test_with_addresses_a_schedule_with_the_copy_may_be_better():
 @needs_minizinc
 @settings(max_examples=examples(6), deadline=None)
 @given(schedules())
+@pytest.mark.full
 def test_the_model_of_the_least_arena_keeps_blocks(case):
     whole, found, sequence = case
     placing = placing_of(found.graph, simulate(found.graph, sequence))

@@ -102,6 +102,7 @@ def named(result):
     return {racer.solver: racer for racer in result.racers}
 
 
+@pytest.mark.full
 def test_the_optimum_and_who_proved_it():
     result = solve(SKIP, 8, solver="cp-sat,gecode", search="off", time_limit=60)
     assert (result.status, result.duration, result.bound, result.solver) == (

@@ -72,6 +72,7 @@ def test_growth_of_few_sizes_is_drawn_for_all_budgets_together():
     assert growth.panels[0].draw.keywords["points"]["m"][0] == [10, 10, 20, 20]
 
 
+@pytest.mark.full
 def test_the_papers_experiment_has_its_sixteen_panels_and_its_table():
     experiment = read_experiment(DATA / "experiments" / "paper.toml")
     graphs = load_graphs(experiment, DATA / "experiments", (), generated, pytest.fail)

@@ -37,6 +37,7 @@ def test_every_network_builds(name, training):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.few(8)
 def test_the_same_call_gives_the_same_bytes_which_read_back(name):
     text = graph_text(small(name, training=True))
     assert graph_text(small(name, training=True)) == text
