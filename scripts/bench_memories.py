@@ -3,8 +3,9 @@
     python scripts/bench_memories.py [NETWORK ...] [--kib 32,64,128] [--time-limit 60] [--seed 0]
     python scripts/bench_memories.py --combined [--time-limit 60]
 
-NETWORK is one of `int8_networks.NETWORKS`, or `unet`, float, of `tiled_networks`. PSRAM has all the room that there is;
-a byte read or written there takes as long as 4 multiply-adds, one in SRAM as long as none.
+NETWORK is one of `int8_networks.NETWORKS`, or one of `tiled_networks.NETWORKS`, which are float, such as "U-Net". PSRAM
+has all the room that there is; a byte read or written there takes as long as 4 multiply-adds, one in SRAM as long as
+none.
 
 - whole, parts: bytes read and written in PSRAM, of whole layers in any order and of `--tile auto`; the gap between
   their duration and its bound; "*": proven
@@ -47,7 +48,7 @@ TOGETHER = ("graph", "machine", "nodes", "increase %", "bound %", "gap %", "peak
 def main() -> None:
     """Read the command line, solve, print row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", default=["mobilenet", "person_detection", "unet"])
+    parser.add_argument("networks", nargs="*", default=["mobilenet", "person_detection", "U-Net"])
     parser.add_argument("--combined", action="store_true", help="the table of features together instead")
     parser.add_argument("--kib", default="32,64,128", help="sizes of SRAM")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for each answer")
