@@ -47,7 +47,7 @@ ORDER_TURNS = 30
 """Turns of the search for an order of least peak, where searches count their work."""
 _LEFT = 0.1
 """Share of the time limit that is left in any case."""
-SHORTEST = 0.01
+AFTER_INTERRUPT = 0.01
 """Seconds for the duration where an interrupt has ended the search for the least peak."""
 
 
@@ -146,7 +146,7 @@ def _smallest_of(variant: Variant, request: Request, seconds: float, stop: Calla
     budget = variant.peak if best is None else best.peak
     problem = variant.settled_at(budget)
     start, known = (None, None) if best is None else (best.schedule, variant.results.get(best.schedule))
-    options = replace(request.options, time_limit=SHORTEST) if search.interrupted else request.options
+    options = replace(request.options, time_limit=AFTER_INTERRUPT) if search.interrupted else request.options
     strategy = isinstance(options, StrategyOptions)
     made = replace(request, problem=problem, options=options, start=None if strategy else start, known=known)
     scope = variant.least_scope if search.knowledge.least_source == WORKING_SETS else variant.scope
@@ -187,7 +187,7 @@ def _within(request: Request, least: Least, interrupted: bool = False) -> Smalle
     assert isinstance(problem, Instance)
     sequence = least.sequences[0]
     peak = judged(problem.graph, sequence, LEAST).peak
-    limited = SHORTEST if interrupted else options.time_limit
+    limited = AFTER_INTERRUPT if interrupted else options.time_limit
     within = replace(least.instance, budget=peak, fixed=problem.fixed)
     return Smallest(
         peak, replace(request, problem=within, start=sequence, options=replace(options, time_limit=limited)),
@@ -254,7 +254,7 @@ def within_least(
 def with_rest(request: Request, begin: float) -> Request:
     """The request, whose time limit counts from `begin` on; a tenth of it is left in any case, a second at most."""
     limit = request.options.time_limit
-    if limit is None or limit <= SHORTEST:
+    if limit is None or limit <= AFTER_INTERRUPT:
         return request
     enough = max(limit, time.monotonic() - begin + min(1.0, _LEFT * limit))
     return replace(request, options=replace(request.options, time_limit=enough))

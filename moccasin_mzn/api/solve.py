@@ -105,7 +105,7 @@ def _answered(request: Request, call: Call) -> Result:
             return _schedule(other, limited, None, Call(stop=reports.over))
         return _schedule(other, limited, request.start, Call(reports.heard, reports.over))
 
-    return _noted(solve_with_addresses(problem, part, request.alignment, options, reports, is_counted(options)))
+    return _noted(solve_with_addresses(problem, part, request.alignment, options, reports))
 
 
 def _schedule(

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moccasin_mzn.api.least import (
+    AFTER_INTERRUPT,
     PEAK_SECONDS,
     PEAK_SHARE,
-    SHORTEST,
     Smallest,
     is_least,
     smallest,
@@ -168,7 +168,7 @@ def tiled_for_plans(
     choice = _Choice(graph, Tiles(), target.cutting, make, begin, stop)
     made = choice.least_planned(on_note) if is_least else choice.planned()
     on_note(tiling_text(graph, made.problem.graph, choice.asked))
-    return made if is_least and not choice.interrupted else choice.ended(made)
+    return choice.ended(made)
 
 
 def _known_at_once(layers: Instance, whole: Collection[int]) -> str:
@@ -205,7 +205,7 @@ class _Choice:
     def ended(self, made: Request) -> Request:
         """The request, which has the rest of its time limit, or after an interrupt as good as none."""
         if self.interrupted:
-            return replace(made, options=replace(made.options, time_limit=SHORTEST))
+            return replace(made, options=replace(made.options, time_limit=AFTER_INTERRUPT))
         return with_rest(made, self.begin)
 
     def of_rows(self) -> Request:

@@ -220,9 +220,7 @@ class Plans(Variant[PlanProblem]):
 
     def show(self, schedule: Plan, budget: int) -> JsonObject:
         """Return all that a file needs which `validate` judges."""
-        problem = self.at(budget)
-        document = answer_document(problem, schedule, problem.judge(schedule), None)
-        return {name: document[name] for name in self.keys}
+        return _document(self, schedule, budget, None, self.keys)
 
     def at(self, budget: int) -> PlanProblem:
         platform = self.problem.platform
@@ -361,10 +359,9 @@ class Arranged(Variant[Problem]):
 
     def show(self, schedule: Schedule, budget: int) -> JsonObject:
         """Return all that a file needs which `validate` judges."""
-        problem = self.at(budget)
         arenas = self.results[schedule].arenas
-        document = answer_document(problem, schedule, problem.judge(schedule), arenas)
-        return {name: document[name] for name in (*self.inner.keys, "intervals", *problem.arenas_document(arenas))}
+        keys = (*self.inner.keys, "intervals", *self.problem.arenas_document(arenas))
+        return _document(self, schedule, budget, arenas, keys)
 
     def ask(self, question: BudgetQuestion) -> BudgetAnswer:
         listener, stop, problem = Listener(question), threading.Event(), self.at(question.budget)
@@ -393,6 +390,13 @@ class Arranged(Variant[Problem]):
 
     def solved(self, problem: Problem, options: object, listener: Listener, start: object) -> Result:
         raise AssertionError("see `ask`")
+
+
+def _document(variant: Variant, schedule: Schedule, budget: int, arenas: object, keys: Sequence[str]) -> JsonObject:
+    """Some keys of the document of an answer at a budget."""
+    problem = variant.at(budget)
+    document = answer_document(problem, schedule, problem.judge(schedule), arenas)
+    return {name: document[name] for name in keys}
 
 
 def variant_of(request: Request, options: SearchOptions | StrategyOptions | None = None) -> Variant:

@@ -41,6 +41,7 @@ from moccasin_mzn.problem.placing import placing_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.board import INSTANT
 from moccasin_mzn.search.conclusion import scope, scope_of_all
+from moccasin_mzn.search.counted import is_counted
 from moccasin_mzn.search.options import Effort
 from moccasin_mzn.search.result import Result, Status, TracePoint
 from moccasin_mzn.solvers.minizinc.run import Limits
@@ -250,15 +251,15 @@ Search = Callable[[Instance, float | None], Result]
 
 def solve_with_addresses(
     instance: Instance, search: Search, alignment: int = 1, effort: Effort = Effort(),  # noqa: B008 (frozen)
-    reports: Reports | None = None, counted: bool = False,
+    reports: Reports | None = None,
 ) -> Result:  # fmt: skip
     """The best schedule whose arena is within the budget of `instance`, with that arena.
 
     Args:
         search: finds schedules within a memory budget; called again with lower budgets where needed.
-        effort: without a time limit the first search has none, and the rest is as long as it is useful.
+        effort: without a time limit the first search has none, and the rest is as long as it is useful; if it counts
+            iterations, no other step asks a clock.
         reports: get what is found on the way; their `over` ends everything, `search` has to ask it too.
-        counted: `search` counts its work; no other step asks a clock then, unless there is a time limit.
 
     Returns:
         Status "optimal": proven within the arena. "unknown" ("over-budget" for a strategy): the schedule is within the
@@ -272,7 +273,7 @@ def solve_with_addresses(
     )  # before the search: it finds more of them
     reports = reports or Reports(instance)
     reports.call = reports.call.after(ready(ADDRESSES, *compiled_for(instance.free_order)))
-    kind = _Counted if counted else _Schedules
+    kind = _Counted if is_counted(effort) else _Schedules
     return kind(instance, search, alignment, effort, reports).answered()
 
 
