@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import best_fixed_order, fixed_order_schedule
 from strategies import graphs
-from window_cases import ALL, STAGED, Sequence, Solved, brute_force, check, draw_window
+from window_cases import ALL, STAGED, Sequence, Solved, brute_force, check, draw_window, incumbent_alone
 
 from moccasin_mzn.base.errors import InputError
 from moccasin_mzn.formulations import find_formulation
@@ -129,13 +129,7 @@ def test_the_incumbent_of_a_window_is_a_solution(tmp_path, seed):
     """With the incumbent as the only solution allowed, the model finds it, and the checker accepts it."""
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
-    model = tmp_path / "fixed.mzn"
-    model.write_text(f'''
-        include "{STAGED.file}";
-        constraint active = incumbent_active /\\ start = incumbent_start /\\ end = incumbent_end;
-    ''')
-    solved = Solved(cut, "cp-sat", model=model, limit=cut.objective)
-    check(cut, solved, cut.duration(cut.objective))
+    solved = incumbent_alone(cut, tmp_path)
     assert solved.objective == cut.objective
 
     data = tmp_path / "data.dzn"

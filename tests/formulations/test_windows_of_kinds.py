@@ -12,7 +12,7 @@ import pytest
 from few import few
 from soaking.exact import best
 from soaking.exact_questions import exact_graph
-from window_cases import ALL, STAGED, Solved, brute_force, check, draw_window, draw_with, solver_for
+from window_cases import ALL, STAGED, Solved, brute_force, check, draw_window, draw_with, incumbent_alone, solver_for
 
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.checkers import check_solution
@@ -111,13 +111,7 @@ def test_the_incumbent_of_a_window_of_any_kind_is_a_solution(tmp_path, seed, kin
     cut = window(instance, sequence, 1 + seed % 3, len(instance.order), ALL)
     if cut is None:
         return
-    model = tmp_path / "fixed.mzn"
-    model.write_text(f'''
-        include "{STAGED.file}";
-        constraint active = incumbent_active /\\ start = incumbent_start /\\ end = incumbent_end;
-    ''')
-    solved = Solved(cut, "cp-sat", model=model, limit=cut.objective)
-    check(cut, solved, cut.duration(cut.objective))
+    solved = incumbent_alone(cut, tmp_path)
     assert check_solution(STAGED.checker, {**solved.items, **STAGED.solution_items(cut.data, solved.values)})
 
 

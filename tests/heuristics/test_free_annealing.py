@@ -56,6 +56,16 @@ def assert_account_is_the_simulators(instance, problem, state):
     return sequence
 
 
+def kept_or_undone(instance, problem, state, trail, length, before):
+    """The sequence after a move, whose account is right; or, with what was before it, after the move is undone."""
+    after = assert_account_is_the_simulators(instance, problem, state)
+    if before is None:
+        return after
+    undo_to(problem, state, trail, length, 0)
+    assert assert_account_is_the_simulators(instance, problem, state) == before
+    return before
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_account_of_a_state_is_the_simulators_after_every_move_and_undoing_it_is_exact(seed):
     instance = instance_of(seed, nodes=6 + seed % 9)
@@ -97,12 +107,7 @@ def test_moves_of_parts_and_those_alongside_them_are_accounted_for_and_undone_ex
     for step in range(120):
         mix = SequenceMix(alongside=0.5, chain=0.0 if step % 2 else 0.3)
         length = move(problem, state, generator, mix, 0.5, 50.0, trail, room)
-        after = assert_account_is_the_simulators(instance, problem, state)
-        if step % 3 == 0:
-            undo_to(problem, state, trail, length, 0)
-            assert assert_account_is_the_simulators(instance, problem, state) == before
-        else:
-            before = after
+        before = kept_or_undone(instance, problem, state, trail, length, None if step % 3 else before)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 1), (4, 2), (5, 3)])
@@ -177,12 +182,7 @@ def test_the_account_is_the_simulators_for_any_shape_of_graph_size_and_limit_on_
     before = instance.order
     for step in range(60):
         length = move(problem, state, generator, SequenceMix(), 0.5, 1.0 + top, trail, room)
-        after = assert_account_is_the_simulators(instance, problem, state)
-        if step % 3 == 0:
-            undo_to(problem, state, trail, length, 0)
-            assert assert_account_is_the_simulators(instance, problem, state) == before
-        else:
-            before = after
+        before = kept_or_undone(instance, problem, state, trail, length, None if step % 3 else before)
 
 
 @settings(max_examples=examples(60))

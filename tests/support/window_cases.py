@@ -223,3 +223,15 @@ def check(cut: Window, solved: Solved, expected: int) -> None:
     assert simulation.duration == cut.duration(solved.objective) == expected <= cut.whole.duration
     assert all(solved.sequence.count(v) <= most for v, most in enumerate(instance.max_computations))
     Incumbent(instance, solved.sequence)  # in stages of the input order
+
+
+def incumbent_alone(cut: Window, folder: Path) -> Solved:
+    """The answer of the model where the incumbent is the only solution allowed."""
+    model = folder / "fixed.mzn"
+    model.write_text(f'''
+        include "{STAGED.file}";
+        constraint active = incumbent_active /\\ start = incumbent_start /\\ end = incumbent_end;
+    ''')
+    solved = Solved(cut, "cp-sat", model=model, limit=cut.objective)
+    check(cut, solved, cut.duration(cut.objective))
+    return solved
